@@ -1,0 +1,6 @@
+"""mapflake: the RL policy as its own environment engineer, on MAPF-FrozenLake (arXiv 2606.17682).
+
+Three rooms on a ground floor: `repro` (seeds, records), `env` (boards, exact solver, verifier), `trainer`
+(policy, evaluation, GRPO), `engineer` (failures, designs, rounds). Import what you need from the room that
+owns it; this module imports nothing, so that `import mapflake.env` never pays for torch.
+"""

@@ -1,0 +1,212 @@
+"""Floor 0: seeds, strict parameters, records and atomic files, shared by every other module.
+
+Not covered: configuration itself (each config class lives beside its owner) and logging setup (left to the
+entry points). Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import json
+import logging
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+logger = logging.getLogger(__name__)
+
+
+# ---------------------------------------------------------------- seeds
+
+
+def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
+    words: list[int] = []
+    for part in path:
+        digest = hashlib.blake2b(repr(part).encode(), digest_size=8).digest()
+        words += [int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")]
+    return np.random.SeedSequence(seed, spawn_key=tuple(words))
+
+
+def rng_for(seed: int, *path: str | int) -> np.random.Generator:
+    """Returns the generator of one named stream, e.g. `rng_for(seed, "train", round_index, i)`.
+
+    Streams with different paths are independent, the order of calls does not matter, and the same path gives
+    the same numbers on every machine: numpy's `SeedSequence` with a spawn key of path hashes (our choice).
+    """
+    return np.random.default_rng(_sequence(seed, path))
+
+
+def seed_for(seed: int, *path: str | int) -> int:
+    """Returns a 32-bit seed of the stream `path`, for libraries that take an integer instead of a generator."""
+    return int(_sequence(seed, path).generate_state(1, np.uint32)[0])
+
+
+# ---------------------------------------------------------------- strict parameters
+
+
+class ParamError(ValueError):
+    """A parameter that cannot be used; the message is one line that names key, value and what is legal."""
+
+
+class Params(BaseModel):
+    """Base of all parameter classes: frozen and strict; unknown keys, wrong types, inf and nan are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, mapping: Any, where: str) -> Self:
+        """Returns the parameters in `mapping`, the section `where` of params.yaml.
+
+        Raises:
+            ParamError: One line for each offending key, with its value and what is legal.
+        """
+        if not isinstance(mapping, Mapping):
+            raise ParamError(f"{where}: {mapping!r} is not a section; it takes the keys {', '.join(cls.model_fields)}")
+        try:
+            return cls.model_validate(dict(mapping))
+        except ValidationError as error:
+            raise ParamError("\n".join(_explain(cls, where, e) for e in error.errors())) from None
+
+
+def _explain(cls: type[BaseModel], where: str, error: Any) -> str:
+    key = ".".join([where, *map(str, error["loc"])])
+    if error["type"] == "extra_forbidden":
+        fields = _fields_at(cls, error["loc"][:-1])
+        near = difflib.get_close_matches(str(error["loc"][-1]), fields, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return f"{key}: unknown key; {hint}legal keys: {', '.join(fields)}"
+    if error["type"] == "missing":
+        return f"{key}: missing"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {error['input']!r} is not legal: {message[:1].lower()}{message[1:]}"
+
+
+def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
+    for part in loc:
+        cls = cls.model_fields[part].annotation if part in getattr(cls, "model_fields", {}) else cls
+    return list(getattr(cls, "model_fields", {}))
+
+
+# ---------------------------------------------------------------- files
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes `text` (UTF-8) so that a reader sees the old file or the new one, never half of it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def dumps(value: Any, **options: Any) -> str:
+    """Returns `value` as JSON that is the same for the same value: no NaN, keys in the order given."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, **options)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Writes `value` as indented JSON, atomically."""
+    write_text(path, dumps(value, indent=2) + "\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Returns the JSON value in `path`."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes one JSON object a line, atomically."""
+    write_text(path, "".join(dumps(row) + "\n" for row in rows))
+
+
+def append_jsonl(path: str | Path, row: Mapping[str, Any]) -> None:
+    """Appends one line and syncs it to disk; a torn last line that a crash left behind is cut off first."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab+") as file:
+        size = file.tell()
+        if size:
+            file.seek(0)
+            content = file.read()
+            if not content.endswith(b"\n"):
+                file.truncate(content.rfind(b"\n") + 1)
+        file.write((dumps(row) + "\n").encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
+    """Returns the rows of `path`; a torn last line (no newline: a crash while appending) is left out.
+
+    Raises:
+        ValueError: A complete line is not a JSON object; names file and line.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    lines = text.split("\n")
+    if lines.pop():
+        logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", path)
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}: not JSON ({error.msg})") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {number}: expected an object, found {type(row).__name__}")
+        rows.append(row)
+    return rows
+
+
+def file_sha256(path: str | Path) -> str:
+    """Returns the hex SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def json_sha256(value: Any) -> str:
+    """Returns the hex SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def single_writer(path: str | Path) -> Iterator[None]:
+    """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
+
+    Raises:
+        RuntimeError: Another process holds it.
+    """
+    import fcntl  # POSIX only, as is DVC's use of this pipeline
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise RuntimeError(f"{path} is held by process {holder}: wait for it to end, or stop it") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions that a result depends on: Python and the packages that compute."""
+    packages = ("mapflake", "numpy", "torch", "transformers", "trl", "peft", "accelerate")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
