@@ -1,0 +1,119 @@
+"""Checkpoint folders that are either whole or refused.
+
+A checkpoint is a folder in `transformers` format (safetensors only) with a `manifest.json` of hashes, written
+last. Trainers' intermediate folders (`checkpoint-N`, with optimizer, scheduler and RNG state) get the same
+manifest, so that a torn newest one is skipped for the newest whole one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from mapflake import repro
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that must not be used; the message names the folder, the file and the reason."""
+
+
+def seal(folder: Path, made_from: str | None = None) -> None:
+    """Writes the manifest of `folder`: the SHA-256 of every file in it. Until then the checkpoint does not count.
+
+    `made_from` identifies what the checkpoint is the result of (see `is_made_from`).
+    """
+    files = {p.relative_to(folder).as_posix(): repro.file_sha256(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+    files.pop(MANIFEST, None)
+    repro.write_json(folder / MANIFEST, {"made_from": made_from, "files": files})
+
+
+def is_made_from(folder: Path, made_from: str) -> bool:
+    """Returns whether `folder` is a whole checkpoint that was made from just this: then there is nothing to do."""
+    try:
+        verify(folder)
+    except CheckpointError:
+        return False
+    return repro.read_json(folder / MANIFEST)["made_from"] == made_from
+
+
+def verify(folder: Path) -> dict[str, str]:
+    """Returns the manifest's {file: sha256} after checking every file against it.
+
+    Raises:
+        CheckpointError: No manifest (an interrupted write), or a file that is missing or differs.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise CheckpointError(f"{folder}: no {MANIFEST}; the checkpoint was not written to its end")
+    files = repro.read_json(folder / MANIFEST)["files"]
+    for name, digest in files.items():
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder}: {name} is missing")
+        if repro.file_sha256(folder / name) != digest:
+            raise CheckpointError(f"{folder}: {name} differs from its hash in {MANIFEST}")
+    return files
+
+
+def weights_sha256(folder: str | Path) -> str:
+    """Returns one hash of all weight files of a checkpoint: what `rounds.jsonl` records as its identity."""
+    folder = Path(folder)
+    weights = {p.name: repro.file_sha256(p) for p in sorted(folder.glob("*.safetensors"))}
+    if not weights:
+        raise CheckpointError(f"{folder}: no *.safetensors file")
+    return repro.json_sha256(weights)
+
+
+def newest_whole(folder: Path) -> Path | None:
+    """Returns the newest `checkpoint-N` in `folder` that passes `verify`, or None; others are skipped with a warning."""
+    numbered = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
+    for path in sorted(numbered, key=lambda p: int(p.name.removeprefix("checkpoint-")), reverse=True):
+        try:
+            verify(path)
+            return path
+        except CheckpointError as error:
+            logger.warning("%s; falling back to an older one", error)
+    return None
+
+
+def resumable(out: Path, made_from: str) -> Path:
+    """Returns the folder beside `out` that holds an unfinished training's saves; emptied if they are of another one."""
+    folder = out.with_name(f"{out.name}.unfinished")
+    mark = folder / "made_from.txt"
+    if not mark.is_file() or mark.read_text() != made_from:
+        shutil.rmtree(folder, ignore_errors=True)
+        repro.write_text(mark, made_from)
+    return folder
+
+
+@contextlib.contextmanager
+def publish(out: Path, made_from: str | None = None) -> Iterator[Path]:
+    """Yields a temporary folder that becomes `out`, sealed, when the block ends; `out` is never half there."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        seal(temporary, made_from)
+        shutil.rmtree(out, ignore_errors=True)
+        os.replace(temporary, out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class Seal(TrainerCallback):
+    """Seals every checkpoint that a `transformers` trainer saves."""
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
+        """Called by the trainer after it has written `checkpoint-<step>`."""
+        if state.is_world_process_zero:
+            seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")

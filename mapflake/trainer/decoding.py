@@ -1,0 +1,145 @@
+"""Batched sampling with a KV cache for any `transformers` causal LM: the one generation path of this repo on CPU.
+
+`generate` spends most of its time around a small model, not in it; this loop has the same greedy tokens
+(tests/trainer/test_decoding.py) at several times the rate. Prompts that are sampled n times are read once, rows
+that have ended leave the batch, and the noise of row i belongs to row i: a sample does not depend on what
+else was in its batch (up to floating point). Not covered: beams, stop strings, logits processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The tokens of one completion, the closing eos included if it was reached, and their log-probabilities."""
+
+    ids: list[int]
+    logps: list[float]
+
+
+@torch.no_grad()
+def decode(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    n: int,
+    temperature: float,
+    max_new_tokens: int,
+    eos: int,
+    rng: np.random.Generator,
+    batch_size: int = 256,
+    progress: Callable[[int], object] = lambda rows: None,
+) -> list[Decoded]:
+    """Returns n completions for each prompt, prompt-major: `[len(prompts) * n]`.
+
+    Args:
+        model: The policy; put in eval mode for the call.
+        prompts: Token ids, none empty. Any order: batches are formed by length.
+        n: Samples a prompt.
+        temperature: Softmax temperature; 0 takes the most likely token.
+        max_new_tokens: Where a completion is cut off.
+        eos: Ends a completion.
+        rng: Source of all sampling noise; one uniform number for each (row, position).
+        batch_size: Rows decoded at once, at least n.
+        progress: Called with the number of rows as each batch ends.
+    """
+    noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
+    done: list[Decoded | None] = [None] * (len(prompts) * n)
+    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+    group = max(1, batch_size // n)
+    was_training = model.training
+    model.eval()
+    try:
+        for first in range(0, len(order), group):
+            chosen = order[first : first + group]
+            rows = [i * n + j for i in chosen for j in range(n)]
+            batch_noise = None if noise is None else torch.from_numpy(noise[rows]).float().clamp_max(1 - 2**-24)
+            batch = [prompts[i] for i in chosen]
+            for row, decoded in zip(
+                rows, _decode_batch(model, batch, n, temperature, max_new_tokens, eos, batch_noise), strict=True
+            ):
+                done[row] = decoded
+            progress(len(rows))
+    finally:
+        model.train(was_training)
+    return [d for d in done if d is not None]
+
+
+def _decode_batch(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    n: int,
+    temperature: float,
+    max_new_tokens: int,
+    eos: int,
+    noise: torch.Tensor | None,
+) -> list[Decoded]:
+    device = model.device
+    width = max(map(len, prompts))
+    ids = torch.tensor([[eos] * (width - len(p)) + list(p) for p in prompts], device=device)  # left padding: [B, P]
+    lengths = torch.tensor([len(p) for p in prompts], device=device)
+    mask = (torch.arange(width, device=device) >= width - lengths[:, None]).long()
+    position = (mask.cumsum(-1) - 1).clamp_min(0)
+    cache = DynamicCache(config=model.config)
+    padded = bool((lengths < width).any())
+    logits = model(
+        input_ids=ids,
+        attention_mask=mask if padded else None,
+        position_ids=position,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    ).logits[:, -1]
+    if n > 1:
+        cache.batch_repeat_interleave(n)
+        logits, mask, lengths = (x.repeat_interleave(n, dim=0) for x in (logits, mask, lengths))
+
+    total = len(prompts) * n
+    tokens = torch.full((total, max_new_tokens), eos, device=device)
+    logps = torch.zeros((total, max_new_tokens), device=device)
+    ends = torch.full((total,), max_new_tokens, device=device)
+    alive = torch.arange(total, device=device)  # row of each line of the shrinking batch
+    finished = torch.zeros(total, dtype=torch.bool, device=device)
+    noise = None if noise is None else noise.to(device)
+    for step in range(max_new_tokens):
+        token, logp = _pick(logits.float(), temperature, None if noise is None else noise[alive, step])
+        tokens[alive, step] = token
+        logps[alive, step] = logp
+        now = (token == eos) & ~finished
+        ends[alive[now]] = step + 1
+        finished = finished | now
+        left = int((~finished).sum())
+        if left == 0 or step + 1 == max_new_tokens:
+            break
+        if left <= 0.75 * len(finished):  # copying the cache costs about one step: shrink only when it pays
+            keep = (~finished).nonzero()[:, 0]
+            cache.batch_select_indices(keep)
+            alive, token, mask, lengths, finished = (x[keep] for x in (alive, token, mask, lengths, finished))
+        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+        logits = model(
+            input_ids=token[:, None],
+            attention_mask=mask if padded else None,
+            position_ids=(lengths + step)[:, None],
+            past_key_values=cache,
+            use_cache=True,
+        ).logits[:, -1]
+    all_tokens, all_logps, all_ends = tokens.tolist(), logps.tolist(), ends.tolist()
+    return [Decoded(t[:end], p[:end]) for t, p, end in zip(all_tokens, all_logps, all_ends, strict=True)]
+
+
+def _pick(logits: torch.Tensor, temperature: float, noise: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the next token of each row and its log-probability at the sampling temperature: `[B]`, `[B]`."""
+    logp = torch.log_softmax(logits / temperature if temperature > 0 else logits, dim=-1)
+    if noise is None:
+        token = logp.argmax(-1)
+    else:  # inverse transform sampling: the first token whose cumulated mass exceeds the noise
+        mass = logp.exp().cumsum(-1)
+        token = torch.searchsorted(mass, noise[:, None] * mass[:, -1:], right=True)[:, 0]
+    return token, logp.gather(-1, token[:, None])[:, 0]

@@ -1,0 +1,245 @@
+"""The policy: a causal language model, its tokenizer, and how it completes prompts.
+
+One class serves the small from-scratch policy and real LLMs. A tokenizer with a chat template speaks the `chat`
+dialect (prompts become user messages), one without speaks `compact`. Completion is by `decoding.decode`, or by
+vLLM where a GPU holds a real LLM. Not covered: OpenAI-compatible servers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tqdm.auto import tqdm
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from mapflake.repro import Params, rng_for, seed_for, write_jsonl
+from mapflake.trainer import checkpoint
+from mapflake.trainer.decoding import decode
+
+PAD, EOS = "<pad>", "<eos>"
+
+
+class ModelParams(Params):
+    """Shape of the from-scratch policy: Qwen3's architecture in small (findings: 0.46M parameters learn the task)."""
+
+    hidden_size: int = Field(96, ge=8)
+    layers: int = Field(4, ge=1)
+    heads: int = Field(4, ge=1)
+    intermediate_size: int = Field(256, ge=8)
+    max_positions: int = Field(1024, ge=64)
+
+
+class SamplingParams(Params):
+    """How completions are drawn."""
+
+    temperature: float = Field(1.0, ge=0)
+    max_new_tokens: int = Field(128, ge=1)
+    batch_size: int = Field(256, ge=1)
+    backend: Literal["transformers", "vllm"] = "transformers"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model and its tokenizer, in eval mode. `path` is where it was loaded from."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    path: Path
+    sampling: SamplingParams = SamplingParams()
+
+    @property
+    def dialect(self) -> Literal["chat", "compact"]:
+        """The dialect of `mapflake.env` that this policy reads and writes."""
+        return "chat" if self.tokenizer.chat_template else "compact"
+
+    def complete(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float | None = None,
+        max_new_tokens: int | None = None,
+        seed: int = 0,
+        progress: str | None = None,
+    ) -> list[list[str]]:
+        """Returns n completions for each prompt, as text without special tokens.
+
+        Args:
+            prompts: In the policy's dialect; a chat policy gets each as one user message.
+            n: Samples a prompt.
+            temperature: Overrides the sampling parameters; 0 is greedy.
+            max_new_tokens: Overrides the sampling parameters.
+            seed: The noise: same seed, same prompts, same completions.
+            progress: Title of a progress bar; None shows none.
+        """
+        temperature = self.sampling.temperature if temperature is None else temperature
+        max_new_tokens = max_new_tokens or self.sampling.max_new_tokens
+        ids = encode_prompts(self.tokenizer, prompts)
+        if self.sampling.backend == "vllm":
+            return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed)
+        with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
+            decoded = decode(
+                self.model,
+                ids,
+                n=n,
+                temperature=temperature,
+                max_new_tokens=max_new_tokens,
+                eos=self.tokenizer.eos_token_id,
+                rng=rng_for(seed, "complete"),
+                batch_size=self.sampling.batch_size,
+                progress=bar.update,
+            )
+        texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
+        return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
+
+
+def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
+    """Returns the token ids of each prompt; control tokens inside the text stay text (`split_special_tokens`).
+
+    Raises:
+        ValueError: A compact prompt has a word outside the closed vocabulary; names the word.
+    """
+    if tokenizer.chat_template:
+        # The template's own control tokens are real, those inside a message are not: the message is replaced by its
+        # tokens, encoded apart.
+        mark = "\u241eprompt\u241e"
+        rendered = tokenizer.apply_chat_template(
+            [{"role": "user", "content": mark}], tokenize=False, add_generation_prompt=True
+        )
+        before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in rendered.split(mark))
+        bodies = [tokenizer(p, add_special_tokens=False, split_special_tokens=True)["input_ids"] for p in prompts]
+        return [before + body + after for body in bodies]
+    ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"] if prompts else []
+    for text, row in zip(prompts, ids, strict=True):
+        if tokenizer.unk_token_id in row:
+            word = text.split()[row.index(tokenizer.unk_token_id)]
+            raise ValueError(f"{word!r} is not in the policy's vocabulary (prompt: {text[:80]!r}...)")
+    return ids
+
+
+def compact_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+    """Returns a word-level tokenizer over a closed vocabulary: whitespace splits, every word is one token."""
+    words = {word: i for i, word in enumerate([PAD, EOS, "<unk>", *vocabulary])}
+    if len(words) != len(vocabulary) + 3:
+        raise ValueError("the vocabulary repeats a word")
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS, unk_token="<unk>", padding_side="left"
+    )
+
+
+def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -> Policy:
+    """Returns an untrained policy of Qwen3's architecture over `vocabulary`, the same for the same seed."""
+    tokenizer = compact_tokenizer(vocabulary)
+    if params.hidden_size % (2 * params.heads):
+        raise ValueError(f"hidden_size {params.hidden_size} must be a multiple of 2 * heads ({2 * params.heads})")
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=params.hidden_size,
+        num_hidden_layers=params.layers,
+        num_attention_heads=params.heads,
+        num_key_value_heads=params.heads,
+        head_dim=params.hidden_size // params.heads,
+        intermediate_size=params.intermediate_size,
+        max_position_embeddings=params.max_positions,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_for(seed, "from_scratch"))
+        model = Qwen3ForCausalLM(config)
+    return Policy(model.eval(), tokenizer, Path())
+
+
+def load_policy(path: str | Path, sampling: SamplingParams | None = None) -> Policy:
+    """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
+
+    Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest; a folder with a
+    LoRA adapter is laid over the base model that it names.
+
+    Raises:
+        CheckpointError: The folder is torn, tensors are missing or unexpected, or a weight is not finite.
+    """
+    folder = Path(path)
+    if folder.is_dir():
+        checkpoint.verify(folder)
+    elif os.sep in str(path) and (folder.is_absolute() or str(path).count("/") != 1):
+        raise checkpoint.CheckpointError(f"{path}: no such folder")
+    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    if (folder / "adapter_config.json").is_file():
+        from peft import PeftConfig, PeftModel
+
+        base = str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path)
+        model = PeftModel.from_pretrained(load_model(base), str(folder)).merge_and_unload()
+    else:
+        model = load_model(path)
+    return Policy(model.eval(), tokenizer, folder, sampling or SamplingParams())
+
+
+def load_model(path: str | Path) -> PreTrainedModel:
+    """Returns the causal LM at `path` on the best device: bfloat16 on a GPU, float32 on a CPU.
+
+    Raises:
+        CheckpointError: Tensors are missing or unexpected, or a weight is not finite; names the tensor.
+    """
+    cuda = torch.cuda.is_available()
+    model, info = AutoModelForCausalLM.from_pretrained(
+        path,
+        trust_remote_code=False,
+        use_safetensors=True,
+        dtype=torch.bfloat16 if cuda else torch.float32,
+        device_map="cuda" if cuda else None,
+        attn_implementation="sdpa",
+        output_loading_info=True,
+    )
+    wrong: dict[str, Any] = {key: value for key, value in info.items() if value}
+    if wrong:  # a missing tensor would be a random one
+        raise checkpoint.CheckpointError(f"{path}: the weights do not fit the configuration: {wrong}")
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise checkpoint.CheckpointError(f"{path}: {name} holds values that are not finite")
+    return model
+
+
+def save_policy(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    out: str | Path,
+    made_from: str | None = None,
+    curve: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Writes a sealed checkpoint folder at `out`, replacing what was there in one step; `curve` goes with it."""
+    with checkpoint.publish(Path(out), made_from) as folder:
+        write_jsonl(folder / "curve.jsonl", curve)
+        model.save_pretrained(folder, safe_serialization=True)
+        tokenizer.save_pretrained(folder)
+
+
+def _complete_with_vllm(
+    path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int
+) -> list[list[str]]:
+    """Returns completions from vLLM's offline engine. Not run on the project's CPU machines: vLLM has no CPU wheel."""
+    from vllm import LLM, SamplingParams as VllmSampling
+
+    engine = LLM(model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5)
+    settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed)
+    outputs = engine.generate([{"prompt_token_ids": row} for row in ids], settings)
+    return [[sample.text for sample in output.outputs] for output in outputs]

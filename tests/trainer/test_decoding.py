@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import torch
+
+from mapflake.repro import rng_for
+from mapflake.trainer.decoding import decode
+
+PROMPTS = [[5, 9, 4], [7], [11, 12, 13, 14, 15, 16], [20, 8], [9, 9, 9, 30]]
+
+
+def _decode(policy, prompts=PROMPTS, n=1, temperature=1.0, batch_size=256, seed=0, length=24, eos=1):
+    return decode(
+        policy.model,
+        prompts,
+        n=n,
+        temperature=temperature,
+        max_new_tokens=length,
+        eos=eos,
+        rng=rng_for(seed, "test"),
+        batch_size=batch_size,
+    )
+
+
+def test_greedy_tokens_are_those_of_generate(tiny):
+    pad = tiny.tokenizer.pad_token_id
+    prompts = [[int(t) for t in np.random.default_rng(i).integers(3, 43, size=1 + i % 9)] for i in range(40)]
+    said = [d.ids for d in _decode(tiny, prompts, temperature=0.0)]
+    eos = max(range(3, 43), key=lambda t: sum(t in ids[3:] and t not in ids[:3] for ids in said))  # ends many, not all
+    ours = _decode(tiny, prompts, temperature=0.0, eos=eos)
+    for prompt, decoded in zip(prompts, ours, strict=True):
+        ids = torch.tensor([prompt])
+        expected = tiny.model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=24,
+            eos_token_id=eos,
+            pad_token_id=pad,
+        )[0, len(prompt) :].tolist()
+        assert decoded.ids == expected
+    assert len({len(d.ids) for d in ours}) > 1, "some rows should end early, or shrinking the batch is not exercised"
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probabilities_are_those_of_a_plain_forward_pass(tiny, temperature):
+    for prompt, decoded in zip(PROMPTS, _decode(tiny, temperature=temperature), strict=True):
+        with torch.no_grad():
+            logits = tiny.model(torch.tensor([prompt + decoded.ids])).logits[0, len(prompt) - 1 : -1]
+        expected = torch.log_softmax(logits / temperature, -1).gather(-1, torch.tensor(decoded.ids)[:, None])[:, 0]
+        assert decoded.logps == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_a_sample_does_not_depend_on_its_batch(tiny):
+    together = _decode(tiny, n=3)
+    apart = _decode(tiny, n=3, batch_size=3)
+    assert [d.ids for d in together] == [d.ids for d in apart]
+
+
+def test_samples_follow_the_distribution_of_the_model(tiny):
+    prompt, n = [5, 9, 4], 4000
+    first = np.bincount([d.ids[0] for d in _decode(tiny, [prompt], n=n, batch_size=n, length=1)], minlength=43)
+    with torch.no_grad():
+        expected = torch.softmax(tiny.model(torch.tensor([prompt])).logits[0, -1], -1).numpy()
+    deviation = np.abs(first / n - expected)
+    assert (deviation <= 4 * np.sqrt(expected * (1 - expected) / n) + 1e-3).all()
+    assert (first > 0).sum() > 1
+
+
+def test_same_seed_same_samples_other_seed_others(tiny):
+    assert [d.ids for d in _decode(tiny, n=4)] == [d.ids for d in _decode(tiny, n=4)]
+    assert [d.ids for d in _decode(tiny, n=4)] != [d.ids for d in _decode(tiny, n=4, seed=1)]
+
+
+def test_no_prompts_no_completions_and_training_mode_is_kept(tiny):
+    assert _decode(tiny, []) == []
+    tiny.model.train()
+    _decode(tiny)
+    assert tiny.model.training
+    tiny.model.eval()
