@@ -73,7 +73,7 @@ def weights_sha256(folder: str | Path) -> str:
 
 
 def newest_whole(folder: Path) -> Path | None:
-    """Returns the newest `checkpoint-N` in `folder` that passes `verify`, or None; others are skipped with a warning."""
+    """Returns the newest `checkpoint-N` in `folder` that passes `verify`, or None; warns of those it skips."""
     numbered = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
     for path in sorted(numbered, key=lambda p: int(p.name.removeprefix("checkpoint-")), reverse=True):
         try:

@@ -203,7 +203,7 @@ class RoundTrainer(GRPOTrainer):
     ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
         """Returns log-probabilities and entropies `[B, C]` of the last C tokens, row by row the same as TRL's.
 
-        Rows are `[prompt, left-padded | completion, right-padded]`; each bucket of like lengths is cut to its own width.
+        Rows are `[prompt, left-padded | completion, right-padded]`; each bucket of like lengths gets its own width.
         A real LLM's vocabulary would make the logits too large: there TRL's fused head does the work.
         """
         if len(self.processing_class) > LARGE_VOCABULARY:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,7 +60,7 @@ class Policy:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     path: Path
-    sampling: SamplingParams = SamplingParams()
+    sampling: SamplingParams = field(default_factory=SamplingParams)
 
     @property
     def dialect(self) -> Literal["chat", "compact"]:
@@ -237,7 +237,8 @@ def _complete_with_vllm(
     path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int
 ) -> list[list[str]]:
     """Returns completions from vLLM's offline engine. Not run on the project's CPU machines: vLLM has no CPU wheel."""
-    from vllm import LLM, SamplingParams as VllmSampling
+    from vllm import LLM
+    from vllm import SamplingParams as VllmSampling
 
     engine = LLM(model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5)
     settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed)
