@@ -1,0 +1,264 @@
+"""Boards and plans: `Instance`, `Plan`, ASCII boards both ways, execution, and the symmetries of the square.
+
+Cells are `(row, col)`, (0, 0) is top left. Agents count from 0 in Python and from 1 in every text.
+
+The one text format of a board has a line for each row and cells separated by blanks:
+
+    S1 .  H  G2
+    .  .  .  .
+    H  .  S2 .
+    G1 .  .  .
+
+`.` is free, `H` a hole, `S1` the start of agent 1, `G1` its goal, `S1G2` the start of one and the goal of another
+(or of the same) agent. Not covered: boards that are not square, cells with a cost, maps of other formats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+Cell = tuple[int, int]
+
+MOVES = "UDLRW"
+"""Legal moves: up, down, left, right, wait."""
+
+DELTAS: Mapping[str, Cell] = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1), "W": (0, 0)}
+
+_CELL = re.compile(r"(?:S([1-9][0-9]*))?(?:G([1-9][0-9]*))?")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One board with its agents; an invalid one cannot be built.
+
+    Attributes:
+        size: Rows and columns of the square board.
+        holes: Cells that must not be entered.
+        starts: Start of each agent, all different.
+        goals: Goal of each agent, all different; may be a start, its own or another agent's.
+
+    Raises:
+        ValueError: Names the offending cell.
+    """
+
+    size: int
+    holes: frozenset[Cell]
+    starts: tuple[Cell, ...]
+    goals: tuple[Cell, ...]
+
+    def __post_init__(self) -> None:
+        if type(self.size) is not int or self.size < 1:
+            raise ValueError(f"size: {self.size!r} is not a positive integer")
+        object.__setattr__(self, "holes", frozenset(self._cells("hole", self.holes)))
+        object.__setattr__(self, "starts", self._cells("start", self.starts))
+        object.__setattr__(self, "goals", self._cells("goal", self.goals))
+        if not self.starts:
+            raise ValueError("starts: an instance needs at least one agent")
+        if len(self.starts) != len(self.goals):
+            raise ValueError(f"{len(self.starts)} starts but {len(self.goals)} goals: each agent needs one of each")
+        for what, cells in (("start", self.starts), ("goal", self.goals)):
+            seen: dict[Cell, int] = {}
+            for agent, cell in enumerate(cells):
+                if cell in self.holes:
+                    raise ValueError(f"{what} of agent {agent}: cell {cell} is a hole")
+                if cell in seen:
+                    raise ValueError(f"{what} of agent {agent}: cell {cell} is the {what} of agent {seen[cell]} too")
+                seen[cell] = agent
+
+    def _cells(self, what: str, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+        checked = []
+        for cell in cells:
+            try:
+                row, col = cell
+            except (TypeError, ValueError):
+                raise ValueError(f"{what}: {cell!r} is not a cell (row, col)") from None
+            if type(row) is not int or type(col) is not int:
+                raise ValueError(f"{what}: {cell!r} is not a cell of two integers (row, col)")
+            if not (0 <= row < self.size and 0 <= col < self.size):
+                raise ValueError(f"{what}: cell {(row, col)} is not on the {self.size}x{self.size} board")
+            checked.append((row, col))
+        return tuple(checked)
+
+    @property
+    def num_agents(self) -> int:
+        """Number of agents."""
+        return len(self.starts)
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash (hex): equal for equal instances, on every machine."""
+        content = (self.size, sorted(self.holes), self.starts, self.goals)
+        return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+
+    def is_free(self, cell: Cell) -> bool:
+        """True if `cell` is on the board and not a hole."""
+        return 0 <= cell[0] < self.size and 0 <= cell[1] < self.size and cell not in self.holes
+
+    def to_text(self) -> str:
+        """Returns the board as text, see the module docstring; `from_text` reads it back."""
+        marks = dict.fromkeys(self.holes, "H")
+        for agent, cell in enumerate(self.starts, start=1):
+            marks[cell] = f"S{agent}"
+        for agent, cell in enumerate(self.goals, start=1):
+            marks[cell] = marks.get(cell, "") + f"G{agent}"
+        rows = [[marks.get((row, col), ".") for col in range(self.size)] for row in range(self.size)]
+        width = max(len(mark) for row in rows for mark in row)
+        return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
+
+    @classmethod
+    def from_text(cls, text: str) -> Instance:
+        """Returns the instance drawn in `text` (see the module docstring); empty lines are skipped.
+
+        Raises:
+            ValueError: Names row and column, counted from 0, of what cannot be read.
+        """
+        rows = [line.split() for line in text.splitlines() if line.strip()]
+        holes: set[Cell] = set()
+        starts: dict[int, Cell] = {}
+        goals: dict[int, Cell] = {}
+        for row, marks in enumerate(rows):
+            if len(marks) != len(rows):
+                raise ValueError(f"row {row}: {len(marks)} cells on a board of {len(rows)} rows; boards are square")
+            for col, mark in enumerate(marks):
+                if mark == "H":
+                    holes.add((row, col))
+                elif mark != ".":
+                    match = _CELL.fullmatch(mark)
+                    if match is None:
+                        raise ValueError(f"row {row}, column {col}: {mark!r} is none of . H S1 G1 S1G2")
+                    for name, found, cells in (("start", match[1], starts), ("goal", match[2], goals)):
+                        if found is not None and (agent := int(found)) in cells:
+                            raise ValueError(
+                                f"row {row}, column {col}: agent {agent} has a {name} at {cells[agent]} too"
+                            )
+                        if found is not None:
+                            cells[agent] = (row, col)
+        for name, cells in (("start", starts), ("goal", goals)):
+            for agent in range(1, max([*starts, *goals], default=1) + 1):
+                if agent not in cells:
+                    raise ValueError(f"agent {agent} has no {name}")
+        order = range(1, len(starts) + 1)
+        return cls(len(rows), frozenset(holes), tuple(starts[a] for a in order), tuple(goals[a] for a in order))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the instance as JSON values; `from_dict` reads them back."""
+        return {
+            "size": self.size,
+            "holes": [list(cell) for cell in sorted(self.holes)],
+            "starts": [list(cell) for cell in self.starts],
+            "goals": [list(cell) for cell in self.goals],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
+        """Returns the instance that `to_dict` wrote; ValueError names what is wrong."""
+        try:
+            fields = {name: data[name] for name in ("size", "holes", "starts", "goals")}
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]}: missing") from None
+        for name in ("holes", "starts", "goals"):
+            if not isinstance(fields[name], list):
+                raise ValueError(f"{name}: {fields[name]!r} is not a list of cells")
+        return cls(fields["size"], fields["holes"], fields["starts"], fields["goals"])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One string of moves for each agent; an agent whose string has ended waits.
+
+    A plan is what was answered, not what is right: any number of strings with any letters in them can be held,
+    and `check` says what is wrong with them.
+    """
+
+    moves: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if isinstance(self.moves, str) or not all(isinstance(m, str) for m in self.moves):
+            raise ValueError(f"moves: {self.moves!r} is not a sequence of strings, one for each agent")
+        object.__setattr__(self, "moves", tuple(self.moves))
+
+    @property
+    def horizon(self) -> int:
+        """Number of joint moves written down, trailing waits included."""
+        return max(map(len, self.moves), default=0)
+
+
+def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
+    """Returns the agents' cells at time 0, 1, ..., `plan.horizon`: a list of `[num_agents]` tuples.
+
+    Every legal letter moves its agent, wherever that leads (into holes, off the board, through others); any other
+    letter leaves it where it is. The verifier says what was wrong.
+
+    Raises:
+        ValueError: The plan has not one string for each agent.
+    """
+    if len(plan.moves) != instance.num_agents:
+        raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
+    horizon = plan.horizon
+    paths = []
+    for (row, col), moves in zip(instance.starts, plan.moves, strict=True):
+        path = [(row, col)]
+        for move in moves:
+            down, right = DELTAS.get(move, (0, 0))
+            row, col = row + down, col + right
+            path.append((row, col))
+        path += [(row, col)] * (horizon - len(moves))
+        paths.append(path)
+    return list(zip(*paths, strict=True))
+
+
+def _image(cell: Cell, size: int, k: int) -> Cell:
+    row, col = cell
+    if k & 4:
+        row, col = col, row
+    return (size - 1 - row if k & 1 else row, size - 1 - col if k & 2 else col)
+
+
+_MOVE_MAPS = tuple(
+    str.maketrans({m: next(n for n in MOVES if DELTAS[n] == _image(d, 1, k)) for m, d in DELTAS.items()})
+    for k in range(8)
+)
+
+
+def transform(
+    instance: Instance, plan: Plan | None = None, k: int = 0, agent_order: Sequence[int] | None = None
+) -> tuple[Instance, Plan | None]:
+    """Returns the image of the board, and of the plan that goes with it, under a symmetry and a renaming of agents.
+
+    Args:
+        instance: The board.
+        plan: A plan for it, one string for each agent, or None.
+        k: Which of the 8 symmetries of the square: bit 2 transposes, then bit 0 turns the rows upside down and
+            bit 1 mirrors the columns; 0 changes nothing.
+        agent_order: New agent j is old agent `agent_order[j]`; None keeps the order.
+
+    Raises:
+        ValueError: `k` or `agent_order` is out of range.
+    """
+    if k not in range(8):
+        raise ValueError(f"k: {k!r} is not one of the 8 symmetries 0..7")
+    order = range(instance.num_agents) if agent_order is None else agent_order
+    if sorted(order) != list(range(instance.num_agents)):
+        raise ValueError(f"agent_order: {agent_order!r} is not a permutation of {instance.num_agents} agents")
+    size = instance.size
+    image = Instance(
+        size,
+        frozenset(_image(cell, size, k) for cell in instance.holes),
+        tuple(_image(instance.starts[agent], size, k) for agent in order),
+        tuple(_image(instance.goals[agent], size, k) for agent in order),
+    )
+    if plan is None:
+        return image, None
+    if len(plan.moves) != instance.num_agents:
+        raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
+    return image, Plan(tuple(plan.moves[agent].translate(_MOVE_MAPS[k]) for agent in order))
+
+
+def symmetries(instance: Instance) -> tuple[Instance, ...]:
+    """Returns the 8 images of the board, `transform(instance, k=0..7)`; equal ones are repeated."""
+    return tuple(transform(instance, k=k)[0] for k in range(8))

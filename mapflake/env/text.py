@@ -1,0 +1,250 @@
+"""Boards and plans as text for language models, in two dialects, and the way back.
+
+`compact` is for small from-scratch policies: whitespace-separated words of the closed `VOCABULARY`. A prompt is a
+list, `size4 holes b1 c2 d3 agent1 b0 to d1 agent2 c3 to b0 plan` (letter = row, digit = column, holes sorted).
+A completion has, for each time step and agent, `<legal-moves> move newcell`, then `;`. The token of legal moves
+(`<UDR>`: not off the board, not into a hole; other agents do not count) and the new cell are a scratchpad: the
+parser wants them in their places and does not believe them, only the moves count. Boards 3x3 to 10x10, 5 agents.
+
+`chat` is for LLMs: instructions, the board as drawn by `Instance.to_text`, and an answer in JSON,
+`{"plan": ["RRD", "UWL"]}`. The last JSON object that opens with the key "plan" counts, inside or outside a code
+fence, after the last `</think>`; a thought that was never closed has no answer.
+
+Wrong letters and a wrong number of move lists are no parse errors: they come back inside the Plan and the verifier
+reports them. Both parsers are linear in the text and raise nothing but PlanParseError on it. The wording of the
+paper's prompts is not public; all of this is our choice. Not covered: chat templates, tokenizers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations, pairwise
+from typing import NoReturn
+
+from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
+
+DIALECTS = ("chat", "compact")
+
+MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 5
+"""What the compact vocabulary can name."""
+
+_ROWS = "abcdefghij"
+_CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(MAX_SIZE))
+_LEGAL = tuple(f"<{''.join(moves)}>" for count in range(5) for moves in combinations("UDLR", count))
+
+VOCABULARY: tuple[str, ...] = (
+    *(f"size{size}" for size in range(MIN_SIZE, MAX_SIZE + 1)),
+    "holes",
+    *(f"agent{agent}" for agent in range(1, MAX_AGENTS + 1)),
+    "to",
+    "plan",
+    ";",
+    *MOVES,
+    *_LEGAL,
+    *_CELLS,
+)
+"""All words of the compact dialect, without padding and end of text."""
+
+_CELL_WORDS = frozenset(_CELLS)
+_LEGAL_WORDS = frozenset(_LEGAL)
+
+MAX_COMPACT = 100_000
+MAX_ANSWER = 20_000
+"""Characters of a compact completion, and of the JSON answer of a chat; both far beyond any plan worth checking."""
+
+_UNKNOWN = "?"  # a move that is no single letter; never legal
+
+
+class PlanParseError(ValueError):
+    """A completion in which no plan can be found."""
+
+
+def render_prompt(instance: Instance, dialect: str = "chat") -> str:
+    """Returns the question for `instance`.
+
+    Raises:
+        ValueError: Unknown dialect, or a board that the compact vocabulary cannot name.
+    """
+    return _render_compact(instance) if _known(dialect) == "compact" else _render_chat(instance)
+
+
+def format_plan(instance: Instance, plan: Plan, dialect: str = "chat") -> str:
+    """Returns `plan` as the model should have answered; `parse_completion` reads it back.
+
+    Raises:
+        ValueError: Unknown dialect, not one move list for each agent, a letter that is no move, or (compact)
+            a plan that leaves the board.
+    """
+    if len(plan.moves) != instance.num_agents:
+        raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
+    for agent, moves in enumerate(plan.moves):
+        for move in moves:
+            if move not in MOVES:
+                raise ValueError(f"agent {agent}: {move!r} is none of the moves {' '.join(MOVES)}")
+    if _known(dialect) == "compact":
+        return _format_compact(instance, plan)
+    return f"```json\n{json.dumps({'plan': list(plan.moves)})}\n```"
+
+
+def parse_completion(text: str, num_agents: int, dialect: str = "chat") -> Plan:
+    """Returns the plan that a model wrote: as many move lists as it wrote, whatever their letters.
+
+    Args:
+        text: The completion.
+        num_agents: Agents of the board; only an empty compact text (a plan without moves) needs it.
+        dialect: One of `DIALECTS`.
+
+    Raises:
+        PlanParseError: There is no plan in the text; the message says why.
+        ValueError: Unknown dialect.
+    """
+    return _parse_compact(text, num_agents) if _known(dialect) == "compact" else _parse_chat(text)
+
+
+def _known(dialect: str) -> str:
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
+    return dialect
+
+
+# ---------------------------------------------------------------- compact
+
+
+def cell_word(cell: Cell) -> str:
+    """Returns the compact name of a cell: letter = row, digit = column, e.g. `b0` for (1, 0)."""
+    return f"{_ROWS[cell[0]]}{cell[1]}"
+
+
+def _render_compact(instance: Instance) -> str:
+    if not (MIN_SIZE <= instance.size <= MAX_SIZE and instance.num_agents <= MAX_AGENTS):
+        raise ValueError(
+            f"the compact dialect has words for sizes {MIN_SIZE}-{MAX_SIZE} and up to {MAX_AGENTS} agents, "
+            f"not for size {instance.size} with {instance.num_agents} agents"
+        )
+    words = [f"size{instance.size}", "holes", *map(cell_word, sorted(instance.holes))]
+    for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1):
+        words += [f"agent{agent}", cell_word(start), "to", cell_word(goal)]
+    return " ".join([*words, "plan"])
+
+
+def _legal_word(instance: Instance, cell: Cell) -> str:
+    row, col = cell
+    legal = [m for m in "UDLR" if instance.is_free((row + DELTAS[m][0], col + DELTAS[m][1]))]
+    return f"<{''.join(legal)}>"
+
+
+def _format_compact(instance: Instance, plan: Plan) -> str:
+    words = []
+    trajectory = execute(instance, plan)
+    for time, (before, after) in enumerate(pairwise(trajectory)):
+        for moves, here, there in zip(plan.moves, before, after, strict=True):
+            if not (0 <= there[0] < instance.size and 0 <= there[1] < instance.size):
+                raise ValueError(f"the plan leaves the board at {there}: the compact dialect has no word for that cell")
+            words += [_legal_word(instance, here), moves[time] if time < len(moves) else "W", cell_word(there)]
+        words.append(";")
+    return " ".join(words)
+
+
+def _parse_compact(text: str, num_agents: int) -> Plan:
+    if len(text) > MAX_COMPACT:
+        raise PlanParseError(f"{len(text)} characters are more than the {MAX_COMPACT} of any plan")
+    words = text.split()
+    if not words:
+        return Plan(("",) * num_agents)
+    if words[-1] != ";":
+        raise PlanParseError("the last step is not closed by ;")
+    width = words.index(";")
+    if width == 0 or width % 3:
+        raise PlanParseError(f"step 1 has {width} words before ; and not three for each agent")
+    step = width + 1
+    steps, rest = divmod(len(words), step)
+    if rest or words.count(";") != steps or words[width::step] != [";"] * steps:
+        raise PlanParseError("the steps are not all of one length")
+    lists: list[list[str]] = [[] for _ in range(width // 3)]
+    for first in range(0, len(words), step):
+        for agent, moves in enumerate(lists):
+            legal, move, cell = words[first + 3 * agent : first + 3 * agent + 3]
+            if legal not in _LEGAL_WORDS or cell not in _CELL_WORDS:
+                raise PlanParseError(f"step {first // step + 1}, agent {agent + 1}: not `<legal-moves> move cell`")
+            moves.append(move if len(move) == 1 else _UNKNOWN)
+    return Plan(tuple(map("".join, lists)))
+
+
+# ---------------------------------------------------------------- chat
+
+_CHAT = """\
+{agents} on a frozen lake, a grid of {size}x{size} cells. Row 0 is at the top, column 0 at the left.
+
+{board}
+
+. is ice, H is a hole, S1 is the start of agent 1, G1 is its goal (S1G2: start of agent 1 and goal of agent 2).
+{where}
+
+All agents move at the same time, one move each per step: U (up), D (down), L (left), R (right) or W (wait).
+Rules:
+- No agent leaves the grid or enters a hole.
+- No two agents are in one cell at the same time. An agent on its goal is still in the way; it may leave again.
+- No two agents swap cells in one step. An agent may enter a cell that another agent leaves in the same step.
+- In the end every agent is on its own goal.
+Bring all agents to their goals in as few steps as possible.
+
+Think first if you like. Then answer with one block that has one string of moves for each agent, agent 1 first; \
+an agent whose string has ended waits:
+```json
+{{"plan": [{example}]}}
+```
+"""
+
+
+def _render_chat(instance: Instance) -> str:
+    count = instance.num_agents
+    where = [
+        f"Agent {agent} goes from row {start[0]}, column {start[1]} to row {goal[0]}, column {goal[1]}."
+        for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
+    ]
+    return _CHAT.format(
+        agents="1 agent is" if count == 1 else f"{count} agents are",
+        size=instance.size,
+        board=instance.to_text(),
+        where="\n".join(where),
+        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, count + 1)),
+    )
+
+
+_ANSWER = re.compile(r'\{\s*"plan"\s*:')
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+
+
+def _parse_chat(text: str) -> Plan:
+    closed = text.rfind("</think>")
+    if text.rfind("<think>") > closed:
+        raise PlanParseError("the reasoning was never closed")
+    last = None
+    for last in _ANSWER.finditer(text, max(closed, 0)):  # noqa: B007  the last one counts
+        pass
+    if last is None:
+        raise PlanParseError('no answer: no JSON object that opens with "plan"')
+    try:
+        answer, _ = _DECODER.raw_decode(text[last.start() : last.start() + MAX_ANSWER])
+    except (ValueError, RecursionError):
+        raise PlanParseError("the answer is not JSON") from None
+    lists = answer["plan"]
+    if not isinstance(lists, list):
+        raise PlanParseError('"plan" is not a list')
+    return Plan(tuple(map(_moves_of, lists)))
+
+
+def _moves_of(entry: object) -> str:
+    """One agent's moves: a string, or a list with one string for each step (forgiven, not asked for)."""
+    if isinstance(entry, list) and all(isinstance(move, str) for move in entry):
+        return "".join(move if len(move) == 1 else _UNKNOWN for move in entry)
+    if isinstance(entry, str):
+        return entry
+    raise PlanParseError('an entry of "plan" is neither a string nor a list of strings')

@@ -1,0 +1,119 @@
+"""The truth about a plan: eight checks, each of which can fail alone, and the two costs. Knows no solver.
+
+A violation is reported when it happens and not again while it lasts: an agent that enters a hole and stays there
+gives one `hole`. Execution goes on literally after a violation, so that one slip is one violation: an agent that
+leaves the board and comes back gives one `bounds` and nothing else. Not covered: how good a valid plan is (see
+`judge` in generator.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute
+
+KINDS = ("parse", "agents", "move", "bounds", "hole", "vertex", "edge", "goal")
+"""The eight checks in order: parses; one move list for each agent; only legal moves; in bounds; no hole; no two
+agents in one cell; no two agents swapping cells; every agent ends on its goal."""
+
+_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing wrong with a plan.
+
+    Attributes:
+        kind: One of `KINDS`.
+        time: Number of the joint move at fault, from 1 (positions after it are `execute(...)[time]`); `goal` has
+            the last; 0 for `parse` and `agents`, and for `goal` in an empty plan.
+        agents: The agents concerned, ascending, from 0; empty for `parse` and `agents`.
+        cell: Where it happened: the cell entered (`edge`: by the first of the two agents), or the cell where the
+            agent stands (`move`, `goal`); None for `parse` and `agents`.
+    """
+
+    kind: str
+    time: int = 0
+    agents: tuple[int, ...] = ()
+    cell: Cell | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is true of one answer; a reward is a function of it.
+
+    Attributes:
+        violations: All violations, by time, then in the order of `KINDS`.
+        makespan: Joint moves until all agents are on their goals for good; None unless valid.
+        sum_of_costs: Sum over agents of the time of their last arrival; None unless valid.
+        optimal: Valid with the least possible makespan. Always False from `check`, which knows no optimum.
+        soc_optimal: Valid with the least possible sum of costs. Likewise.
+    """
+
+    violations: tuple[Violation, ...]
+    makespan: int | None = None
+    sum_of_costs: int | None = None
+    optimal: bool = False
+    soc_optimal: bool = False
+
+    @property
+    def valid(self) -> bool:
+        """True if all eight checks pass."""
+        return not self.violations
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The checks that failed, each once, in the order of `KINDS`."""
+        failed = {violation.kind for violation in self.violations}
+        return tuple(kind for kind in KINDS if kind in failed)
+
+
+def check(instance: Instance, plan: Plan) -> Verdict:
+    """Returns the verdict on `plan`: every violation, and the costs if there is none."""
+    if len(plan.moves) != instance.num_agents:
+        return Verdict((Violation("agents"),))
+    violations = []
+    trajectory = execute(instance, plan)
+    for agent, moves in enumerate(plan.moves):
+        for time, move in enumerate(moves, start=1):
+            if move not in MOVES:
+                violations.append(Violation("move", time, (agent,), trajectory[time][agent]))
+    for time in range(1, len(trajectory)):
+        violations += _step(instance, time, trajectory[time - 1], trajectory[time])
+    for agent, (cell, goal) in enumerate(zip(trajectory[-1], instance.goals, strict=True)):
+        if cell != goal:
+            violations.append(Violation("goal", plan.horizon, (agent,), cell))
+    if violations:
+        violations.sort(key=lambda v: (v.time, _RANK[v.kind], v.agents))
+        return Verdict(tuple(violations))
+    costs = [_arrival([cells[agent] for cells in trajectory]) for agent in range(instance.num_agents)]
+    return Verdict((), makespan=max(costs), sum_of_costs=sum(costs))
+
+
+def _step(instance: Instance, time: int, before: tuple[Cell, ...], after: tuple[Cell, ...]) -> list[Violation]:
+    found = []
+    size = instance.size
+    for agent, cell in enumerate(after):
+        if cell == before[agent]:
+            continue
+        if not (0 <= cell[0] < size and 0 <= cell[1] < size):
+            found.append(Violation("bounds", time, (agent,), cell))
+        elif cell in instance.holes:
+            found.append(Violation("hole", time, (agent,), cell))
+    if len(set(after)) < len(after):
+        for cell in sorted(set(after)):
+            agents = tuple(agent for agent, other in enumerate(after) if other == cell)
+            if len(agents) > 1 and any(before[agent] != cell for agent in agents):
+                found.append(Violation("vertex", time, agents, cell))
+    for first, cell in enumerate(after):
+        for second in range(first + 1, len(after)):
+            if cell == before[second] and after[second] == before[first] and cell != before[first]:
+                found.append(Violation("edge", time, (first, second), cell))
+    return found
+
+
+def _arrival(path: list[Cell]) -> int:
+    time = len(path) - 1
+    while time > 0 and path[time - 1] == path[-1]:
+        time -= 1
+    return time
