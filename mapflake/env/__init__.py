@@ -15,7 +15,7 @@ from mapflake.env.generator import (
     transform_task,
 )
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
-from mapflake.env.solver import BudgetExceeded, Solution, Unsolvable, distances, needs_wait, solve
+from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
 from mapflake.env.text import DIALECTS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
@@ -25,6 +25,7 @@ __all__ = [
     "MOVES",
     "SPLITS",
     "VOCABULARY",
+    "Analysis",
     "BudgetExceeded",
     "Cell",
     "EnvConfig",
@@ -38,6 +39,7 @@ __all__ = [
     "Unsolvable",
     "Verdict",
     "Violation",
+    "analyse",
     "careless_fails",
     "check",
     "distances",

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from mapflake.env.instance import Cell, Instance, Plan, transform
-from mapflake.env.solver import BudgetExceeded, Solution, Unsolvable, needs_wait, solve
+from mapflake.env.solver import BudgetExceeded, Solution, Unsolvable, analyse
 from mapflake.env.text import PlanParseError, parse_completion
 from mapflake.env.verifier import Verdict, Violation, check
 from mapflake.repro import read_jsonl, rng_for, write_jsonl
@@ -210,8 +210,8 @@ class Task:
     @classmethod
     def of(cls, instance: Instance) -> Task:
         """Returns the task of an instance of your own; raises what `solve` raises."""
-        solution = solve(instance, "makespan")
-        return cls(instance, solution, needs_wait(instance), solve(instance, "sum_of_costs").sum_of_costs)
+        found = analyse(instance)
+        return cls(instance, found.solution, found.needs_wait, found.best_sum_of_costs)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the task as JSON values; `from_dict` reads them back."""
@@ -428,12 +428,14 @@ def _draw(
         if instance is None or split_of(instance) != split or (banned and canonical(instance) in banned):
             continue
         try:
-            if waits is None or needs_wait(instance) == waits:
-                return Task.of(instance)
+            task = Task.of(instance)
         except Unsolvable:
             continue
         except BudgetExceeded:
             over_budget += 1
+            continue
+        if waits is None or task.needs_wait == waits:
+            return task
     wanted = {None: "board", True: "board that needs a wait", False: "board that needs no wait"}[waits]
     raise GenerationError(
         f"no {wanted} found in {MAX_ATTEMPTS} attempts: size {size}, {agents} agents, "

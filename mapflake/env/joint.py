@@ -1,85 +1,73 @@
-"""A* over joint states: slow for many agents, complete for all; the fallback of solver.py for small dense boards.
+"""A* over joint states: slow for many agents, complete for all; solver.py's fallback for small dense boards.
 
 A state is one cell for each agent, and for the sum of costs also the set of agents that are parked: on their goals
-for good. Everything here is integers, tuples and flat lists; no clock, no randomness, ties broken by order.
+for good, at no more cost. Integers and tuples only; no clock, no randomness, ties are broken by the order in
+which states are found.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import count
+
+from mapflake.env.costs import CostSearch, Path
+
+State = tuple[tuple[int, ...], int]
 
 
-class BudgetExceeded(Exception):
-    """The node budget is spent: the instance is neither solved nor shown to be unsolvable."""
-
-
-def joint_search(
-    neighbours: list[tuple[int, ...]],
-    starts: tuple[int, ...],
-    goals: tuple[int, ...],
-    distances: list[list[int]],
-    *,
-    sum_of_costs: bool,
-    waits: bool,
-    bound: int | None,
-    budget: int,
-) -> tuple[list[tuple[int, ...]] | None, int]:
-    """Returns an optimal joint path `[T + 1][num_agents]` or None if there is none, and the states expanded.
+def joint_search(search: CostSearch, *, makespan: bool, below: int | None = None) -> list[Path] | None:
+    """Returns optimal paths, or None if there are none.
 
     Args:
-        neighbours: For each cell the cells one move away, in the order of preference.
-        starts: Cell of each agent.
-        goals: Goal of each agent.
-        distances: For each agent the distance of every cell to its goal, -1 where there is no way.
-        sum_of_costs: Minimise the sum of costs instead of the makespan.
-        waits: Agents may wait before they are parked; needs `sum_of_costs`, or the makespan with waits.
-        bound: Paths that cost more do not count; needed if `waits` is False, else the search need not end.
-        budget: Number of states that may be expanded.
+        search: The board, each agent connected with its goal; its budget counts the states expanded here too.
+        makespan: Minimise the makespan instead of the sum of costs.
+        below: Only paths that cost less count.
 
     Raises:
-        BudgetExceeded: `budget` states were expanded without an answer.
+        BudgetExceeded: The budget is spent.
     """
-    count = len(starts)
-    agents = range(count)
-    if any(distances[i][starts[i]] < 0 for i in agents):
-        return None, 0
-    full = (1 << count) - 1
+    starts, goals = search.starts, search.goals
+    full = (1 << len(starts)) - 1
+    far = [_distances(search, goal) for goal in goals]
+    best: dict[State, int] = {}
+    parent: dict[State, State | None] = {}
+    heap: list[tuple[int, int, int, State]] = []
+    order = count()
 
-    def estimate(cells: tuple[int, ...], parked: int) -> int:
-        rest = [distances[i][cells[i]] for i in agents if not parked >> i & 1]
-        return sum(rest) if sum_of_costs else max(rest, default=0)
+    def push(state: State, cost: int, origin: State | None) -> None:
+        cells, parked = state
+        left = [far[k][cell] for k, cell in enumerate(cells) if not parked >> k & 1]
+        bound = cost + (max(left, default=0) if makespan else sum(left))
+        if (below is None or bound < below) and best.get(state, cost + 1) > cost:
+            best[state] = cost
+            parent[state] = origin
+            heappush(heap, (bound, -cost, next(order), state))
 
-    roots = _parkings(starts, goals, 0) if sum_of_costs else [0]
-    best = {(starts, parked): 0 for parked in roots}
-    parent: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], int]] = {}
-    heap: list[tuple[int, int, int, tuple[int, ...], int]] = []
-    order = 0
-    for parked in roots:
-        heappush(heap, (estimate(starts, parked), 0, order, starts, parked))
-        order += 1
-    expanded = 0
+    for parked in [0] if makespan else _parkings(starts, goals, 0):
+        push((starts, parked), 0, None)
     while heap:
-        _, negative, _, cells, parked = heappop(heap)
-        cost = -negative
-        if cost > best[cells, parked]:
+        _, negative, _, state = heappop(heap)
+        cells, parked = state
+        if -negative > best[state]:
             continue
-        if parked == full or (not sum_of_costs and cells == goals):
-            return _path((cells, parked), parent), expanded
-        if expanded >= budget:
-            raise BudgetExceeded(f"no answer after {expanded} joint states")
-        expanded += 1
-        step = count - parked.bit_count() if sum_of_costs else 1
-        for after in _moves(neighbours, cells, parked, waits):
-            for now in _parkings(after, goals, parked) if sum_of_costs else [0]:
-                total = cost + step
-                guess = total + estimate(after, now)
-                if (bound is not None and guess > bound) or best.get((after, now), guess + 1) <= total:
-                    continue
-                best[after, now] = total
-                parent[after, now] = (cells, parked)
-                heappush(heap, (guess, -total, order, after, now))
-                order += 1
-    return None, expanded
+        if parked == full or (makespan and cells == goals):
+            return _paths(state, parent)
+        search.spend(1)
+        cost = -negative + (1 if makespan else len(cells) - parked.bit_count())
+        for after in _moves(search, cells, parked):
+            for now in [0] if makespan else _parkings(after, goals, parked):
+                push((after, now), cost, state)
+    return None
+
+
+def _distances(search: CostSearch, goal: int) -> dict[int, int]:
+    found = {goal: 0}
+    for cell in (frontier := [goal]):
+        for step in (-search.width, search.width, -1, 1):
+            if search.free >> cell + step & 1 and cell + step not in found:
+                found[cell + step] = found[cell] + 1
+                frontier.append(cell + step)
+    return found
 
 
 def _parkings(cells: tuple[int, ...], goals: tuple[int, ...], parked: int) -> list[int]:
@@ -91,33 +79,27 @@ def _parkings(cells: tuple[int, ...], goals: tuple[int, ...], parked: int) -> li
     return sets
 
 
-def _moves(
-    neighbours: list[tuple[int, ...]], cells: tuple[int, ...], parked: int, waits: bool
-) -> list[tuple[int, ...]]:
-    """All conflict-free joint moves: no vertex conflict, no swap; parked agents stay."""
+def _moves(search: CostSearch, cells: tuple[int, ...], parked: int) -> list[tuple[int, ...]]:
+    """All joint moves without a conflict; parked agents stay."""
+    width, free = search.width, search.free
     partial: list[tuple[int, ...]] = [()]
     for agent, cell in enumerate(cells):
-        if parked >> agent & 1:
-            options: tuple[int, ...] = (cell,)
-        else:
-            options = (*neighbours[cell], cell) if waits else neighbours[cell]
-        grown = []
-        for after in partial:
-            for there in options:
-                if there in after:
-                    continue
-                if any(there == cells[k] and after[k] == cell for k in range(agent)):
-                    continue
-                grown.append((*after, there))
-        partial = grown
+        options = [cell]
+        if not parked >> agent & 1:
+            options += [to for to in (cell - width, cell + width, cell - 1, cell + 1) if free >> to & 1]
+        partial = [
+            (*after, to)
+            for after in partial
+            for to in options
+            if to not in after and not any(to == cells[k] and after[k] == cell for k in range(agent))
+        ]
     return partial
 
 
-def _path(
-    state: tuple[tuple[int, ...], int], parent: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], int]]
-) -> list[tuple[int, ...]]:
-    path = [state[0]]
-    while state in parent:
-        state = parent[state]
-        path.append(state[0])
-    return path[::-1]
+def _paths(state: State, parent: dict[State, State | None]) -> list[Path]:
+    trail = []
+    here: State | None = state
+    while here is not None:
+        trail.append(here[0])
+        here = parent[here]
+    return [list(path) for path in zip(*reversed(trail), strict=True)]
