@@ -1,0 +1,227 @@
+"""Pairs that teach a small policy to speak the engineer's language; what it should say is left open.
+
+A from-scratch policy cannot read a report or write a configuration until it is shown how. What it is shown, exactly:
+
+- Reports of synthetic runs. No policy is trained and no board is drawn: a made-up policy has a skill, and its chance of
+  success falls with the size of a board and where a wait is needed, at random rates; counts are binomial; the kinds of
+  failure are a random mix. From round to round its skill rises a little. 1 to 4 rounds; now and then a reply
+  is marked as rejected. Prompts are written by `context.build_prompt`, as real ones are.
+- Answers of a wide mixture of rules, drawn at random for each pair and each round, independent of what would help:
+  data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, just below the frontier, all alike,
+  none where success is rare, as before), holes and waits by one of `LEVEL_RULES` (as before, 0.1 towards half-solved,
+  mutated, one level for all, independent of the report). Weights get log-normal noise (sigma 0.3). One answer in eight
+  is a random legal configuration that ignores the report.
+
+So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
+the report in the ways of these rules, and its designs imitate their mixture. That is language, not insight; how far
+reinforcement learning on boards changes its designs is to be measured. Not shown: JSON, guidelines (their
+one word stands in all prompts of a variant), any reward for a design.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, build_prompt
+from mapflake.engineer.designers import random_config
+from mapflake.engineer.failures import FailureReport, SizeReport
+from mapflake.engineer.ledger import Round
+from mapflake.engineer.reply import Proposal
+from mapflake.engineer.space import format_config, legal_sizes, project
+from mapflake.env import KINDS, EnvConfig
+from mapflake.repro import rng_for
+
+ROUNDS_SHOWN = (0.4, 0.3, 0.2, 0.1)  # chance that the last round of a pair's run is 0, 1, 2, 3
+RANDOM_DESIGN = 1 / 8  # chance that an answer ignores the report
+REJECTED = 0.05  # chance that a past round's reply is marked as rejected
+FAILURE_MIX = {  # concentrations: how a made-up policy tends to fail
+    "parse": 0.3, "agents": 0.1, "move": 0.1, "bounds": 0.3, "hole": 1.0, "vertex": 1.0, "edge": 0.3, "goal": 1.0,
+}  # fmt: skip
+
+
+def demonstrations(
+    n: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
+) -> list[tuple[str, str]]:
+    """Returns n (prompt, completion) pairs in the compact dialect; see the module's docstring for what they show.
+
+    Pair i depends on (seed, sizes, variants, i) alone.
+
+    Args:
+        n: How many.
+        sizes: Board sizes of reports and answers.
+        seed: Root of the random stream.
+        variants: Contexts to write prompts in, each as often as the others.
+
+    Raises:
+        ValueError: n is negative, or a variant is unknown.
+    """
+    if n < 0:
+        raise ValueError(f"n: {n} is negative")
+    if unknown := [v for v in variants if v not in VARIANTS] or not variants:
+        raise ValueError(f"variants: {unknown or 'none'} is not among {', '.join(VARIANTS)}")
+    sizes = legal_sizes(sizes)
+    return [_pair(rng_for(seed, "demonstrations", i), sizes, variants) for i in range(n)]
+
+
+def _pair(rng: np.random.Generator, sizes: tuple[int, ...], variants: Sequence[str]) -> tuple[str, str]:
+    variant = variants[int(rng.integers(len(variants)))]
+    shown = VARIANTS[variant].history
+    learner = _Learner.draw(rng)
+    config, proposal = random_config(sizes, rng), None
+    history: tuple[Round, ...] = ()
+    for index in range(1 + int(rng.choice(len(ROUNDS_SHOWN), p=ROUNDS_SHOWN))):
+        report = learner.report(sizes, rng)
+        history = (*history, Round("synthetic", index, config, report, proposal=proposal))
+        visible = config if shown == "all" or (shown == "designed" and index > 0) else None
+        answer = _design(sizes, report, visible, rng)
+        proposal = Proposal(format_config(answer, "compact"), answer, None)
+        if rng.random() < REJECTED:
+            proposal = Proposal("", None, "synthetic")
+        config = proposal.config or config
+        learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
+    prompt = build_prompt(report, history, sizes, variant=variant, dialect="compact")
+    return prompt, format_config(answer, "compact")
+
+
+# ---------------------------------------------------------------- synthetic reports
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """A made-up policy: log-odds of success on a 3x3 board, what a size and a wait cost, and how it fails."""
+
+    skill: float
+    per_size: float
+    per_wait: float
+    optimal: float
+    kinds: tuple[float, ...]
+    boards: int
+    waits: float
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> _Learner:
+        return cls(
+            skill=rng.uniform(-1.5, 4.0),
+            per_size=rng.uniform(0.1, 1.2),
+            per_wait=rng.uniform(0.0, 3.0),
+            optimal=rng.uniform(0.4, 1.0),
+            kinds=tuple(rng.dirichlet([FAILURE_MIX[kind] for kind in KINDS])),
+            boards=int(rng.integers(40, 400)),
+            waits=rng.choice([0.0, rng.uniform(0.0, 0.3), rng.uniform(0.3, 1.0)], p=[0.1, 0.6, 0.3]),
+        )
+
+    def report(self, sizes: Sequence[int], rng: np.random.Generator) -> FailureReport:
+        return FailureReport(tuple(self._size_report(size, rng) for size in sizes))
+
+    def _size_report(self, size: int, rng: np.random.Generator) -> SizeReport:
+        logit = self.skill - self.per_size * (size - 3) + rng.normal(0, 0.3)
+        waits = int(rng.binomial(self.boards, self.waits))
+        wait_valid = int(rng.binomial(waits, _sigmoid(logit - self.per_wait)))
+        valid = wait_valid + int(rng.binomial(self.boards - waits, _sigmoid(logit)))
+        failed = self.boards - valid
+        first = rng.multinomial(failed, self.kinds)
+        counts = [int(k + rng.binomial(failed - k, 0.1 * share)) for k, share in zip(first, self.kinds, strict=True)]
+        optimal = int(rng.binomial(valid, self.optimal))
+        return SizeReport(size, self.boards, valid, optimal, waits, wait_valid, valid - optimal, tuple(counts))
+
+
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+# ---------------------------------------------------------------- a mixture of designs
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a rule may look at: valid rates by size, and the last configuration if the prompt shows it."""
+
+    sizes: tuple[int, ...]
+    valid: dict[int, float]
+    last: EnvConfig | None
+    rng: np.random.Generator
+
+
+def _frontier(seen: _Seen) -> dict[int, float]:
+    """Returns weights that peak at the largest size solved at least half of the time, the smallest if none is."""
+    peak = max((s for s in seen.sizes if seen.valid[s] >= 0.5), default=seen.sizes[0])
+    return {s: math.exp(-abs(s - peak)) for s in seen.sizes}
+
+
+def _as_before(seen: _Seen) -> dict[int, float]:
+    """Returns the last data ratios; all alike where the prompt does not show them."""
+    last = seen.last.sizes if seen.last else {}
+    return {s: last[s].data_ratio if s in last else 0.0 for s in seen.sizes} if last else dict.fromkeys(seen.sizes, 1.0)
+
+
+DATA_RULES: dict[str, Callable[[_Seen], dict[int, float]]] = {
+    "half-solved": lambda seen: {s: max(0.05, 1 - abs(2 * seen.valid[s] - 1)) for s in seen.sizes},
+    "weakest": lambda seen: {s: 1.05 - seen.valid[s] for s in seen.sizes},
+    "strongest": lambda seen: {s: 0.05 + seen.valid[s] for s in seen.sizes},
+    "frontier": _frontier,
+    "uniform": lambda seen: dict.fromkeys(seen.sizes, 1.0),
+    "abandon": lambda seen: {s: 1.0 for s in seen.sizes if seen.valid[s] >= 0.2} or {seen.sizes[0]: 1.0},
+    "as before": _as_before,
+}
+"""Weights of the sizes; all equally likely. A size without an entry is left out of the answer."""
+
+Rule = TypeVar("Rule")
+Levels = dict[int, tuple[float, float | None]]
+
+
+def _before(seen: _Seen) -> Levels:
+    """Returns the last hole and wait ratios; where the prompt does not show any, one random moderate level for all."""
+    level = (seen.rng.uniform(0, 0.3), seen.rng.uniform(0, 0.6))
+    last = seen.last.sizes if seen.last else {}
+    return {s: (last[s].hole_ratio, last[s].wait_ratio) if s in last else level for s in seen.sizes}
+
+
+def _towards_half(seen: _Seen) -> Levels:
+    steps = {s: 0.1 * ((v > 0.7) - (v < 0.3)) for s, v in seen.valid.items()}
+    return {s: (h + steps[s], None if w is None else w + steps[s]) for s, (h, w) in _before(seen).items()}
+
+
+def _mutated(seen: _Seen) -> Levels:
+    def nudge() -> float:
+        return float(seen.rng.choice([-0.1, -0.05, 0.0, 0.05, 0.1]))
+
+    return {s: (h + nudge(), None if w is None else w + nudge()) for s, (h, w) in _before(seen).items()}
+
+
+def _one_level(seen: _Seen) -> Levels:
+    hole, wait = seen.rng.uniform(0, 0.45), seen.rng.choice([seen.rng.uniform(0, 1), math.nan], p=[0.75, 0.25])
+    return dict.fromkeys(seen.sizes, (hole, None if math.isnan(wait) else float(wait)))
+
+
+LEVEL_RULES: dict[str, Callable[[_Seen], Levels]] = {
+    "as before": _before,
+    "towards half-solved": _towards_half,
+    "mutated": _mutated,
+    "one level": _one_level,
+    "independent": lambda seen: {s: (seen.rng.uniform(0, 0.5), seen.rng.uniform(0, 1)) for s in seen.sizes},
+}
+"""Hole and wait ratios of the sizes; all equally likely."""
+
+
+def _design(
+    sizes: tuple[int, ...], report: FailureReport, last: EnvConfig | None, rng: np.random.Generator
+) -> EnvConfig:
+    if rng.random() < RANDOM_DESIGN:
+        return random_config(sizes, rng)
+    seen = _Seen(sizes, {s.size: s.valid_rate for s in report.sizes}, last, rng)
+    weights = _pick(DATA_RULES, rng)(seen)
+    levels = _pick(LEVEL_RULES, rng)(seen)
+    asked = {
+        s: {"data_ratio": w * math.exp(rng.normal(0, 0.3)), "hole_ratio": levels[s][0], "wait_ratio": levels[s][1]}
+        for s, w in weights.items()
+    }
+    return project(asked, sizes)
+
+
+def _pick(rules: Mapping[str, Rule], rng: np.random.Generator) -> Rule:
+    return rules[list(rules)[int(rng.integers(len(rules)))]]

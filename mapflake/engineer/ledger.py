@@ -1,0 +1,221 @@
+"""The record of a run: one line of `rounds.jsonl` for each round, enough to replay every decision from.
+
+A ledger is append-only and resumable: a finished round is never run again and a line is never written twice. Paths in
+it are relative to its folder, so that the folder can move and a published copy names no machine. Not covered: locking
+against a second process (the entry points take `repro.single_writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mapflake import repro
+from mapflake.engineer.failures import FailureReport
+from mapflake.engineer.reply import Proposal, read_reply
+from mapflake.engineer.space import project
+from mapflake.env import EnvConfig
+
+SCHEMA = 1
+
+
+class LedgerError(RuntimeError):
+    """A ledger that does not fit what is asked of it; the message names file, round and what differs."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One engineer iteration: a configuration, the checkpoint trained on it, and what that checkpoint gets wrong.
+
+    Attributes:
+        arm: Which designer's run this is; round 0, which the arms share, is of no arm ("shared").
+        index: 0 for the random first configuration, then 1, 2, ...
+        config: What the training instances were drawn from.
+        report: Failures of `checkpoint` on the validation set.
+        checkpoint: Folder of the weights after the round.
+        checkpoint_sha256: Hash of the weights.
+        seed: Root of the run's random streams.
+        proposal: The design behind `config`; None in round 0. A rejected one left the configuration as it was.
+        parent_sha256: Hash of the weights that the round started from (or the hub name of a base model).
+        training: What the training was: instances, steps, algorithm, hyperparameters.
+        metrics: Valid and optimal rates on the validation set, with the numbers behind them.
+        parameters: All that decided the round's result; a resumed run must ask for the same.
+        files: Other files of the round by name, e.g. {"rollouts": ..., "failures": ...}.
+        versions: Of the packages that computed it.
+    """
+
+    arm: str
+    index: int
+    config: EnvConfig
+    report: FailureReport
+    checkpoint: Path = Path()
+    checkpoint_sha256: str = ""
+    seed: int = 0
+    proposal: Proposal | None = None
+    parent_sha256: str = ""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self, folder: Path) -> dict[str, Any]:
+        """Returns the round as JSON values, its paths relative to `folder`; `from_dict` takes it back."""
+        return {
+            "schema": SCHEMA,
+            **vars(self),
+            "config": self.config.to_dict(),
+            "report": self.report.to_dict(),
+            "checkpoint": _relative(self.checkpoint, folder),
+            "proposal": None if self.proposal is None else self.proposal.to_dict(),
+            "files": {name: _relative(path, folder) for name, path in self.files.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any], folder: Path) -> Round:
+        """Returns the round that `to_dict` wrote, its paths under `folder`.
+
+        Raises:
+            LedgerError: The row has another schema.
+        """
+        if row.get("schema") != SCHEMA:
+            raise LedgerError(f"schema {row.get('schema')!r} of a round is unknown; this version reads {SCHEMA}")
+        fields = {key: value for key, value in row.items() if key != "schema"}
+        return cls(
+            **{
+                **fields,
+                "config": EnvConfig.from_dict(row["config"]),
+                "report": FailureReport.from_dict(row["report"]),
+                "checkpoint": folder / row["checkpoint"],
+                "proposal": None if row["proposal"] is None else Proposal.from_dict(row["proposal"]),
+                "files": {name: folder / path for name, path in row["files"].items()},
+            }
+        )
+
+
+History = tuple[Round, ...]
+"""The rounds so far, oldest first; the last is the one just finished."""
+
+
+class Ledger:
+    """The rounds recorded in one file; `rounds.jsonl` in the folder of the run."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads what is recorded; a file that does not exist is an empty ledger.
+
+        Raises:
+            LedgerError: A line cannot be read, or a round is recorded twice; names it.
+        """
+        self.path = Path(path)
+        self.folder = self.path.parent
+        self._rounds: dict[int, Round] = {}
+        for number, row in enumerate(repro.read_jsonl(self.path) if self.path.exists() else [], start=1):
+            try:
+                self._add(Round.from_dict(row, self.folder))
+            except (LedgerError, KeyError, TypeError, ValueError) as error:
+                raise LedgerError(f"{self.path}, line {number}: {error!r}") from error
+
+    @property
+    def rounds(self) -> History:
+        """All recorded rounds, by index."""
+        return tuple(self._rounds[index] for index in sorted(self._rounds))
+
+    def recorded(self, index: int, parameters: Mapping[str, Any]) -> Round | None:
+        """Returns round `index` if it is finished, None if it is still to be run.
+
+        Raises:
+            LedgerError: It was run with other parameters; says which.
+        """
+        found = self._rounds.get(index)
+        if found is not None and (differences := _differences(found.parameters, parameters)):
+            raise LedgerError(
+                f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)}); "
+                "move the folder away to run it anew"
+            )
+        return found
+
+    def append(self, finished: Round) -> None:
+        """Records a finished round: one line, synced to disk before this returns.
+
+        Raises:
+            LedgerError: The round is recorded already.
+        """
+        row = finished.to_dict(self.folder)
+        self._add(finished)
+        repro.append_jsonl(self.path, row)
+
+    def _add(self, one: Round) -> None:
+        if one.index in self._rounds:
+            raise LedgerError(f"round {one.index} is recorded already")
+        self._rounds[one.index] = one
+
+
+def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]:
+    """Returns the configuration of every recorded round, derived anew from the recorded replies.
+
+    A model's reply is read again, a rule's request projected again; a rejected one keeps the configuration before.
+
+    Args:
+        ledger: The ledger or its path.
+        before: The rounds that the ledger's first one continues, if it does not begin with round 0.
+
+    Raises:
+        LedgerError: A derivation differs from what is recorded; names the round and the difference.
+    """
+    ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    known = {one.index: one.config for one in before}
+    for one in ledger.rounds:
+        known[one.index] = one.config
+        if one.proposal is None:
+            continue
+        again = _again(one.proposal)
+        if again != (one.proposal.config, one.proposal.rejection):
+            raise LedgerError(
+                f"{ledger.path}: round {one.index}: the reply now reads as {again}, "
+                f"recorded is {(one.proposal.config, one.proposal.rejection)}"
+            )
+        expected = one.proposal.config or known.get(one.index - 1)
+        if expected is None:
+            raise LedgerError(f"{ledger.path}: round {one.index} kept the configuration of a round that is not given")
+        if expected != one.config:
+            raise LedgerError(f"{ledger.path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
+    return [known[one.index] for one in ledger.rounds]
+
+
+def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
+    """Returns configuration and rejection as the proposal's words (a model's) or request (a rule's) give them now."""
+    if proposal.dialect is None:
+        if proposal.requested is None:
+            return None, proposal.rejection
+        return project(proposal.requested, proposal.sizes, proposal.num_agents), None
+    read = [
+        read_reply(text, proposal.sizes, proposal.dialect, num_agents=proposal.num_agents)
+        for text in proposal.replies or (proposal.reply,)
+    ]
+    first = next((p for p in read if p.config is not None), read[0])
+    return first.config, first.rejection
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """Returns `path` as seen from `folder`.
+
+    Raises:
+        LedgerError: It lies elsewhere: the record would name a machine's folders.
+    """
+    try:
+        return path.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        raise LedgerError(f"{path} is not under the ledger's folder {folder}") from None
+
+
+def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:
+    if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
+        keys = [*recorded, *(key for key in asked if key not in recorded)]
+        return [
+            line
+            for key in keys
+            for line in _differences(recorded.get(key), asked.get(key), f"{where}.{key}" if where else str(key))
+        ]
+    return [] if recorded == asked else [f"{where}: recorded {recorded!r}, asked {asked!r}"]

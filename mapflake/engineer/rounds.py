@@ -1,0 +1,320 @@
+"""The method: failures -> design -> configuration -> training -> failures, one recorded round at a time.
+
+`run_round` is the paper's figure. What it takes from the floor below comes through `Grpo`; another object with
+the same methods may take its place (`Trainer`). Not covered: the benchmark, which no designer may see.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tqdm.auto import tqdm
+
+from mapflake import repro
+from mapflake.engineer.designers import Completer, Designer, EngineerParams, designer_for, load_checkpoint, next_index
+from mapflake.engineer.failures import FailureReport, diagnose, environment_statistics
+from mapflake.engineer.ledger import History, Ledger, LedgerError, Round
+from mapflake.engineer.reply import Proposal
+from mapflake.engineer.space import legal_sizes
+from mapflake.env import EnvConfig, Task, generate
+from mapflake.repro import seed_for
+from mapflake.trainer import evaluate
+
+if TYPE_CHECKING:
+    from mapflake.trainer.evaluate import Rollout
+    from mapflake.trainer.grpo import RLParams
+
+BEHAVIOUR = {  # what a report tells of the training, from the trainer's log
+    "completion tokens": "completions/mean_length",
+    "entropy": "entropy",
+    "groups without signal": "frac_reward_zero_std",
+}
+
+
+class Trainer(Protocol):
+    """What a round needs of the floor below."""
+
+    @property
+    def instances(self) -> int:
+        """Training instances a round."""
+
+    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
+        """Trains `start` on `tasks`, writes the checkpoint `out` and returns the curve, a row a step."""
+
+    def load(self, checkpoint: str | Path) -> Completer:
+        """Returns the policy in a checkpoint."""
+
+    def sha256(self, checkpoint: str | Path) -> str:
+        """Returns the hash of a checkpoint's weights."""
+
+    def describe(self) -> dict[str, Any]:
+        """Returns algorithm and hyperparameters as JSON values, `epochs` among them."""
+
+
+@dataclass(frozen=True)
+class Grpo:
+    """The real trainer: GRPO through `mapflake.trainer.grpo`."""
+
+    params: RLParams
+
+    @property
+    def instances(self) -> int:
+        """Training instances a round."""
+        return self.params.instances
+
+    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
+        """Trains one round; does nothing if `out` was made from the same input, goes on if it was interrupted."""
+        from mapflake.trainer.grpo import train_round
+
+        return train_round(start, tasks, self.params, out, seed=seed)
+
+    def load(self, checkpoint: str | Path) -> Completer:
+        """Returns the policy in a checkpoint."""
+        return load_checkpoint(checkpoint)
+
+    def sha256(self, checkpoint: str | Path) -> str:
+        """Returns the hash of the weights; of a model on the hub, its name."""
+        from mapflake.trainer.checkpoint import weights_sha256
+
+        return weights_sha256(checkpoint) if Path(checkpoint).is_dir() else str(checkpoint)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns algorithm and hyperparameters."""
+        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"})}
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """What the rounds of all arms share, so that comparisons are paired.
+
+    Attributes:
+        folder: Of the run: `rounds.jsonl`, and a folder for each round.
+        trainer: `Grpo(RLParams(...))`.
+        validation: The fixed validation set, the only boards on which failures are seen.
+        seed: Root of all random streams.
+        samples: Completions a validation board, at temperature 1.
+        examples: Failed rollouts that a report shows.
+        arm: Whose rounds these are, for the record.
+        about: What else decides the result, for the record: a resumed run must ask for the same.
+    """
+
+    folder: Path
+    trainer: Trainer
+    validation: Sequence[Task] = field(repr=False)
+    seed: int
+    samples: int = 1
+    examples: int = 3
+    arm: str = "shared"
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is recorded so far."""
+        return Ledger(self.folder / "rounds.jsonl")
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where round 0 begins: the weights that it trains and the configuration that it trains them on."""
+
+    checkpoint: str | Path
+    config: EnvConfig
+
+
+def run_round(
+    settings: RoundSettings, history: History, designer: Designer | None = None, *, start: Start | None = None
+) -> Round:
+    """Returns the round after `history`: run and recorded now, or as it was recorded before.
+
+    Args:
+        settings: What the rounds share.
+        history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
+        designer: Turns failures into the next configuration; from round 1 on.
+        start: Where round 0 begins; later rounds begin with the last one's checkpoint.
+
+    Raises:
+        LedgerError: The round was run with other parameters, or its checkpoint is not the one recorded.
+        ValueError: Round 0 lacks its start, or a later round its designer.
+    """
+    last = history[-1] if history else start
+    if last is None or (history and designer is None):
+        raise ValueError("round 0 needs a start, later rounds a designer")
+    step = _Step(settings, next_index(history), last.checkpoint)
+    parameters = step.parameters(None if history else last.config)
+    if finished := step.recorded(parameters):
+        return finished
+
+    proposal = step.design(designer, history, parameters) if designer and history else None
+    config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
+    tasks = step.draw(config)
+    curve = step.train(tasks)
+    rollouts = step.roll_out()
+    report = diagnose(
+        rollouts,
+        examples=settings.examples,
+        training=environment_statistics(tasks),
+        behaviour=_behaviour(curve),
+    )
+    return step.record(parameters, config, proposal, curve, rollouts, report)
+
+
+def run_arm(
+    arm: str,
+    settings: RoundSettings,
+    history: History,
+    *,
+    rounds: int,
+    sizes: Iterable[int],
+    params: EngineerParams | None = None,
+    base: str | Path | None = None,
+) -> History:
+    """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
+
+    Args:
+        arm: A name in `designers.ARMS`.
+        settings: As for `run_round`; arm and about are filled in here.
+        history: What the arm branches from, usually round 0 alone.
+        rounds: How many rounds to add.
+        sizes: Board sizes that may be asked for.
+        params: How a model engineer is asked.
+        base: Checkpoint of the model before any RL, for the arm that asks it.
+
+    Raises:
+        ValueError: The arm is unknown, lacks its base, or there is no history to branch from.
+        LedgerError: As for `run_round`.
+    """
+    params, trainer, sizes = params or EngineerParams(), settings.trainer, legal_sizes(sizes)
+    if not history:
+        raise ValueError("an arm branches from a recorded round: run round 0 first")
+    designer = designer_for(arm, sizes=sizes, seed=settings.seed, params=params, base=base, load=trainer.load)
+    about = {
+        "sizes": list(sizes),
+        "engineer": params.model_dump(mode="json"),
+        "base_sha256": None if base is None else trainer.sha256(base),
+    }
+    settings = replace(settings, arm=arm, about=about)
+    for _ in range(rounds):
+        history = (*history, run_round(settings, history, designer))
+    return history
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The work of one round: each method does one arrow of the figure and knows where its files are."""
+
+    settings: RoundSettings
+    index: int
+    start: str | Path
+
+    @property
+    def folder(self) -> Path:
+        return self.settings.folder / f"round-{self.index}"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def seed(self, stream: str) -> int:
+        """Returns the seed of a stream of this round; no arm's name is in it, so that arms are paired."""
+        return seed_for(self.settings.seed, stream, self.index)
+
+    def parameters(self, config: EnvConfig | None) -> dict[str, Any]:
+        """Returns all that decides the round's result, as JSON values; `config` where it is given and not designed."""
+        s = self.settings
+        parameters = {
+            "arm": s.arm,
+            "seed": s.seed,
+            "parent_sha256": s.trainer.sha256(self.start),
+            "config": None if config is None else config.to_dict(),
+            "instances": s.trainer.instances,
+            "trainer": s.trainer.describe(),
+            "validation_sha256": repro.json_sha256([task.instance.key for task in s.validation]),
+            "samples": s.samples,
+            "examples": s.examples,
+            "about": dict(s.about),
+        }
+        return json.loads(repro.dumps(parameters))  # as it will be read back
+
+    def recorded(self, parameters: Mapping[str, Any]) -> Round | None:
+        """Returns the round if the ledger has it, after a look at its checkpoint."""
+        finished = self.settings.ledger.recorded(self.index, parameters)
+        if finished is not None:
+            found = self.settings.trainer.sha256(finished.checkpoint)
+            if found != finished.checkpoint_sha256:
+                recorded = finished.checkpoint_sha256
+                raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
+        return finished
+
+    def design(self, designer: Designer, history: History, parameters: Mapping[str, Any]) -> Proposal:
+        """Returns the proposal, written down before the training: an interrupted round goes on with the same one."""
+        path = self.folder / "proposal.json"
+        if path.exists() and (written := repro.read_json(path))["parameters"] == parameters:
+            return Proposal.from_dict(written["proposal"])
+        proposal = designer(history[-1].report, history)
+        repro.write_json(path, {"parameters": parameters, "proposal": proposal.to_dict()})
+        return proposal
+
+    def draw(self, config: EnvConfig) -> list[Task]:
+        """Returns the training instances."""
+        n = self.settings.trainer.instances
+        with tqdm(total=n, desc=f"round {self.index}: boards", unit="board") as bar:
+            return generate(config, n, seed=self.seed("train"), split="train", progress=bar.update)
+
+    def train(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+        """Trains the start on the tasks; returns the curve."""
+        return self.settings.trainer.train(self.start, tasks, self.checkpoint, seed=self.seed("grpo"))
+
+    def roll_out(self) -> list[Rollout]:
+        """Returns the new checkpoint's rollouts on the validation set; writes them, and the failures among them.
+
+        The noise is the same in all rounds and arms.
+        """
+        s = self.settings
+        policy: Any = s.trainer.load(self.checkpoint)
+        seed, title = seed_for(s.seed, "validation"), f"round {self.index}: validation"
+        rollouts = evaluate.rollout(policy, s.validation, samples=s.samples, temperature=1.0, seed=seed, progress=title)
+        for name, kept in (("rollouts", rollouts), ("failures", [r for r in rollouts if not r.verdict.valid])):
+            evaluate.save_rollouts(self.folder / f"{name}.jsonl", kept, policy.dialect)
+        return rollouts
+
+    def record(
+        self,
+        parameters: Mapping[str, Any],
+        config: EnvConfig,
+        proposal: Proposal | None,
+        curve: Sequence[Mapping[str, Any]],
+        rollouts: Sequence[Rollout],
+        report: FailureReport,
+    ) -> Round:
+        """Returns the round after it was appended to the ledger."""
+        s = self.settings
+        overall = evaluate.rates(evaluate.frame(rollouts), metrics=("valid", "optimal", "soc_optimal"))
+        finished = Round(
+            arm=s.arm,
+            index=self.index,
+            config=config,
+            report=report,
+            checkpoint=self.checkpoint,
+            checkpoint_sha256=s.trainer.sha256(self.checkpoint),
+            seed=s.seed,
+            proposal=proposal,
+            parent_sha256=parameters["parent_sha256"],
+            training={"instances": s.trainer.instances, "steps": len(curve), **s.trainer.describe()},
+            metrics={"temperature": 1.0, "samples": s.samples, **overall.to_dict("records")[0]},
+            parameters=parameters,
+            files={name: self.folder / f"{name}.jsonl" for name in ("rollouts", "failures")},
+            versions=repro.versions(),
+        )
+        s.ledger.append(finished)
+        return finished
+
+
+def _behaviour(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns means over the last quarter of the training's steps of what `BEHAVIOUR` names and the log has."""
+    last = curve[-max(1, len(curve) // 4) :]
+    seen = {name: [row[key] for row in last if key in row] for name, key in BEHAVIOUR.items()}
+    return {name: sum(values) / len(values) for name, values in seen.items() if values}
