@@ -1,21 +1,10 @@
 """MAPF-FrozenLake: boards, an exact solver, a verifier, two text dialects, a generator. Imports no torch."""
 
-from mapflake.env.generator import (
-    SPLITS,
-    EnvConfig,
-    GenerationError,
-    SizeConfig,
-    Task,
-    careless_fails,
-    generate,
-    judge,
-    load_tasks,
-    save_tasks,
-    split_of,
-    transform_task,
-)
+from mapflake.env.config import EnvConfig, SizeConfig, cells_needed, num_holes
+from mapflake.env.generator import SPLITS, GenerationError, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
+from mapflake.env.task import Task, careless_fails, judge, load_tasks, save_tasks, transform_task
 from mapflake.env.text import DIALECTS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
@@ -41,6 +30,7 @@ __all__ = [
     "Violation",
     "analyse",
     "careless_fails",
+    "cells_needed",
     "check",
     "distances",
     "execute",
@@ -49,6 +39,7 @@ __all__ = [
     "judge",
     "load_tasks",
     "needs_wait",
+    "num_holes",
     "parse_completion",
     "render_prompt",
     "save_tasks",

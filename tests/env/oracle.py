@@ -1,55 +1,50 @@
 """An oracle that shares nothing with the solver: plain search over joint states, cells as tuples, no heuristics.
 
-Slow and simple on purpose. States of the cost searches carry the agents that are done for good, chosen freely
-once on their goals; each step costs one for every agent that is not done.
+Slow and simple on purpose. A state of the cost search carries the agents that are done for good, chosen freely
+once they are on their goals; each step costs one for every agent that is not done.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from heapq import heappop, heappush
 
 from mapflake.env import Instance
 
 Cell = tuple[int, int]
 Joint = tuple[Cell, ...]
+Options = dict[Cell, list[Cell]]
 
 
-def _options(instance: Instance, cell: Cell, waits: bool) -> list[Cell]:
-    row, col = cell
-    near = [(row + 1, col), (row, col + 1), (row - 1, col), (row, col - 1)]
-    inside = [c for c in near if c not in instance.holes and min(c) >= 0 and max(c) < instance.size]
-    return [*inside, cell] if waits else inside
+def _options(instance: Instance, waits: bool) -> Options:
+    board = [(r, c) for r in range(instance.size) for c in range(instance.size) if (r, c) not in instance.holes]
+    return {a: [b for b in board if abs(a[0] - b[0]) + abs(a[1] - b[1]) <= 1 and (waits or a != b)] for a in board}
 
 
-def _successors(instance: Instance, cells: Joint, done: frozenset[int], waits: bool) -> list[Joint]:
-    found = []
-    for after in itertools.product(
-        *([c] if k in done else _options(instance, c, waits) for k, c in enumerate(cells))
-    ):
-        if len(set(after)) < len(after):
-            continue
-        pairs = itertools.combinations(range(len(cells)), 2)
-        if any(after[i] == cells[j] and after[j] == cells[i] for i, j in pairs):
-            continue
-        found.append(after)
+def _successors(options: Options, cells: Joint, done: frozenset[int]) -> list[Joint]:
+    found: list[Joint] = [()]
+    for agent, cell in enumerate(cells):
+        found = [
+            (*after, there)
+            for after in found
+            for there in ([cell] if agent in done else options[cell])
+            if there not in after and not (there in cells[:agent] and after[cells.index(there)] == cell)  # would swap
+        ]
     return found
 
 
 def least_makespan(instance: Instance) -> int | None:
     """Breadth-first over joint states; None if unsolvable."""
-    seen = {instance.starts}
-    queue = deque([(instance.starts, 0)])
-    while queue:
-        cells, time = queue.popleft()
-        if cells == instance.goals:
+    options = _options(instance, True)
+    seen = layer = {instance.starts}
+    for time in itertools.count():
+        if instance.goals in layer:
             return time
-        for after in _successors(instance, cells, frozenset(), True):
-            if after not in seen:
-                seen.add(after)
-                queue.append((after, time + 1))
-    return None
+        layer = {after for cells in layer for after in _successors(options, cells, frozenset())} - seen
+        seen = seen | layer
+        if not layer:
+            return None
+    raise RuntimeError("not reached")
 
 
 def least_sum_of_costs(instance: Instance, *, waits: bool = True, most: int | None = None) -> int | None:
@@ -57,6 +52,7 @@ def least_sum_of_costs(instance: Instance, *, waits: bool = True, most: int | No
 
     Without `waits`, agents move at every step until they are done.
     """
+    options = _options(instance, waits)
     everyone = frozenset(range(instance.num_agents))
     heap: list[tuple[int, int, Joint, frozenset[int]]] = [(0, 0, instance.starts, frozenset())]
     closed = set()
@@ -71,15 +67,12 @@ def least_sum_of_costs(instance: Instance, *, waits: bool = True, most: int | No
         for agent in everyone - done:
             if cells[agent] == instance.goals[agent]:
                 heappush(heap, (cost, next(order), cells, done | {agent}))
-        for after in _successors(instance, cells, done, waits):
+        for after in _successors(options, cells, done):
             if (after, done) not in closed:
                 heappush(heap, (cost + len(everyone - done), next(order), after, done))
     return None
 
 
-def must_wait(instance: Instance) -> bool:
-    """True if no plan of least sum of costs is without a wait before an agent's last arrival."""
-    best = least_sum_of_costs(instance)
-    if best is None:
-        raise ValueError("unsolvable")
+def must_wait(instance: Instance, best: int) -> bool:
+    """True if no plan of sum of costs `best`, the least, is without a wait before an agent's last arrival."""
     return least_sum_of_costs(instance, waits=False, most=best) is None

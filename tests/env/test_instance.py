@@ -1,0 +1,169 @@
+import pickle
+import re
+
+import pytest
+from boards import boards
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.env import Instance, Plan, check, execute, solve, symmetries, transform
+from mapflake.env.solver import Unsolvable
+
+DRAWN = """\
+S1   .    H    G2
+.    .    .    .
+H    .    S2G1 .
+.    .    .    ."""
+
+
+def test_the_text_format_both_ways():
+    board = Instance.from_text(DRAWN)
+    assert board == Instance(4, frozenset({(0, 2), (2, 0)}), ((0, 0), (2, 2)), ((2, 2), (0, 3)))
+    assert board.to_text() == DRAWN
+
+
+def test_text_is_read_whatever_its_blanks():
+    loose = "\n\n" + "\n\n".join("   " + "  ".join(line.split()) for line in DRAWN.splitlines()) + "\n"
+    assert Instance.from_text(loose) == Instance.from_text(DRAWN)
+
+
+@given(boards(agents=(1, 5)))
+def test_round_trips(board):
+    assert Instance.from_text(board.to_text()) == board
+    assert Instance.from_dict(board.to_dict()) == board
+    assert pickle.loads(pickle.dumps(board)).key == board.key
+
+
+def test_ten_agents_have_names():
+    board = Instance(
+        4, frozenset(), tuple((k // 4, k % 4) for k in range(10)), tuple((k // 4, k % 4) for k in range(10))
+    )
+    assert Instance.from_text(board.to_text()) == board
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("S1 .\n. G1 .", "row 1: 3 cells on a board of 2 rows; boards are square"),
+        ("S1 x\n. G1", "row 0, column 1: 'x' is none of . H S1 G1 S1G2"),
+        ("S1 S0\n. G1", "row 0, column 1: 'S0' is none of . H S1 G1 S1G2"),
+        ("S1 G1S2\n. G2", "row 0, column 1: 'G1S2' is none of . H S1 G1 S1G2"),
+        ("S1 G1\n. S1", "row 1, column 1: agent 1 has a start at (0, 0) too"),
+        ("S1 G1\n. G1", "row 1, column 1: agent 1 has a goal at (0, 1) too"),
+        ("S1 .\n. G2", "agent 2 has no start"),
+        ("S1 S2\n. G2", "agent 1 has no goal"),
+        (". .\n. .", "agent 1 has no start"),
+        ("", "agent 1 has no start"),
+    ],
+)
+def test_text_that_is_no_board(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Instance.from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ((0, set(), ((0, 0),), ((0, 0),)), "size: 0 is not a positive integer"),
+        ((True, set(), ((0, 0),), ((0, 0),)), "size: True is not a positive integer"),
+        ((2, {(2, 0)}, ((0, 0),), ((0, 1),)), "hole: cell (2, 0) is not on the 2x2 board"),
+        ((2, set(), ((0, -1),), ((0, 1),)), "start: cell (0, -1) is not on the 2x2 board"),
+        ((2, set(), ((0, 0.0),), ((0, 1),)), "start: (0, 0.0) is not a cell of two integers (row, col)"),
+        ((2, set(), (3,), ((0, 1),)), "start: 3 is not a cell (row, col)"),
+        ((2, {(0, 0)}, ((0, 0),), ((0, 1),)), "start of agent 0: cell (0, 0) is a hole"),
+        ((2, {(0, 1)}, ((0, 0),), ((0, 1),)), "goal of agent 0: cell (0, 1) is a hole"),
+        ((2, set(), ((0, 0), (0, 0)), ((0, 1), (1, 1))), "start of agent 1: cell (0, 0) is the start of agent 0 too"),
+        ((2, set(), ((0, 0), (1, 0)), ((0, 1), (0, 1))), "goal of agent 1: cell (0, 1) is the goal of agent 0 too"),
+        ((2, set(), ((0, 0), (1, 0)), ((0, 1),)), "2 starts but 1 goals: each agent needs one of each"),
+        ((2, set(), (), ()), "starts: an instance needs at least one agent"),
+    ],
+)
+def test_an_invalid_instance_cannot_be_built(fields, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Instance(*fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": "3"}, "size: '3' is not a positive integer"),
+        ({"holes": None}, "holes: None is not a list of cells"),
+        ({"starts": [[0, 0, 0]]}, "start: [0, 0, 0] is not a cell (row, col)"),
+    ],
+)
+def test_a_dict_that_is_no_instance(change, message):
+    data = Instance.from_text("S1 G1\n. .").to_dict()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Instance.from_dict(data | change)
+    del data["goals"]
+    with pytest.raises(ValueError, match="goals: missing"):
+        Instance.from_dict(data)
+
+
+def test_keys_tell_instances_apart_and_stay():
+    board = Instance.from_text(DRAWN)
+    assert board.key == Instance.from_text(DRAWN).key == "0fc6babcf362910f1e29a4a5771e3707"
+    others = [transform(board, k=1)[0], transform(board, agent_order=(1, 0))[0]]
+    others.append(Instance(4, frozenset(), board.starts, board.goals))
+    assert len({board.key, *(other.key for other in others)}) == 4
+
+
+def test_execution_is_literal():
+    board = Instance.from_text("S1 G1\nH S2G2")
+    trajectory = execute(board, Plan(("LxR", "D")))
+    assert trajectory == [((0, 0), (1, 1)), ((0, -1), (2, 1)), ((0, -1), (2, 1)), ((0, 0), (2, 1))]
+
+
+def test_execution_needs_a_string_for_each_agent():
+    with pytest.raises(ValueError, match="1 move lists for 2 agents"):
+        execute(Instance.from_text("S1 G1\n. S2G2"), Plan(("R",)))
+
+
+def test_a_plan_holds_strings():
+    with pytest.raises(ValueError, match="not a sequence of strings, one for each agent"):
+        Plan("RRD")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not a sequence of strings, one for each agent"):
+        Plan((1,))  # type: ignore[arg-type]
+    assert Plan(["R", ""]).moves == ("R", "")  # type: ignore[arg-type]
+
+
+def test_the_eight_symmetries_of_a_board_without_symmetry_differ():
+    board = Instance.from_text(DRAWN)
+    images = symmetries(board)
+    assert images[0] == board
+    assert len({image.key for image in images}) == 8
+    assert images[4].starts[0] == (0, 0)  # the transpose
+    assert images[4].goals[1] == (3, 0)
+
+
+@given(boards(), st.integers(0, 7), st.randoms(use_true_random=False))
+def test_a_plan_is_carried_along(board, k, random):
+    moves = tuple("".join(random.choices("UDLRW", k=random.randrange(6))) for _ in board.starts)
+    order = random.sample(range(board.num_agents), board.num_agents)
+    image, plan = transform(board, Plan(moves), k, order)
+    before, after = check(board, Plan(moves)), check(image, plan)
+    assert (after.valid, after.makespan, after.sum_of_costs) == (before.valid, before.makespan, before.sum_of_costs)
+    assert sorted(v.kind for v in after.violations) == sorted(v.kind for v in before.violations)
+
+
+@given(boards(sizes=(3, 4), agents=(1, 2)), st.integers(0, 7))
+def test_an_optimal_plan_stays_optimal(board, k):
+    try:
+        solution = solve(board)
+    except Unsolvable:
+        return
+    image, plan = transform(board, solution.plan, k)
+    assert check(image, plan).makespan == solve(image).makespan == solution.makespan
+
+
+@pytest.mark.parametrize(
+    ("k", "order", "message"),
+    [
+        (8, None, "k: 8 is not one of the 8 symmetries 0..7"),
+        (0, (0, 0), "agent_order: (0, 0) is not a permutation of 2 agents"),
+        (0, (0,), "agent_order: (0,) is not a permutation of 2 agents"),
+    ],
+)
+def test_transform_names_what_is_out_of_range(k, order, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        transform(Instance.from_text(DRAWN), None, k, order)
