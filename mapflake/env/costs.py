@@ -330,7 +330,10 @@ class CostSearch:
         order = self._order[agent]
         if cell not in order:
             balls = self.balls[agent]
-            distance = next(k for k, ball in enumerate(balls) if ball >> cell & 1)
+            distance = 0
+            while not balls[distance] >> cell & 1:
+                distance += 1
+                _grow(balls, distance, self.width, self.free, True)
             nearer: list[int] = []
             farther: list[int] = []
             for step in (-self.width, self.width, -1, 1):

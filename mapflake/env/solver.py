@@ -138,8 +138,10 @@ def analyse(instance: Instance, node_budget: int = NODE_BUDGET) -> Analysis:
 
 def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
     """Returns the number of moves to `goal` from every cell that can reach it, other agents aside."""
+    if not instance.is_free(goal):
+        return {}
     found = {goal: 0}
-    frontier = [goal] if instance.is_free(goal) else []
+    frontier = [goal]
     for cell in frontier:
         for there in ((cell[0] - 1, cell[1]), (cell[0] + 1, cell[1]), (cell[0], cell[1] - 1), (cell[0], cell[1] + 1)):
             if there not in found and instance.is_free(there):

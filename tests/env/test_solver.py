@@ -1,0 +1,253 @@
+"""The solver against an oracle that shares nothing with it, against laws, and on boards made by hand."""
+
+import itertools
+import random
+
+import pytest
+from boards import boards, random_board
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from oracle import least_makespan, least_sum_of_costs, must_wait
+
+from mapflake.env import (
+    BudgetExceeded,
+    Instance,
+    Unsolvable,
+    analyse,
+    check,
+    distances,
+    needs_wait,
+    solve,
+    symmetries,
+    transform,
+)
+from mapflake.env import solver as solver_module
+
+GOLDEN = Instance.from_text("""
+S2   H    G2   .
+.    S1G1 .    .
+.    .    .    H
+H    H    H    H
+""")
+
+# (size, agents): number of boards for each number of holes. As many as the oracle has time for.
+PLAN_OF_BOARDS = {
+    (3, 1): {0: 10, 2: 10, 4: 10},
+    (3, 2): {0: 40, 1: 60, 2: 80, 3: 80, 4: 80, 5: 60},
+    (3, 3): {0: 30, 1: 60, 2: 80, 3: 100, 4: 100, 5: 50},
+    (3, 4): {1: 10, 2: 20, 3: 50, 4: 80, 5: 20},
+    (4, 1): {0: 10, 3: 10, 6: 10},
+    (4, 2): {0: 60, 2: 80, 4: 100, 6: 100, 8: 40},
+    (4, 3): {0: 5, 2: 20, 4: 40, 6: 60, 8: 60},
+    (4, 4): {6: 6, 7: 15, 8: 20},
+    (5, 1): {0: 10, 6: 10},
+    (5, 2): {0: 30, 3: 60, 5: 80, 8: 80, 12: 40},
+    (5, 3): {3: 3, 5: 8, 8: 30, 10: 40, 12: 40},
+}
+
+
+def answers(board: Instance) -> tuple[int, int, bool] | None:
+    """Makespan, sum of costs and wait label by the public calls, with their plans verified; None if unsolvable."""
+    try:
+        quick = analyse(board)
+    except Unsolvable:
+        for call in (solve, needs_wait, lambda b: solve(b, "sum_of_costs")):
+            with pytest.raises(Unsolvable):
+                call(board)
+        return None
+    by_makespan, by_costs = solve(board), solve(board, "sum_of_costs")
+    for solution in (by_makespan, by_costs):
+        verdict = check(board, solution.plan)
+        assert verdict.valid, verdict
+        assert (verdict.makespan, verdict.sum_of_costs) == (solution.makespan, solution.sum_of_costs)
+        assert not any(moves.endswith("W") for moves in solution.plan.moves)
+    assert (quick.solution, quick.best_sum_of_costs) == (by_makespan, by_costs.sum_of_costs)
+    assert quick.needs_wait == needs_wait(board)
+    return by_makespan.makespan, by_costs.sum_of_costs, quick.needs_wait
+
+
+def truth(board: Instance) -> tuple[int, int, bool] | None:
+    makespan, costs = least_makespan(board), least_sum_of_costs(board)
+    assert (makespan is None) == (costs is None)
+    return None if makespan is None or costs is None else (makespan, costs, must_wait(board, costs))
+
+
+def test_the_boards_are_enough():
+    assert sum(sum(holes.values()) for holes in PLAN_OF_BOARDS.values()) >= 2000
+
+
+@pytest.mark.parametrize("shape", PLAN_OF_BOARDS, ids=lambda shape: f"{shape[0]}x{shape[0]}-{shape[1]}")
+def test_against_the_oracle(shape):
+    rng = random.Random(shape[0] * 10 + shape[1])
+    for holes, count in PLAN_OF_BOARDS[shape].items():
+        for _ in range(count):
+            board = random_board(rng, shape[0], holes, shape[1])
+            assert answers(board) == truth(board), board.to_text()
+
+
+def test_the_oracle_itself_on_boards_solved_by_hand():
+    assert truth(GOLDEN) == (4, 6, False)
+    head_on = Instance.from_text("S1G2 S2G1 .\nH H .\nH H H")
+    assert truth(head_on) is None
+    assert truth(Instance.from_text("S1G2 S2G1\n. .")) == (3, 4, False)  # one goes around
+    assert truth(Instance.from_text("S1 . G1\nH S2 H\nH G2 H")) == (2, 3, False)
+
+
+# ---------------------------------------------------------------- boards made by hand
+
+
+def test_golden_board_where_the_objectives_disagree():
+    makespan, costs = solve(GOLDEN), solve(GOLDEN, "sum_of_costs")
+    assert (makespan.makespan, makespan.sum_of_costs) == (4, 7)
+    assert (costs.makespan, costs.sum_of_costs) == (6, 6)
+    assert costs.plan.moves == ("", "DDRRUU")
+    assert not needs_wait(GOLDEN)
+
+
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        # Nearer first, and of these up or down before left or right.
+        ("S1 . .\n. . .\n. . G1", ("DDRR",)),
+        # The first agent goes ahead, the second turns where it would be in its way.
+        ("S2 S1 .\n. . .\nG1 . G2", ("DDL", "DRDR")),
+        # The second waits, as late as it can.
+        (". S1 .\nS2 . G2\n. G1 .", ("DD", "WRR")),
+        ("S1 . G1\nH S2 H\nH G2 H", ("RR", "D")),
+    ],
+)
+def test_the_tie_breaking_rule(text, moves):
+    assert solve(Instance.from_text(text)).plan.moves == moves
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("S1 H G1\nH H .\n. . .", r"holes part agent 0 at \(0, 0\) from its goal \(0, 2\)"),
+        ("S1G2 S2G1 .\nH H .\nH H H", "agents 0 and 1 can never both be on their goals"),
+        ("S1G2 S2G3 S3G1\nH . H\nH H H", "no plan brings all agents to their goals"),
+    ],
+)
+def test_unsolvable_boards_are_proven_so(text, why):
+    board = Instance.from_text(text)
+    for call in (solve, needs_wait, analyse, lambda b: solve(b, "sum_of_costs")):
+        with pytest.raises(Unsolvable, match=why):
+            call(board)
+
+
+def test_a_spent_budget_says_so_and_nothing_else():
+    board = Instance.from_text("S1G2 S2G1 .\n. H .\n. . .")
+    for call in (solve, needs_wait, analyse, lambda b, node_budget: solve(b, "sum_of_costs", node_budget)):
+        with pytest.raises(BudgetExceeded, match="no answer within 3 nodes"):
+            call(board, node_budget=3)
+    assert solve(board, node_budget=10_000) == solve(board)
+
+
+def test_the_budget_ends_what_would_take_for_ever():
+    rng = random.Random(3)
+    crowd = random_board(rng, 4, 0, 12)
+    with pytest.raises(BudgetExceeded):
+        solve(crowd, node_budget=500)
+
+
+def test_wrong_calls():
+    with pytest.raises(ValueError, match="objective: 'time' is none of makespan, sum_of_costs"):
+        solve(GOLDEN, "time")
+
+
+def test_distances_go_around_holes():
+    board = Instance.from_text("S1 H G1\n. H .\n. . .")
+    assert distances(board, (0, 2))[0, 0] == 6
+    assert (0, 1) not in distances(board, (0, 2))
+    assert distances(board, (0, 1)) == {}
+    assert len(distances(board, (0, 2))) == 7
+
+
+def test_waits_are_needed_only_when_the_best_sum_needs_them():
+    crossing = Instance.from_text(". S1 .\nS2 . G2\n. G1 .")
+    assert needs_wait(crossing)  # one of the two waits: sum of costs 5 = 4 + 1
+    corridor = Instance.from_text("S1 S2 . G1\nH G2 H H\nH H H H\nH H H H")
+    assert not needs_wait(corridor)
+    aside = Instance.from_text("S1 . G2 .\nG1 S2 . .\n. . . .\n. . . .")
+    assert not needs_wait(aside)
+
+
+# ---------------------------------------------------------------- laws
+
+
+def solved(board: Instance) -> tuple[int, int, bool] | None:
+    try:
+        found = analyse(board)
+    except (Unsolvable, BudgetExceeded):
+        return None
+    return found.solution.makespan, found.best_sum_of_costs, found.needs_wait
+
+
+@settings(max_examples=60)
+@given(boards(), st.randoms(use_true_random=False))
+def test_symmetries_and_names_change_nothing(board, rng):
+    order = rng.sample(range(board.num_agents), board.num_agents)
+    expected = solved(board)
+    for image in (*symmetries(board), transform(board, agent_order=order)[0]):
+        assert solved(image) == expected
+
+
+@given(boards(), st.data())
+def test_a_hole_more_never_lowers_a_cost(board, data):
+    taken = board.holes | {*board.starts, *board.goals}
+    free = [cell for cell in itertools.product(range(board.size), repeat=2) if cell not in taken]
+    assume(free)
+    harder = Instance(board.size, board.holes | {data.draw(st.sampled_from(free))}, board.starts, board.goals)
+    before, after = solved(board), solved(harder)
+    assume(after is not None)
+    assert before is not None
+    assert before[0] <= after[0]
+    assert before[1] <= after[1]
+
+
+@given(boards(agents=(2, 4)), st.data())
+def test_an_agent_less_never_raises_a_cost(board, data):
+    assume((before := solved(board)) is not None)
+    gone = data.draw(st.integers(0, board.num_agents - 1))
+    rest = [k for k in range(board.num_agents) if k != gone]
+    easier = Instance(
+        board.size, board.holes, tuple(board.starts[k] for k in rest), tuple(board.goals[k] for k in rest)
+    )
+    after = solved(easier)
+    assert after is not None
+    assert after[0] <= before[0]
+    assert after[1] <= before[1]
+
+
+@given(boards(agents=(1, 4)))
+def test_no_cost_is_below_the_distances(board):
+    assume((costs := solved(board)) is not None)
+    far = [distances(board, goal)[start] for start, goal in zip(board.starts, board.goals, strict=True)]
+    assert costs[0] >= max(far)
+    assert costs[1] >= sum(far)
+    assert costs[0] <= costs[1]
+    if costs[1] == sum(far):
+        assert not costs[2]
+    if (costs[1] - sum(far)) % 2:
+        assert costs[2]
+
+
+@settings(max_examples=50)
+@given(boards(sizes=(3, 4), agents=(2, 3)))
+def test_ties_prefer_the_other_objective(board):
+    assume(solved(board) is not None)
+    by_makespan, by_costs = solve(board), solve(board, "sum_of_costs")
+    assert by_makespan.makespan <= by_costs.makespan
+    assert by_costs.sum_of_costs <= by_makespan.sum_of_costs
+    if by_costs.makespan == by_makespan.makespan:
+        assert by_makespan.sum_of_costs == by_costs.sum_of_costs
+
+
+def test_the_fallback_agrees_with_the_search_for_costs(monkeypatch):
+    rng = random.Random(11)
+    crowds = [random_board(rng, 3, 3, 4) for _ in range(40)] + [random_board(rng, 4, 5, 3) for _ in range(40)]
+    expected = [solved(board) for board in crowds]
+    monkeypatch.setattr(solver_module, "_PATIENCE", 0)  # straight to joint states
+    assert [solved(board) for board in crowds] == expected
+    assert any(costs is not None and costs[2] for costs in expected)
+    assert None in expected

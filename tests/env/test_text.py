@@ -1,0 +1,262 @@
+import re
+
+import pytest
+from boards import boards
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.env import (
+    DIALECTS,
+    VOCABULARY,
+    Instance,
+    Plan,
+    PlanParseError,
+    Task,
+    check,
+    execute,
+    format_plan,
+    judge,
+    parse_completion,
+    render_prompt,
+)
+
+BOARD = Instance.from_text("""
+.  .  .  .
+S1 .  H  .
+.  .  H  S2
+H  G1 .  G2
+""")
+PLAN = Plan(("DRD", "WD"))
+COMPACT_PROMPT = "size4 holes b2 c2 d0 agent1 b0 to d1 agent2 c3 to d3 plan"
+COMPACT = "<UDR> D c0 <UD> W c3 ; <UR> R c1 <UD> D d3 ; <UDL> D d1 <UL> W d3 ;"
+
+
+def test_the_compact_dialect_is_the_one_that_was_measured():
+    assert render_prompt(BOARD, "compact") == COMPACT_PROMPT
+    assert format_plan(BOARD, PLAN, "compact") == COMPACT
+    assert parse_completion(COMPACT, 2, "compact") == Plan(("DRD", "WDW"))
+
+
+def test_the_chat_dialect_says_all_that_is_needed():
+    prompt = render_prompt(BOARD, "chat")
+    assert BOARD.to_text() in prompt
+    for line in (
+        "2 agents are on a frozen lake, a grid of 4x4 cells.",
+        "Agent 1 goes from row 1, column 0 to row 3, column 1.",
+        "Agent 2 goes from row 2, column 3 to row 3, column 3.",
+        "W (wait)",
+        "swap",
+        '{"plan": ["<moves of agent 1>", "<moves of agent 2>"]}',
+    ):
+        assert line in prompt
+    assert format_plan(BOARD, PLAN, "chat") == '```json\n{"plan": ["DRD", "WD"]}\n```'
+    assert render_prompt(BOARD) == prompt  # the default dialect
+
+
+def test_the_prompt_itself_is_no_valid_answer():
+    task = Task.of(BOARD)
+    assert judge(task, render_prompt(BOARD, "chat"), "chat").kinds[0] == "move"
+    assert judge(task, render_prompt(BOARD, "compact"), "compact").kinds == ("parse",)
+
+
+def test_the_vocabulary_is_closed_and_has_no_word_twice():
+    assert len(VOCABULARY) == len(set(VOCABULARY)) == 8 + 1 + 5 + 2 + 1 + 5 + 16 + 100
+    assert {"a0", "j9", "size3", "size10", "agent5", "holes", "to", "plan", ";", "<>", "<UDLR>", "<DR>", "W"} <= {
+        *VOCABULARY
+    }
+    assert all(re.fullmatch(r"\S+", word) for word in VOCABULARY)
+
+
+@given(boards(sizes=(3, 10), agents=(1, 5)), st.data())
+def test_all_compact_text_is_in_the_vocabulary_and_comes_back(board, data):
+    moves = []
+    for row, col in board.starts:  # any walk that stays on the board, conflicts and holes included
+        walk = ""
+        for move in data.draw(st.text("UDLRW", max_size=8)):
+            to = (row + (move == "D") - (move == "U"), col + (move == "R") - (move == "L"))
+            if min(to) >= 0 and max(to) < board.size:
+                (row, col), walk = to, walk + move
+        moves.append(walk)
+    plan = Plan(tuple(moves))
+    text = format_plan(board, plan, "compact")
+    assert {*render_prompt(board, "compact").split(), *text.split()} <= {*VOCABULARY}
+    back = parse_completion(text, board.num_agents, "compact")
+    assert back.moves == tuple(walk.ljust(plan.horizon, "W") for walk in moves)
+    assert execute(board, back) == execute(board, plan)
+
+
+@given(st.lists(st.text("UDLRW", max_size=9), min_size=1, max_size=9))
+def test_chat_text_comes_back(moves):
+    cells = tuple((k // 3, k % 3) for k in range(len(moves)))
+    board = Instance(3, frozenset(), cells, cells)
+    assert parse_completion(format_plan(board, Plan(tuple(moves)), "chat"), len(moves), "chat").moves == tuple(moves)
+
+
+# ---------------------------------------------------------------- reading what models write
+
+
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        ('{"plan": ["U", "D"]}', ("U", "D")),
+        ('The answer is {"plan": ["U", "D"]}, I think.', ("U", "D")),
+        ('```json\n{\n  "plan": [\n    "U",\n    ""\n  ]\n}\n```\nDone.', ("U", "")),
+        ('{ "plan" : [["U", "R"], []], "steps": 2}', ("UR", "")),
+        ('{"plan": [["up", "R"]]}', ("?R",)),
+        ('{"plan": ["L"]} no, better {"plan": ["R"]}', ("R",)),
+        ('<think>{"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
+        ('perhaps {"plan": ["L"]}\n</think>\n{"plan": ["R"]}', ("R",)),
+        ('{"plan": []}', ()),
+        ('{"plan": ["\\ud800x"]}', ("\ud800x",)),
+        ('{"plan": ["\ud800"]}', ("\ud800",)),
+        ('{"plan": ["right"]}', ("right",)),
+        ('{"plan": ["L"], "plan": ["R"]}', ("R",)),
+    ],
+)
+def test_chat_answers_that_are_read(text, moves):
+    assert parse_completion(text, 2, "chat").moves == moves
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", 'no answer: no JSON object that opens with "plan"'),
+        ("RRD, UWL", 'no answer: no JSON object that opens with "plan"'),
+        ('{"moves": ["U"], "plan": ["U"]}', 'no answer: no JSON object that opens with "plan"'),
+        ('<think>{"plan": ["U"]}', "the reasoning was never closed"),
+        ('{"plan": ["U"]} <think> wait', "the reasoning was never closed"),
+        ('{"plan": ["U"]}</think>', 'no answer: no JSON object that opens with "plan"'),
+        ('{"plan": ["U"', "the answer is not JSON"),
+        ('{"plan": ["U"]} or {"plan": [', "the answer is not JSON"),
+        ('{"plan": NaN}', "the answer is not JSON"),
+        ('{"plan": ["U\nD"]}', "the answer is not JSON"),
+        ('{"plan": "UD"}', '"plan" is not a list'),
+        ('{"plan": {"1": "U"}}', '"plan" is not a list'),
+        ('{"plan": [1, 2]}', 'an entry of "plan" is neither a string nor a list of strings'),
+        ('{"plan": ["U", null]}', 'an entry of "plan" is neither a string nor a list of strings'),
+        ('{"plan": [["U", 1]]}', 'an entry of "plan" is neither a string nor a list of strings'),
+    ],
+)
+def test_chat_answers_that_are_not_read(text, message):
+    with pytest.raises(PlanParseError, match=re.escape(message)):
+        parse_completion(text, 2, "chat")
+
+
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        ("", ("", "")),
+        ("  \n", ("", "")),
+        ("<> U a0 <R> D j9 ;", ("U", "D")),
+        ("<UDLR> U a0 ; <UDLR> L a0 ;", ("UL",)),
+        ("<UDLR> plan a0 <> Ux a0 ;", ("?", "?")),
+    ],
+)
+def test_compact_answers_that_are_read(text, moves):
+    assert parse_completion(text, 2, "compact").moves == moves
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<U> U a0", "the last step is not closed by ;"),
+        ("<U> U a0 ; <U> U", "the last step is not closed by ;"),
+        (";", "step 1 has 0 words before ; and not three for each agent"),
+        ("<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
+        ("<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
+        ("<U> U a0 <U> U a0 ; <U> U a0 ;", "the steps are not all of one length"),
+        ("<U> U a0 ; ; ; ; ;", "the steps are not all of one length"),
+        ("<U> U a0 ; <U> U a0 ; ; ; ; ;", "the steps are not all of one length"),
+        ("U a0 <U> ;", "step 1, agent 1: not `<legal-moves> move cell`"),
+        ("<U> U a0 ; <UU> U a0 ;", "step 2, agent 1: not `<legal-moves> move cell`"),
+        ("<U> U a0 <U> U k0 ;", "step 1, agent 2: not `<legal-moves> move cell`"),
+    ],
+)
+def test_compact_answers_that_are_not_read(text, message):
+    with pytest.raises(PlanParseError, match=re.escape(message)):
+        parse_completion(text, 2, "compact")
+
+
+def test_the_scratchpad_is_not_believed():
+    lies = COMPACT.replace("<UDR>", "<>").replace("c0", "j9").replace("d1", "a0")
+    assert parse_completion(lies, 2, "compact") == parse_completion(COMPACT, 2, "compact")
+    assert judge(Task.of(BOARD), lies, "compact").valid
+
+
+HOSTILE = {
+    "empty": "",
+    "brackets": "[" * 100_000,
+    "objects": '{"plan":' * 20_000,
+    "nested": '{"plan": ' + "[" * 100_000,
+    "closed": '{"plan": ' + "[" * 9_000 + "]" * 9_000 + "}",
+    "nan": '{"plan": [NaN, Infinity, -Infinity]}',
+    "huge integer": '{"plan": [' + "9" * 15_000 + "]}",
+    "huge float": '{"plan": [1e999999999]}',
+    "surrogates": '{"plan": ["\ud800\udfff", "\\ud800"]}' + "\udc80",
+    "nulls": "\0" * 1000 + '{"plan": ["\\u0000", "\0"]}',
+    "long answer": '{"plan": ["' + "U" * 1_000_000 + '"]}',
+    "many lists": '{"plan": [' + '"",' * 100_000 + '""]}',
+    "blanks": "{" + " " * 1_000_000 + '"plan"' + " " * 1_000_000 + "x",
+    "thoughts": "<think>" * 100_000 + "</think>" * 100_000,
+    "ten million": 'x{"plan": ["U", "D"]' * 500_000,
+    "semicolons": "; " * 40_000,
+    "steps": "<U> U a0 ; " * 9_000,
+    "long step": "<U> U a0 " * 9_000 + ";",
+    "words": "<U> U a0 ; " * 1_000_000,
+    "separators": "\x1c\x1d\u2028\u3000" * 1000,
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_judged_and_never_raises(name, dialect):
+    verdict = judge(Task.of(BOARD), HOSTILE[name], dialect)
+    assert not verdict.valid
+    assert set(verdict.kinds) <= {"parse", "agents", "move", "bounds", "hole", "goal"}
+
+
+@given(st.text(alphabet='{}[]":,;<>URDLWplanthik/ \n0a\\\ud800', max_size=80) | st.text(), st.sampled_from(DIALECTS))
+def test_any_text_is_judged(text, dialect):
+    assert not judge(TASK, text, dialect).valid or check(BOARD, parse_completion(text, 2, dialect)).valid
+
+
+@given(st.lists(st.sampled_from([*VOCABULARY, "?"]), max_size=30))
+def test_any_words_of_the_vocabulary_are_judged(words):
+    judge(TASK, " ".join(words), "compact")
+
+
+TASK = Task.of(BOARD)
+
+# ---------------------------------------------------------------- wrong calls
+
+
+def test_wrong_calls_are_value_errors():
+    for call in (
+        lambda: render_prompt(BOARD, "json"),
+        lambda: format_plan(BOARD, PLAN, "json"),
+        lambda: parse_completion("", 2, "json"),
+        lambda: judge(TASK, "", "json"),
+    ):
+        with pytest.raises(ValueError, match="dialect: 'json' is none of chat, compact") as caught:
+            call()
+        assert not isinstance(caught.value, PlanParseError)
+    with pytest.raises(ValueError, match="completion: bytes is not a string"):
+        judge(TASK, b"U", "chat")  # type: ignore[arg-type]
+
+
+def test_what_the_compact_dialect_cannot_say():
+    words = "the compact dialect has words for sizes 3-10 and up to 5 agents"
+    for size, agents in ((2, 1), (11, 1), (4, 6)):
+        cells = tuple((k // size, k % size) for k in range(agents))
+        with pytest.raises(ValueError, match=f"{words}, not for size {size} with {agents} agents"):
+            render_prompt(Instance(size, frozenset(), cells, cells), "compact")
+    with pytest.raises(ValueError, match=re.escape("the plan leaves the board at (1, -1)")):
+        format_plan(BOARD, Plan(("L", "")), "compact")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_plans_that_cannot_be_written(dialect):
+    with pytest.raises(ValueError, match="1 move lists for 2 agents"):
+        format_plan(BOARD, Plan(("L",)), dialect)
+    with pytest.raises(ValueError, match="agent 1: 'x' is none of the moves U D L R W"):
+        format_plan(BOARD, Plan(("D", "x")), dialect)
