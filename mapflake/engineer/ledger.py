@@ -106,16 +106,11 @@ class Ledger:
         """Reads what is recorded; a file that does not exist is an empty ledger.
 
         Raises:
-            LedgerError: A line cannot be read, or a round is recorded twice; names it.
+            LedgerError: A line cannot be read, or a round is recorded twice; names file and line.
         """
         self.path = Path(path)
         self.folder = self.path.parent
-        self._rounds: dict[int, Round] = {}
-        for number, row in enumerate(repro.read_jsonl(self.path) if self.path.exists() else [], start=1):
-            try:
-                self._add(Round.from_dict(row, self.folder))
-            except (LedgerError, KeyError, TypeError, ValueError) as error:
-                raise LedgerError(f"{self.path}, line {number}: {error!r}") from error
+        self._rounds = self._read()
 
     @property
     def rounds(self) -> History:
@@ -143,13 +138,27 @@ class Ledger:
             LedgerError: The round is recorded already.
         """
         row = finished.to_dict(self.folder)
-        self._add(finished)
+        self._rounds = self._read()  # another process may have written since
+        if finished.index in self._rounds:
+            raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
         repro.append_jsonl(self.path, row)
+        self._rounds[finished.index] = finished
 
-    def _add(self, one: Round) -> None:
-        if one.index in self._rounds:
-            raise LedgerError(f"round {one.index} is recorded already")
-        self._rounds[one.index] = one
+    def _read(self) -> dict[int, Round]:
+        try:
+            rows = repro.read_jsonl(self.path) if self.path.exists() else []
+        except ValueError as error:
+            raise LedgerError(str(error)) from None
+        rounds: dict[int, Round] = {}
+        for number, row in enumerate(rows, start=1):
+            try:
+                one = Round.from_dict(row, self.folder)
+            except (LedgerError, KeyError, TypeError, ValueError) as error:
+                raise LedgerError(f"{self.path}, line {number}: {error!r}") from error
+            if one.index in rounds:
+                raise LedgerError(f"{self.path}, line {number}: round {one.index} is recorded already")
+            rounds[one.index] = one
+        return rounds
 
 
 def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]:

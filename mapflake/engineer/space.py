@@ -98,7 +98,7 @@ def _normalise(weights: Sequence[float]) -> list[float] | None:
     largest = max(weights, default=0.0)
     if largest == 0:
         return None
-    if abs(math.fsum(weights) - 1) <= 1e-6 and largest <= 1:
+    if largest <= 1 and abs(math.fsum(weights) - 1) <= 1e-6:
         return list(weights)
     scaled = [w / largest for w in weights]  # first: the sum of very large numbers is inf
     total = math.fsum(scaled)

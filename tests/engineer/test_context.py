@@ -1,0 +1,107 @@
+"""Prompts: golden files for every variant, and what a variant must show and must not."""
+
+import pytest
+from engineer_samples import GOLDEN, REPORTS, SIZES, history, prompts
+
+from mapflake.engineer import VARIANTS, Variant, build_prompt
+from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
+from mapflake.engineer.context import own_summary, past_rounds, training_details
+from mapflake.engineer.failures import FailureReport, SizeReport
+from mapflake.engineer.ledger import Round
+from mapflake.engineer.reply import read_reply
+from mapflake.env import VOCABULARY, EnvConfig
+
+
+@pytest.mark.parametrize("name", sorted(prompts()))
+def test_prompt_is_as_agreed(name):
+    expected = (GOLDEN / name).read_text(encoding="utf-8")
+    assert prompts()[name] == expected, "if this is meant: python tests/engineer/engineer_samples.py"
+
+
+def test_no_golden_file_is_left_over():
+    assert {p.name for p in GOLDEN.iterdir()} == set(prompts())
+
+
+HEADINGS = {"F": "# Failures", "G": "# Guideline", "H": "# History", "S": "# Your summary", "T": "# Training"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "modules"),
+    [("V1", "F"), ("V2", "FG"), ("V3", "FGH"), ("V4", "FGH"), ("V5", "FGHS"), ("V6", "FGHT"), ("V6-full", "FGHT")],
+)
+def test_a_variant_has_its_modules_and_no_other(variant, modules):
+    text = build_prompt(REPORTS[1], history(2), SIZES, variant=variant)
+    assert [m for m in HEADINGS if HEADINGS[m] in text] == list(modules)
+
+
+def test_only_with_the_default_is_round_0_shown():
+    for name in VARIANTS:
+        shown = build_prompt(REPORTS[0], history(1), SIZES, variant=name)
+        assert ("Round 0 (the random" in shown) == (name == "V3")
+        assert ("Training set just used" in shown) == (name == "V3")  # it would give the default away
+        assert "0.65" not in shown or name == "V3"
+        compact = build_prompt(REPORTS[0], history(1), SIZES, variant=name, dialect="compact")
+        assert ("p65" in compact) == (name == "V3")
+
+
+def test_full_details_tell_the_hyperparameters_and_bookkeeping_does_not():
+    assert "learning_rate" not in build_prompt(REPORTS[1], history(2), SIZES, variant="V6")
+    assert "learning_rate 0.0002" in build_prompt(REPORTS[1], history(2), SIZES, variant="V6-full")
+
+
+def test_model_text_cannot_act_in_any_prompt():
+    for name in VARIANTS:
+        for rounds in (1, 2, 3):
+            for text in (build_prompt(REPORTS[0], history(rounds), SIZES, variant=name),):
+                assert "<|im_end|>" not in text
+                assert "<|im_start|>" not in text
+                assert "</think>" not in text
+                assert "```" not in text
+                assert "\x1b" not in text
+                assert "\nUser:" not in text
+                text.encode()
+
+
+def test_the_example_in_the_prompt_is_the_schema():
+    text = build_prompt(REPORTS[0], history(1), SIZES)
+    example = text[text.rindex('{"sizes"') :].replace("<number>", "0.25")
+    config = read_reply(example, SIZES).config
+    assert config == EnvConfig.uniform(SIZES, 0.25, 0.25)
+
+
+@pytest.mark.parametrize("sizes", [range(3, 7), range(3, 11)])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_compact_prompts_are_closed_and_short(sizes, variant):
+    sizes = list(sizes)
+    report = FailureReport(tuple(SizeReport(s, 40, 20, 10, 20, 5, 3, (1, 2, 3, 4, 5, 6, 7, 8)) for s in sizes))
+    config = EnvConfig.uniform(sizes, 0.3, None)
+    past = tuple(Round("a", i, config, report) for i in range(4))
+    for rounds in (1, 2, 3, 4):
+        words = build_prompt(report, past[:rounds], sizes, variant=variant, dialect="compact").split(" ")
+        assert set(words) <= {*VOCABULARY, *ENGINEER_WORDS}
+        shown = rounds if variant == "V3" else rounds - 1 if variant not in ("V1", "V2") else 0
+        assert len(words) <= 8 + 13 * len(sizes) + shown * (1 + 5 * len(sizes))
+
+
+def test_compact_words_by_hand():
+    report = FailureReport((SizeReport(3, 40, 30, 10, 20, 11, 3, (0, 0, 1, 2, 3, 4, 10, 9)),))
+    text = build_prompt(report, history(1), [3], variant="V1", dialect="compact")
+    # valid 75%, optimal 25%, 11 of 20 with a wait, 19 of 20 without; then 0 0 2.5 5 7.5 10 25 22.5 %, halves up
+    assert text == "engineer report size3 p75 p25 p55 p95 p00 p00 p05 p05 p10 p10 p25 p25 design"
+
+
+def test_without_any_round_there_is_nothing_to_tell():
+    assert past_rounds((), "compact", with_default=True) == "history none"
+    assert own_summary((), "compact") == "summary none"
+    assert training_details((), "compact", full=False) == "none"
+    assert "No round has been trained yet" in training_details((), "json", full=True)
+    assert "There is none." in own_summary((), "json")
+
+
+def test_own_variants_and_wrong_names():
+    own = build_prompt(REPORTS[0], history(1), SIZES, variant=Variant(failures=False))
+    assert "# Failures" not in own
+    with pytest.raises(ValueError, match="variant 'V7' is unknown; legal: V1, V2"):
+        build_prompt(REPORTS[0], history(1), SIZES, variant="V7")
+    with pytest.raises(ValueError, match="dialect 'chat' is unknown; legal: json, compact"):
+        build_prompt(REPORTS[0], history(1), SIZES, dialect="chat")

@@ -1,0 +1,155 @@
+"""Reports count what happened, exactly and in a stable order; model text in them cannot act."""
+
+import json
+import random
+
+import pytest
+from engineer_samples import HOSTILE, REPORTS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.engineer import FailureReport, diagnose
+from mapflake.engineer.failures import SizeReport, environment_statistics, quote
+from mapflake.env import KINDS, Instance, Task, judge
+from mapflake.trainer.evaluate import Rollout
+
+# Agent 1 goes right along the top row (2 steps), agent 2 stays out of its way (1 step); no one has to wait.
+EASY = Task.of(Instance.from_text("S1 . G1\n. H .\nS2 G2 ."))
+# A junction: agent 2 has to wait until agent 1 has passed.
+NARROW = Task.of(Instance.from_text("S1G2 . G1 H\nH S2 H H\nH H H H\nH H H H"))
+
+
+def rollout(task, *moves, sample=0):
+    text = json.dumps({"plan": list(moves)})
+    return Rollout(task, sample, text, judge(task, text, "chat"))
+
+
+def garbage(task, sample=0):
+    return Rollout(task, sample, "?", judge(task, "?", "chat"))
+
+
+OPTIMAL = rollout(EASY, "RR", "R")
+LONG = rollout(EASY, "RRWLR", "R", sample=1)  # 3 steps too long: it leaves its goal once more
+HOLES = rollout(EASY, "DRUR", "R", sample=2)  # through the hole, once, to the goal
+TWICE = rollout(EASY, "DRLRUR", "R", sample=3)  # in and out and in again: still one rollout
+LOST = rollout(EASY, "R", "U", sample=4)  # none arrives
+CRASH = rollout(NARROW, "RR", "UL")
+ALL = [OPTIMAL, LONG, HOLES, TWICE, LOST, garbage(EASY, 5), CRASH]
+
+
+def test_counts_by_hand():
+    assert NARROW.needs_wait
+    assert not EASY.needs_wait
+    report = diagnose(ALL)
+    three, four = report.sizes
+    assert (three.size, three.rollouts, three.valid, three.optimal) == (3, 6, 2, 1)
+    assert (three.wait_rollouts, three.wait_valid, three.extra_steps) == (0, 0, 3)
+    assert dict(zip(KINDS, three.failures, strict=True)) == {
+        "parse": 1, "agents": 0, "move": 0, "bounds": 0, "hole": 2, "vertex": 0, "edge": 0, "goal": 1,
+    }  # fmt: skip
+    assert (four.size, four.rollouts, four.valid, four.wait_rollouts, four.wait_valid) == (4, 1, 0, 1, 0)
+    assert dict(zip(KINDS, four.failures, strict=True))["vertex"] == 1
+    assert three.overhead == 1.5
+    assert four.overhead == 0
+    assert report.valid_rate == 2 / 7
+    assert report.optimal_rate == 1 / 7
+    assert report.at(4) is four
+    assert report.at(5) is None
+
+
+def test_the_order_of_rollouts_does_not_matter():
+    expected = diagnose(ALL, examples=5)
+    for seed in range(5):
+        shuffled = ALL.copy()
+        random.Random(seed).shuffle(shuffled)
+        assert diagnose(shuffled, examples=5) == expected
+
+
+def test_examples_are_the_commonest_failures_of_each_size_first():
+    examples = diagnose(ALL, examples=10).examples
+    assert [(e.size, e.violations.split()[0]) for e in examples] == [
+        (3, "hole"),
+        (4, "vertex"),
+        (3, "goal"),
+        (3, "parse"),
+    ]
+    assert examples[0].board == EASY.instance.to_text()
+    assert examples[0].completion == HOLES.completion  # the first by board, then by sample
+    assert examples[0].violations == "hole at step 2, agent 1, cell (1, 1)"
+    assert examples[1].violations == "vertex at step 1, agents 1 and 2, cell (0, 1)"
+    assert diagnose(ALL, examples=2).examples == examples[:2]
+    assert diagnose([OPTIMAL]).examples == ()
+
+
+def test_a_long_list_of_violations_is_cut_and_says_so():
+    [example] = diagnose([rollout(EASY, "XXXXXX", "")]).examples
+    assert example.violations.startswith("move at step 1, agent 1, cell (0, 0); move at step 2")
+    assert example.violations.endswith("; and 4 more")
+
+
+@pytest.mark.parametrize("report", [*REPORTS, diagnose(ALL)])
+def test_a_report_survives_json(report):
+    again = json.loads(json.dumps(report.to_dict()))
+    if report is REPORTS[0]:
+        again["training"] = report.training
+    assert FailureReport.from_dict(again) == report
+
+
+def test_text_has_the_exact_numbers():
+    text = diagnose(ALL).to_text()
+    assert "| 3x3  | 6        | 2 of 6 (33.3%) | 1 of 6 (16.7%) | none " in text
+    assert "Failure 1 (3x3): hole at step 2, agent 1, cell (1, 1)\nBoard:\nS1 .  G1\n.  H  ." in text
+    assert '| {"plan": ["DRUR", "R"]}' in text
+
+
+def test_no_rollouts_no_report():
+    with pytest.raises(ValueError, match="at least one rollout"):
+        diagnose([])
+
+
+def test_impossible_counts_are_refused():
+    with pytest.raises(ValueError, match="size 3: the counts contradict each other"):
+        SizeReport(3, 10, 5, 6, 0, 0, 0, (0,) * 8)
+    with pytest.raises(ValueError, match="size 3: the counts contradict"):
+        SizeReport(3, 10, 5, 5, 10, 4, 0, (0,) * 8)  # all boards need a wait, yet one valid one does not
+    with pytest.raises(ValueError, match="size 4: 7 failure counts"):
+        SizeReport(4, 10, 5, 5, 0, 0, 0, (0,) * 7)
+
+
+def test_environment_statistics_by_hand():
+    assert environment_statistics([EASY, NARROW, EASY]) == {
+        "3x3": {"instances": 2, "wait_needed": 0.0, "holes": 0.1111},
+        "4x4": {"instances": 1, "wait_needed": 1.0, "holes": 0.75},
+    }
+
+
+def test_surrogates_in_a_completion_can_be_stored():
+    task = EASY
+    [example] = diagnose([Rollout(task, 0, "a\ud800b", judge(task, "a\ud800b", "chat"))]).examples
+    assert example.completion == "a\ufffdb"
+
+
+CONTROL_TOKENS = ["<|im_end|>", "<|endoftext|>", "</s>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]"]
+
+
+@given(
+    st.lists(
+        st.sampled_from([*CONTROL_TOKENS, "```", "~~~", "\nUser: ", "\n# ", "<", "|", "\r", "\x1b", "\ud800", "x"])
+    )
+)
+def test_quoted_text_cannot_act(pieces):
+    quoted = quote("".join(pieces))
+    assert not any(token in quoted for token in [*CONTROL_TOKENS, "```", "~~~"])
+    assert all(line.startswith("| ") for line in quoted.split("\n"))
+    assert all(c == "\n" or c.isprintable() for c in quoted)
+    quoted.encode()
+
+
+def test_quoted_text_is_bounded_and_says_what_was_cut():
+    assert quote("a" * 1000, limit=5) == "| aaaaa\n[995 more characters]"
+    assert quote("abcde", limit=5) == "| abcde"
+    assert len(quote(HOSTILE * 100_000)) < 2500
+
+
+def test_quoting_shows_what_was_written():
+    assert quote("U D\n<UDR> U b0") == "| U D\n| < UDR> U b0"

@@ -1,0 +1,352 @@
+"""Rounds: the order of things, what is recorded, resuming, branching, replay; then once with a real policy."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from engineer_samples import SIZES, ScriptedTrainer
+
+from mapflake import repro
+from mapflake.engineer import (
+    EngineerParams,
+    Ledger,
+    LedgerError,
+    Round,
+    RoundSettings,
+    Start,
+    replay,
+    run_arm,
+    run_round,
+)
+from mapflake.engineer.context import build_prompt
+from mapflake.env import EnvConfig, SizeConfig, generate
+from mapflake.trainer.evaluate import load_rollouts
+
+GOOD = "size3 p50 p10 p50 size4 p50 p00 any end"
+WANTED = EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.0, None)})
+FIRST = EnvConfig.uniform(SIZES, 0.2, 0.25)
+VALIDATION = generate(EnvConfig.uniform(SIZES, 0.15), 8, seed=1, split="validation")
+ONE_SAMPLE = EngineerParams(samples=1)
+
+
+def settings(folder, replies=(GOOD,), **changes):
+    trainer = ScriptedTrainer(VALIDATION, list(replies))
+    return RoundSettings(**{"folder": folder, "trainer": trainer, "validation": VALIDATION, "seed": 3} | changes)
+
+
+def first_round(folder):
+    return (run_round(settings(folder), (), start=Start("warm", FIRST)),)
+
+
+def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
+    s = settings(tmp_path, samples=2)
+    one = run_round(s, (), start=Start("warm", FIRST))
+    assert (one.index, one.arm, one.config, one.proposal) == (0, "shared", FIRST, None)
+    assert one.parent_sha256 == "warm"
+    assert one.checkpoint == tmp_path / "round-0" / "checkpoint"
+    assert one.checkpoint_sha256 == repro.file_sha256(one.checkpoint / "weights.json")
+    assert len(s.trainer.trained) == 1
+    # The scripted policy knows every second board: half of the rollouts are optimal, the others do not parse.
+    assert one.metrics | {"valid": 0.5, "optimal": 0.5, "boards": 8, "rollouts": 16, "samples": 2} == one.metrics
+    assert one.report.valid_rate == 0.5
+    assert sum(s.failures[0] for s in one.report.sizes) == 8
+    assert one.training == {"instances": 6, "steps": 4, "algorithm": "script", "epochs": 1}
+    assert one.report.behaviour == {"entropy": 1.0, "groups without signal": 0.5}
+    assert sum(v["instances"] for v in one.report.training.values()) == 6
+
+
+def test_rollouts_and_failures_are_written_beside_the_checkpoint(tmp_path):
+    one = run_round(settings(tmp_path, samples=2), (), start=Start("warm", FIRST))
+    rollouts, failures = load_rollouts(one.files["rollouts"]), load_rollouts(one.files["failures"])
+    assert len(rollouts) == 16
+    assert [r for r in rollouts if not r.verdict.valid] == failures
+    assert len(failures) == 8
+
+
+def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path):
+    history = first_round(tmp_path / "a")
+    s = settings(tmp_path / "b")
+    history = run_arm("engineer", s, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    assert [r.index for r in history] == [0, 1, 2]
+    assert [r.arm for r in history] == ["shared", "engineer", "engineer"]
+    assert history[1].config == history[2].config == WANTED
+    assert history[1].proposal.prompt == build_prompt(history[0].report, history[:1], SIZES, dialect="compact")
+    assert history[2].proposal.prompt == build_prompt(history[1].report, history[:2], SIZES, dialect="compact")
+    here = (tmp_path / "b").as_posix()
+    assert s.trainer.loaded == [  # asked for a design, then measured
+        f"{tmp_path.as_posix()}/a/round-0/checkpoint", f"{here}/round-1/checkpoint",
+        f"{here}/round-1/checkpoint", f"{here}/round-2/checkpoint",
+    ]  # fmt: skip
+    assert history[2].parent_sha256 == history[1].checkpoint_sha256
+    assert [t["start"] for t in s.trainer.trained] == [r.checkpoint_sha256 for r in history[:2]]
+    expected = generate(WANTED, 6, seed=repro.seed_for(3, "train", 1), split="train")
+    assert s.trainer.trained[0]["tasks"] == [t.instance.key for t in expected]
+
+
+def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path):
+    history = run_arm(
+        "engineer", settings(tmp_path / "b", ["no, \x00"]), first_round(tmp_path / "a"), rounds=2, sizes=SIZES,
+        params=ONE_SAMPLE,
+    )  # fmt: skip
+    assert [r.config for r in history] == [FIRST] * 3
+    for r in Ledger(tmp_path / "b" / "rounds.jsonl").rounds:
+        assert r.proposal.config is None
+        assert r.proposal.reply == "no, \x00"
+        assert r.proposal.rejection == "control character or lone surrogate U+0000"
+    assert "rejected" in history[2].proposal.prompt
+
+
+def test_arms_share_round_0_and_all_seeds(tmp_path):
+    history = first_round(tmp_path / "a")
+    trainers = {}
+    for arm in ("keep", "engineer", "domain_randomisation"):
+        s = settings(tmp_path / arm, samples=2)
+        run_arm(arm, s, history, rounds=2, sizes=SIZES)
+        trainers[arm] = s.trainer
+    assert len({tuple(t["seed"] for t in trainer.trained) for trainer in trainers.values()}) == 1
+    noise = {call["seed"] for t in trainers.values() for call in t.policy.calls if len(call["prompts"]) == 8}
+    assert len(noise) == 1
+    assert len({t["seed"] for t in trainers["keep"].trained}) == 2  # but each round has its own
+
+
+def test_finished_rounds_are_never_run_again(tmp_path):
+    history = first_round(tmp_path / "a")
+    run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    before = (tmp_path / "b" / "rounds.jsonl").read_text()
+    again = settings(tmp_path / "b")
+    finished = run_arm("engineer", again, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    assert again.trainer.trained == again.trainer.loaded == []
+    assert (tmp_path / "b" / "rounds.jsonl").read_text() == before
+    longer = run_arm("engineer", again, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    assert longer[:2] == finished
+    assert len(again.trainer.trained) == 1
+    assert (tmp_path / "b" / "rounds.jsonl").read_text().startswith(before)
+
+
+@pytest.mark.parametrize("where", ["train", "load"])
+def test_an_interrupted_round_goes_on_with_the_design_that_was_made(tmp_path, where):
+    history = first_round(tmp_path / "a")
+    whole = run_arm("engineer", settings(tmp_path / "whole"), history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    killed = settings(tmp_path / "b")
+    run_arm("engineer", killed, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    if where == "train":
+        killed.trainer.die_in = "train"
+    else:  # after the training, before the record: the second load of a round is that of the measurement
+        load = killed.trainer.load
+
+        def load_once(checkpoint):
+            if "round-2" in str(checkpoint):
+                raise KeyboardInterrupt
+            return load(checkpoint)
+
+        killed.trainer.load = load_once
+    with pytest.raises(KeyboardInterrupt):
+        run_arm("engineer", killed, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    with open(tmp_path / "b" / "rounds.jsonl", "a") as file:
+        file.write('{"schema": 1, "arm": "engi')  # and the line of another crash
+    changed_mind = settings(tmp_path / "b", ["size5 p100 p00 p00 end"])  # would design otherwise now
+    resumed = run_arm("engineer", changed_mind, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    assert [r.config for r in resumed] == [r.config for r in whole]
+    assert [r.checkpoint_sha256 for r in resumed] == [r.checkpoint_sha256 for r in whole]
+    assert (tmp_path / "b" / "rounds.jsonl").read_bytes() == (tmp_path / "whole" / "rounds.jsonl").read_bytes()
+
+
+def test_other_parameters_are_an_error_that_says_which(tmp_path):
+    history = first_round(tmp_path / "a")
+    run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    with pytest.raises(
+        LedgerError, match=r"rounds.jsonl: round 1 was run with other parameters \(seed: recorded 3, asked 4\)"
+    ):
+        run_arm("engineer", settings(tmp_path / "b", seed=4), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    params = EngineerParams(samples=1, variant="V2")
+    with pytest.raises(LedgerError, match=r"about.engineer.variant: recorded 'V6', asked 'V2'"):
+        run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=params)
+    with pytest.raises(LedgerError, match="arm: recorded 'engineer', asked 'keep'"):
+        run_arm("keep", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    other = settings(tmp_path / "b", validation=VALIDATION[:-1])
+    with pytest.raises(LedgerError, match="validation_sha256: recorded"):
+        run_arm("engineer", other, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    with pytest.raises(LedgerError, match=r"config.sizes.3.hole_ratio: recorded 0.2, asked 0.3"):
+        run_round(settings(tmp_path / "a"), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.3, 0.25)))
+
+
+def test_a_changed_or_missing_checkpoint_is_an_error(tmp_path):
+    [one] = first_round(tmp_path)
+    (one.checkpoint / "weights.json").write_text("{}")
+    with pytest.raises(LedgerError, match=r"its weights have the hash 44136f.*, recorded is"):
+        first_round(tmp_path)
+    (one.checkpoint / "weights.json").unlink()
+    with pytest.raises(LedgerError, match="round-0/checkpoint: its weights have the hash"):
+        first_round(tmp_path)
+
+
+def test_records_name_no_machine_and_can_move(tmp_path):
+    history = first_round(tmp_path / "a")
+    run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    for file in tmp_path.rglob("*.json*"):
+        assert str(tmp_path) not in file.read_text()
+    (tmp_path / "b").rename(tmp_path / "c")
+    [moved] = Ledger(tmp_path / "c" / "rounds.jsonl").rounds
+    assert moved.checkpoint == tmp_path / "c" / "round-1" / "checkpoint"
+    assert moved.checkpoint.is_dir()
+    assert moved.files["failures"].is_file()
+    row = json.loads((tmp_path / "c" / "rounds.jsonl").read_text())
+    assert row["schema"] == 1
+    assert row["checkpoint"] == "round-1/checkpoint"
+    assert row["versions"]["mapflake"]
+
+
+def test_a_path_outside_the_folder_is_not_recorded(tmp_path):
+    [one] = first_round(tmp_path / "a")
+    ledger = Ledger(tmp_path / "b" / "rounds.jsonl")
+    with pytest.raises(LedgerError, match="is not under the ledger's folder"):
+        ledger.append(one)
+    assert ledger.rounds == ()
+    assert not ledger.path.exists()
+
+
+def test_a_round_is_recorded_once(tmp_path):
+    [one] = first_round(tmp_path)
+    ledger = Ledger(tmp_path / "rounds.jsonl")
+    with pytest.raises(LedgerError, match="round 0 is recorded already"):
+        ledger.append(one)
+    stale = Ledger(tmp_path / "new" / "rounds.jsonl")
+    fresh = replace(one, checkpoint=tmp_path / "new" / "x", files={})
+    Ledger(stale.path).append(fresh)
+    with pytest.raises(LedgerError, match="round 0 is recorded already"):
+        stale.append(fresh)  # written by another since it was read
+    assert len(stale.path.read_text().splitlines()) == 1
+
+
+def test_a_round_survives_its_record(tmp_path):
+    history = run_arm("engineer", settings(tmp_path), first_round(tmp_path), rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    assert Ledger(tmp_path / "rounds.jsonl").rounds == history
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"schema": 2}', "line 1: .*schema 2 of a round is unknown; this version reads 1"),
+        ("{}", "line 1: .*schema None"),
+        ('{"schema": 1}', "line 1: KeyError"),
+        ("[1]", r"line 1: expected an object"),
+        ("{", "line 1: not JSON"),
+    ],
+)
+def test_a_line_that_is_no_round_is_an_error(tmp_path, line, message):
+    path = tmp_path / "rounds.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(LedgerError, match=message):
+        Ledger(path)
+
+
+def test_replay_derives_every_configuration_from_the_replies(tmp_path):
+    first = first_round(tmp_path / "a")
+    for arm, replies in (("engineer", [GOOD]), ("keep", []), ("engineer-no", ["no"]), ("heuristic", [])):
+        s = settings(tmp_path / arm, replies)
+        history = run_arm(arm.removesuffix("-no"), s, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+        assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [r.config for r in history[1:]]
+    assert replay(tmp_path / "a" / "rounds.jsonl") == [FIRST]
+
+
+def tampered(path, change):
+    row = json.loads(path.read_text())
+    change(row)
+    path.write_text(json.dumps(row) + "\n")
+    return path
+
+
+def test_replay_fails_on_any_difference(tmp_path):
+    first = first_round(tmp_path / "a")
+    path = tmp_path / "b" / "rounds.jsonl"
+    run_arm("engineer", settings(tmp_path / "b"), first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    text = path.read_text()
+
+    def reply(row):
+        row["proposal"]["replies"] = [GOOD.replace("p10", "p15")]
+
+    def proposed(row):
+        row["proposal"]["config"]["sizes"]["3"]["hole_ratio"] = 0.2
+
+    def used(row):
+        row["config"]["sizes"]["3"]["hole_ratio"] = 0.2
+
+    def rejected(row):
+        row["proposal"] |= {"config": None, "rejection": "I did not like it"}
+
+    for change, message in (
+        (reply, "round 1: the reply now reads as"),
+        (proposed, "round 1: the reply now reads as"),
+        (used, "round 1 ran .* its proposal leads to"),
+        (rejected, "round 1: the reply now reads as"),
+    ):
+        path.write_text(text)
+        replay(path, before=first)
+        with pytest.raises(LedgerError, match=message):
+            replay(tampered(path, change), before=first)
+
+
+def test_replay_needs_the_round_that_was_kept(tmp_path):
+    first = first_round(tmp_path / "a")
+    run_arm("engineer", settings(tmp_path / "b", ["no"]), first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    with pytest.raises(LedgerError, match="round 1 kept the configuration of a round that is not given"):
+        replay(tmp_path / "b" / "rounds.jsonl")
+
+
+def test_an_arm_may_branch_from_any_round(tmp_path):
+    first = first_round(tmp_path / "a")
+    long = run_arm("domain_randomisation", settings(tmp_path / "b"), first, rounds=2, sizes=SIZES)
+    branch = run_arm("keep", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
+    assert branch[2].index == 2
+    assert branch[2].config == long[1].config
+    assert branch[2].parent_sha256 == long[1].checkpoint_sha256
+
+
+def test_wrong_calls_are_errors(tmp_path):
+    s = settings(tmp_path)
+    with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
+        run_round(s, ())
+    with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
+        run_round(s, (Round("x", 0, FIRST, first_round(tmp_path)[0].report),))
+    with pytest.raises(ValueError, match="run round 0 first"):
+        run_arm("keep", s, (), rounds=1, sizes=SIZES)
+    with pytest.raises(ValueError, match="arm: 'nobody' is none of engineer"):
+        run_arm("nobody", s, first_round(tmp_path), rounds=1, sizes=SIZES)
+
+
+def test_importing_the_engineer_imports_nothing_heavy():
+    code = "import mapflake.engineer, sys; print([m for m in ('torch', 'transformers', 'pandas') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
+    from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
+    from mapflake.engineer import Grpo, designer_for
+    from mapflake.env import VOCABULARY
+    from mapflake.trainer.grpo import RLParams
+    from mapflake.trainer.policy import ModelParams, from_scratch, save_policy
+
+    sizes = (3, 4)
+    shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=32, max_positions=256)
+    policy = from_scratch(shape, [*VOCABULARY, *ENGINEER_WORDS], seed=2)
+    save_policy(policy.model, policy.tokenizer, tmp_path / "base")
+    rl = RLParams(
+        instances=2, epochs=1, prompts=2, generations=2, microbatch=4, warmup_steps=0, max_new_tokens=8, threads=1
+    )
+    s = RoundSettings(tmp_path / "a", Grpo(rl), VALIDATION[:2], seed=3)
+    first = (run_round(s, (), start=Start(tmp_path / "base", EnvConfig.uniform(sizes, 0.1, 0.5))),)
+    history = run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes)
+    assert history[1].parent_sha256 == first[0].checkpoint_sha256
+    assert history[1].training["steps"] == 1
+    proposal = history[1].proposal
+    assert len(proposal.replies) == 4
+    # The reply is the checkpoint's own: asked again, it says the same.
+    assert designer_for("engineer", sizes=sizes, seed=3)(first[0].report, first) == proposal
+    assert replay(tmp_path / "b" / "rounds.jsonl", before=first) == [history[1].config]
+    # Its weights are random, and so are its words: no configuration, and the old one is kept.
+    assert proposal.config is None
+    assert history[1].config == first[0].config
+    assert run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes) == history
