@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from mapflake.env import EnvConfig, SizeConfig
-from mapflake.env.generator import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, cells_needed, num_holes
+from mapflake.env.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, cells_needed, num_holes
 
 Requested = Mapping[int, Mapping[str, float | None]]
 """What was asked for each size: `{3: {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5}}`."""
