@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -22,6 +22,9 @@ from mapflake.engineer.reply import Proposal, read_reply
 from mapflake.engineer.space import KEYS, STEP, Requested, in_steps, legal_sizes, project
 from mapflake.env import EnvConfig
 from mapflake.repro import Params, rng_for, seed_for
+
+if TYPE_CHECKING:
+    from mapflake.trainer.policy import SamplingParams
 
 Designer = Callable[[FailureReport, History], Proposal]
 """Takes the failures of the current checkpoint and the rounds so far; gives the design of the next round."""
@@ -253,11 +256,11 @@ def designer_for(
     return ARMS[arm](ArmInputs(legal_sizes(sizes), seed, params or EngineerParams(), load or load_checkpoint, base))
 
 
-def load_checkpoint(path: str | Path) -> Completer:
+def load_checkpoint(path: str | Path, sampling: SamplingParams | None = None) -> Completer:
     """Returns the policy in a checkpoint; the heavy import waits until one is needed."""
     from mapflake.trainer.policy import load_policy
 
-    return load_policy(path)
+    return load_policy(path, sampling)
 
 
 def next_index(history: History) -> int:

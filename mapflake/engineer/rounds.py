@@ -27,6 +27,7 @@ from mapflake.trainer import evaluate
 if TYPE_CHECKING:
     from mapflake.trainer.evaluate import Rollout
     from mapflake.trainer.grpo import RLParams
+    from mapflake.trainer.policy import SamplingParams
 
 BEHAVIOUR = {  # what a report tells of the training, from the trainer's log
     "completion tokens": "completions/mean_length",
@@ -57,9 +58,15 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Grpo:
-    """The real trainer: GRPO through `mapflake.trainer.grpo`."""
+    """The real trainer: GRPO through `mapflake.trainer.grpo`.
+
+    Attributes:
+        params: Of a round's training.
+        sampling: Of validation rollouts and designs (length limit, backend; the temperatures are given elsewhere).
+    """
 
     params: RLParams
+    sampling: SamplingParams | None = None
 
     @property
     def instances(self) -> int:
@@ -74,7 +81,7 @@ class Grpo:
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint."""
-        return load_checkpoint(checkpoint)
+        return load_checkpoint(checkpoint, self.sampling)
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""
@@ -84,7 +91,8 @@ class Grpo:
 
     def describe(self) -> dict[str, Any]:
         """Returns algorithm and hyperparameters."""
-        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"})}
+        sampling = {} if self.sampling is None else {"validation": self.sampling.model_dump(mode="json")}
+        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"}), **sampling}
 
 
 @dataclass(frozen=True)
