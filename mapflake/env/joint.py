@@ -15,12 +15,15 @@ from mapflake.env.costs import CostSearch, Path
 State = tuple[tuple[int, ...], int]
 
 
-def joint_search(search: CostSearch, *, makespan: bool, below: int | None = None) -> list[Path] | None:
+def joint_search(
+    search: CostSearch, *, makespan: bool, waits: bool = True, below: int | None = None
+) -> list[Path] | None:
     """Returns optimal paths, or None if there are none.
 
     Args:
         search: The board, each agent connected with its goal; its budget counts the states expanded here too.
         makespan: Minimise the makespan instead of the sum of costs.
+        waits: False asks for agents that move at every step until they are parked; needs `below` to end.
         below: Only paths that cost less count.
 
     Raises:
@@ -54,7 +57,7 @@ def joint_search(search: CostSearch, *, makespan: bool, below: int | None = None
             return _paths(state, parent)
         search.spend(1)
         cost = -negative + (1 if makespan else len(cells) - parked.bit_count())
-        for after in _moves(search, cells, parked):
+        for after in _moves(search, cells, parked, waits):
             for now in [0] if makespan else _parkings(after, goals, parked):
                 push((after, now), cost, state)
     return None
@@ -79,12 +82,12 @@ def _parkings(cells: tuple[int, ...], goals: tuple[int, ...], parked: int) -> li
     return sets
 
 
-def _moves(search: CostSearch, cells: tuple[int, ...], parked: int) -> list[tuple[int, ...]]:
+def _moves(search: CostSearch, cells: tuple[int, ...], parked: int, waits: bool) -> list[tuple[int, ...]]:
     """All joint moves without a conflict; parked agents stay."""
     width, free = search.width, search.free
     partial: list[tuple[int, ...]] = [()]
     for agent, cell in enumerate(cells):
-        options = [cell]
+        options = [cell] if waits or parked >> agent & 1 else []
         if not parked >> agent & 1:
             options += [to for to in (cell - width, cell + width, cell - 1, cell + 1) if free >> to & 1]
         partial = [

@@ -5,8 +5,8 @@ are settled by the preferred shortest paths of the agents; the others by asking 
 the order of their sum; dense boards where that is hopeless by A* over joint states (joint.py). Instances without a
 plan are proven so (agents apart, pairs exhausted, joint states exhausted), or BudgetExceeded is raised.
 
-Among plans of optimal makespan the one with the least sum of costs is returned, and the other way round, unless the
-instance had to go through joint states. Which of these plans it is, costs.py pins down. The paper takes its ground
+Among plans of optimal makespan one with the least sum of costs is returned, and the other way round, unless that
+search grew out of proportion (`_allowance`). Which of these plans it is, costs.py pins down. The paper takes its ground
 truth from Conflict-Based Search; any exact solver has the same costs. Not covered: bounded-suboptimal search.
 """
 
@@ -115,7 +115,7 @@ def needs_wait(instance: Instance, node_budget: int = NODE_BUDGET) -> bool:
     search = _search(instance, node_budget)
     if _independent(search) is not None:
         return False
-    return _waits(search, sum(map(_arrival, _best_sum(search))))
+    return _waits(search, _excess(search, _best_sum(search)))
 
 
 def analyse(instance: Instance, node_budget: int = NODE_BUDGET) -> Analysis:
@@ -131,9 +131,9 @@ def analyse(instance: Instance, node_budget: int = NODE_BUDGET) -> Analysis:
         solution = _solution(search, paths)
         return Analysis(solution, solution.sum_of_costs, False)
     paths, least = _best_makespan(search)
-    if least is None:
-        least = sum(map(_arrival, _best_sum(search)))
-    return Analysis(_solution(search, paths), least, _waits(search, least))
+    if least < _excess(search, paths):
+        least = _excess(search, _down_to(search, paths, least))
+    return Analysis(_solution(search, paths), sum(search.distance) + least, _waits(search, least))
 
 
 def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
@@ -189,6 +189,11 @@ def _arrival(path: Path) -> int:
     return time
 
 
+def _excess(search: CostSearch, paths: Sequence[Path]) -> int:
+    """The sum of costs minus the sum of distances."""
+    return sum(map(_arrival, paths)) - sum(search.distance)
+
+
 # ---------------------------------------------------------------- the order in which costs are asked for
 
 
@@ -217,33 +222,38 @@ def _first_paths(search: CostSearch, excess: int, cap: int | None = None) -> lis
     return None
 
 
-def _best_makespan(search: CostSearch) -> tuple[list[Path], int | None]:
-    """Paths of optimal makespan, and the optimal sum of costs if that came to light."""
-    lower, total, count = max(search.distance), sum(search.distance), len(search.starts)
+def _best_makespan(search: CostSearch) -> tuple[list[Path], int]:
+    """Paths of optimal makespan, and a bound from below on the excess of any paths."""
+    makespan, count = max(search.distance), len(search.starts)
     with _allowance(search) as ended:
         for excess in range(_SMALL_EXCESS + 1):
             paths = _first_paths(search, excess)
             if paths is not None:
-                makespan = max(map(_arrival, paths))
-                if makespan > lower and search.paths((makespan - 1,) * count) is not None:
+                longest = max(map(_arrival, paths))
+                if longest > makespan and search.paths((longest - 1,) * count) is not None:
                     paths = _fewest_moves(search, _least_makespan(search), excess + 1)
-                return paths, total + excess
-    return _fewest_moves(search, _least_makespan(search), 0 if ended else _SMALL_EXCESS + 1), None
+                return paths, excess
+    least = 0 if ended else _SMALL_EXCESS + 1
+    return _fewest_moves(search, _least_makespan(search), least), least
 
 
 def _best_sum(search: CostSearch) -> list[Path]:
     """Paths of optimal sum of costs."""
-    with _allowance(search):
+    with _allowance(search) as ended:
         for excess in range(_SMALL_EXCESS + 1):
             paths = _first_paths(search, excess)
             if paths is not None:
                 return paths
-    paths = _least_makespan(search)
-    most = sum(map(_arrival, paths)) - sum(search.distance)
+    return _down_to(search, _least_makespan(search), 0 if ended else _SMALL_EXCESS + 1)
+
+
+def _down_to(search: CostSearch, paths: list[Path], least: int) -> list[Path]:
+    """Paths of optimal sum of costs, given some paths and a bound from below on the excess."""
+    most = _excess(search, paths)
     if len(search.starts) == 2:
         return _first_paths(search, _least_excess_of_two(search, most)) or paths
     with _allowance(search):
-        for excess in range(most):
+        for excess in range(least, most):
             found = _first_paths(search, excess)
             if found is not None:
                 return found
@@ -289,19 +299,21 @@ def _fewest_moves(search: CostSearch, paths: list[Path], excess: int) -> list[Pa
     """Paths of the same makespan with the least sum of costs, which is at least `excess` above the distances."""
     makespan = max(map(_arrival, paths))
     with _allowance(search):
-        for fewer in range(excess, sum(map(_arrival, paths)) - sum(search.distance)):
+        for fewer in range(excess, _excess(search, paths)):
             found = _first_paths(search, fewer, makespan)
             if found is not None:
                 return found
     return paths
 
 
-def _waits(search: CostSearch, least: int) -> bool:
-    """True if no paths with the optimal sum of costs `least` are without a wait before arrival."""
-    excess = least - sum(search.distance)
+def _waits(search: CostSearch, excess: int) -> bool:
+    """True if no paths with the optimal `excess` are without a wait before arrival."""
     if excess % 2:
         return True
-    return all(search.paths(costs, False) is None for costs in search.vectors(excess, None, False))
+    with _allowance(search):
+        return all(search.paths(costs, False) is None for costs in search.vectors(excess, None, False))
+    below = sum(search.distance) + excess + 1
+    return joint_search(search, makespan=False, waits=False, below=below) is None
 
 
 @contextmanager

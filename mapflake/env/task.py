@@ -69,8 +69,10 @@ class Task:
                 raise ValueError(f"{key}: {data[key]!r} is not a count")
         if type(data["needs_wait"]) is not bool:
             raise ValueError(f"needs_wait: {data['needs_wait']!r} is not true or false")
-        if not isinstance(data["instance"], Mapping) or not isinstance(data["plan"], list):
-            raise ValueError("instance: not an object" if isinstance(data["plan"], list) else "plan: not a list")
+        if not isinstance(data["plan"], list) or not all(isinstance(moves, str) for moves in data["plan"]):
+            raise ValueError(f"plan: {data['plan']!r} is not a list of strings")
+        if not isinstance(data["instance"], Mapping):
+            raise ValueError(f"instance: {data['instance']!r} is not an object")
         try:
             instance = Instance.from_dict(data["instance"])
         except ValueError as error:

@@ -7,6 +7,7 @@ once they are on their goals; each step costs one for every agent that is not do
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from mapflake.env import Instance
@@ -33,18 +34,19 @@ def _successors(options: Options, cells: Joint, done: frozenset[int]) -> list[Jo
     return found
 
 
-def least_makespan(instance: Instance) -> int | None:
-    """Breadth-first over joint states; None if unsolvable."""
+def layers(instance: Instance) -> Iterator[set[Joint]]:
+    """The joint states first reached after 0, 1, 2, ... moves, until there are no more."""
     options = _options(instance, True)
     seen = layer = {instance.starts}
-    for time in itertools.count():
-        if instance.goals in layer:
-            return time
+    while layer:
+        yield layer
         layer = {after for cells in layer for after in _successors(options, cells, frozenset())} - seen
         seen = seen | layer
-        if not layer:
-            return None
-    raise RuntimeError("not reached")
+
+
+def least_makespan(instance: Instance) -> int | None:
+    """Breadth-first over joint states; None if unsolvable."""
+    return next((time for time, layer in enumerate(layers(instance)) if instance.goals in layer), None)
 
 
 def least_sum_of_costs(instance: Instance, *, waits: bool = True, most: int | None = None) -> int | None:

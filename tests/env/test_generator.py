@@ -1,0 +1,473 @@
+import copy
+import itertools
+import json
+import math
+import operator
+import pickle
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import layers, least_makespan, least_sum_of_costs, must_wait
+
+from mapflake.env import (
+    DIALECTS,
+    SPLITS,
+    EnvConfig,
+    GenerationError,
+    Instance,
+    Plan,
+    SizeConfig,
+    Task,
+    careless_fails,
+    cells_needed,
+    check,
+    format_plan,
+    generate,
+    judge,
+    load_tasks,
+    needs_wait,
+    num_holes,
+    save_tasks,
+    solve,
+    split_of,
+    symmetries,
+    transform,
+    transform_task,
+)
+from mapflake.env import generator as generator_module
+from mapflake.env.generator import apportion, canonical, layout
+from mapflake.repro import json_sha256
+
+MIXED = EnvConfig(
+    {3: SizeConfig(0.2, 0.1, 0.5), 4: SizeConfig(0.5, 0.25, 0.25), 6: SizeConfig(0.3, 0.3, None)}, num_agents=2
+)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> list[Task]:
+    return generate(MIXED, 60, seed=7)
+
+
+@pytest.fixture(scope="module")
+def crowded() -> list[Task]:
+    return [
+        task
+        for agents in (1, 3, 4, 5)
+        for task in generate(EnvConfig.uniform((4, 5, 10), 0.2, None, agents), 12, seed=1)
+    ]
+
+
+# ---------------------------------------------------------------- the one law
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_oracle_plan_is_valid_and_optimal(mixed, crowded, dialect):
+    for task in mixed + crowded:
+        verdict = judge(task, format_plan(task.instance, task.solution.plan, dialect), dialect)
+        assert verdict.valid
+        assert verdict.optimal
+        assert verdict.makespan == task.solution.makespan
+        assert verdict.soc_optimal == (task.solution.sum_of_costs == task.best_sum_of_costs)
+
+
+def test_judging_tells_the_two_optima_apart():
+    golden = Task.of(Instance.from_text("S2 H G2 .\n. S1G1 . .\n. . . H\nH H H H"))
+    flags = {
+        ("WDU", "DRRU"): (True, True, False),
+        ("", "DDRRUU"): (True, False, True),
+        ("WDUDU", "DRRU"): (True, False, False),
+        ("DDRRUU", ""): (False, False, False),
+    }
+    for moves, expected in flags.items():
+        verdict = judge(golden, json.dumps({"plan": moves}), "chat")
+        assert (verdict.valid, verdict.optimal, verdict.soc_optimal) == expected, moves
+
+
+# ---------------------------------------------------------------- what is promised of a set
+
+
+def test_tasks_are_what_was_asked_for(mixed):
+    assert Counter(task.instance.size for task in mixed) == {3: 12, 4: 30, 6: 18}
+    for size, waits in ((3, 6), (4, 8)):  # 7.5 goes up
+        assert sum(task.needs_wait for task in mixed if task.instance.size == size) == waits
+    for task in mixed:
+        board = task.instance
+        assert len(board.holes) == {3: 1, 4: 4, 6: 11}[board.size]
+        assert board.num_agents == 2
+        assert all(start != goal for start, goal in zip(board.starts, board.goals, strict=True))
+        assert split_of(board) == "train"
+        assert task == Task.of(board)
+        assert task.needs_wait == needs_wait(board)
+        assert task.solution == solve(board)
+
+
+def test_small_tasks_agree_with_the_oracle():
+    for task in generate(EnvConfig({3: SizeConfig(1, 0.2, 0.5)}, 3), 30, seed=3):
+        board = task.instance
+        assert task.solution.makespan == least_makespan(board)
+        assert task.best_sum_of_costs == least_sum_of_costs(board)
+        assert task.needs_wait == must_wait(board, task.best_sum_of_costs)
+
+
+@st.composite
+def configs(draw):
+    sizes = draw(st.lists(st.integers(3, 10), min_size=1, max_size=8, unique=True))
+    weights = [draw(st.integers(0, 20)) for _ in sizes]
+    weights[0] += 1
+    waits = st.none() | st.integers(0, 20).map(lambda w: w / 20)
+    holes = st.integers(0, 8).map(lambda h: h / 20)
+    return EnvConfig(
+        {s: SizeConfig(w / sum(weights), draw(holes), draw(waits)) for s, w in zip(sizes, weights, strict=True)}
+    )
+
+
+@given(configs(), st.integers(0, 500))
+def test_ratios_are_met_exactly(config, n):
+    slots = layout(config, n, seed=0)
+    assert len(slots) == n
+    counts = Counter(size for size, _ in slots)
+    for size, part in config.sizes.items():
+        assert abs(counts[size] - n * part.data_ratio) < 1
+        labels = Counter(waits for s, waits in slots if s == size)
+        if part.wait_ratio is None:
+            assert set(labels) <= {None}
+        else:
+            assert labels[True] == math.floor(part.wait_ratio * counts[size] + 0.5)
+            assert labels[True] + labels[False] == counts[size]
+    # largest remainder: whoever was rounded up had no smaller remainder than whoever was rounded down
+    rest = {s: n * p.data_ratio - counts[s] for s, p in config.sizes.items()}
+    assert max(rest.values()) - min(rest.values()) <= 1 + 1e-6
+    assert apportion(n, config) == {s: counts[s] for s in config.sizes}
+
+
+def test_equal_remainders_go_to_the_smaller_sizes():
+    assert apportion(10, EnvConfig.uniform(range(3, 7), 0.1)) == {3: 3, 4: 3, 5: 2, 6: 2}
+    assert apportion(1, EnvConfig.uniform((3, 9), 0.1)) == {3: 1, 9: 0}
+
+
+@pytest.mark.parametrize(
+    ("size", "ratio", "holes"), [(3, 0.5, 5), (5, 0.1, 3), (5, 0.02, 1), (4, 0.0, 0), (10, 0.125, 13)]
+)
+def test_halves_of_holes_go_up(size, ratio, holes):
+    assert num_holes(size, ratio) == holes
+
+
+# ---------------------------------------------------------------- determinism, random access, splits
+
+
+def test_the_same_call_gives_the_same_tasks_for_ever(mixed):
+    assert generate(MIXED, 60, seed=7) == mixed
+    assert json_sha256([task.to_dict() for task in mixed])[:16] == "e6b8170873cdf109"
+
+
+def test_any_slice_can_be_made_alone(mixed):
+    assert generate(MIXED, 60, seed=7, indices=[41, 3, 59]) == [mixed[41], mixed[3], mixed[59]]
+    assert generate(MIXED, 60, seed=7, indices=[]) == []
+    with pytest.raises(ValueError, match=re.escape("indices: 60 is not in 0..59")):
+        generate(MIXED, 60, seed=7, indices=[60])
+
+
+def test_seed_split_and_count_change_everything(mixed):
+    for other in (
+        generate(MIXED, 60, seed=8),
+        generate(MIXED, 61, seed=7),
+        generate(MIXED, 60, seed=7, split="validation"),
+    ):
+        same = sum(a.instance == b.instance for a, b in zip(mixed, other, strict=False))
+        assert same <= 1
+
+
+def test_splits_have_no_board_in_common_in_any_orientation():
+    config = EnvConfig({3: SizeConfig(1, 0.5)}, 2)  # so few boards that seeds alone would not keep them apart
+    seen = {split: {canonical(t.instance) for t in generate(config, 150, seed=0, split=split)} for split in SPLITS}
+    assert all(len(boards) > 5 for boards in seen.values())
+    for first, second in (("train", "validation"), ("train", "benchmark"), ("validation", "benchmark")):
+        assert not seen[first] & seen[second]
+
+
+def test_the_split_is_that_of_all_images_and_all_names(mixed, crowded):
+    for task in mixed[:20] + crowded:
+        board = task.instance
+        last_first = tuple(reversed(range(board.num_agents)))
+        images = [transform(image, agent_order=last_first)[0] for image in symmetries(board)]
+        assert {split_of(image) for image in (*symmetries(board), *images)} == {split_of(board)}
+        assert len({canonical(image) for image in (*symmetries(board), *images)}) == 1
+
+
+def test_canonical_forms_tell_boards_apart():
+    board = Instance.from_text("S1 G1 .\n. . .\n. . H")
+    moved = Instance.from_text("S1 G1 .\n. . .\nH . .")
+    back = Instance.from_text("G1 S1 .\n. . .\n. . H")
+    assert len({canonical(board), canonical(moved), canonical(back)}) == 3
+
+
+def test_shares_of_the_splits():
+    boards = [t.instance for s in SPLITS for t in generate(EnvConfig.uniform((5, 6), 0.2), 1, seed=0, split=s)]
+    assert [split_of(board) for board in boards] == list(SPLITS)
+    counts = Counter()
+    for row in range(40):
+        for col in range(40):
+            counts[split_of(Instance(50, frozenset(), ((0, 0),), ((row, col + 1),)))] += 1
+    assert abs(counts["train"] / 1600 - 0.8) < 0.04
+    assert abs(counts["validation"] / 1600 - 0.1) < 0.03
+
+
+def test_excluded_boards_do_not_occur_in_any_orientation():
+    config = EnvConfig({3: SizeConfig(1, 0.5)}, 2)
+    first = generate(config, 40, seed=0)
+    gone = [transform(task.instance, k=3, agent_order=(1, 0))[0] for task in first[:20]]
+    rest = generate(config, 40, seed=0, exclude=gone)
+    assert not {canonical(b) for b in gone} & {canonical(t.instance) for t in rest}
+    banned = {canonical(b) for b in gone}
+    kept = [i for i, task in enumerate(first) if canonical(task.instance) not in banned]
+    assert kept
+    assert all(rest[i] == first[i] for i in kept)
+
+
+# ---------------------------------------------------------------- configurations
+
+
+def test_configurations_are_values():
+    again = EnvConfig.from_dict(json.loads(json.dumps(MIXED.to_dict())))
+    for same in (again, pickle.loads(pickle.dumps(MIXED)), copy.deepcopy(MIXED)):
+        assert same == MIXED
+        assert hash(same) == hash(MIXED)
+    assert EnvConfig({5: SizeConfig(0.5, 0), 3: SizeConfig(0.5, 0)}) == EnvConfig.uniform((3, 5), 0)
+    assert list(EnvConfig.uniform((5, 3), 0).sizes) == [3, 5]
+    assert EnvConfig(MIXED.sizes, 3) != MIXED
+    assert EnvConfig.from_dict({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0}}}) == EnvConfig.uniform([3], 0)
+    with pytest.raises(TypeError):
+        MIXED.sizes[3] = SizeConfig(1, 0)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "agents", "message"),
+    [
+        (
+            {3: (1, 0.5)},
+            5,
+            "sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.389",
+        ),
+        ({3: (1, 0.4)}, 5, "sizes.3.hole_ratio: 0.4 leaves 5 free cells for 5 agents, which need 6"),
+        ({2: (1, 0.1)}, 2, "sizes: 2 is not an integer in 3..10"),
+        ({11: (1, 0.1)}, 2, "sizes: 11 is not an integer in 3..10"),
+        ({"3": (1, 0.1)}, 2, "sizes: '3' is not an integer in 3..10"),
+        ({3: (0.5, 0.1), 4: (0.4, 0.1)}, 2, "data_ratio: the ratios of all sizes sum to 0.9, not to 1"),
+        ({}, 2, "sizes: {} does not map board sizes to SizeConfig"),
+        ({3: (1, 0.1)}, 0, "num_agents: 0 is not an integer in 1..9"),
+        ({3: (1, 0.1)}, True, "num_agents: True is not an integer in 1..9"),
+        ({3: (1, 0.1)}, 10, "num_agents: 10 is not an integer in 1..9"),
+    ],
+)
+def test_configurations_that_cannot_be(sizes, agents, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        EnvConfig({size: SizeConfig(*ratios) for size, ratios in sizes.items()}, agents)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "message"),
+    [
+        ((1.1, 0, 0), "data_ratio: 1.1 is not in [0, 1]"),
+        ((-0.1, 0, 0), "data_ratio: -0.1 is not in [0, 1]"),
+        ((float("nan"), 0, 0), "data_ratio: nan is not in [0, 1]"),
+        ((1, 0.51, 0), "hole_ratio: 0.51 is not in [0, 0.5]"),
+        ((1, float("inf"), 0), "hole_ratio: inf is not in [0, 0.5]"),
+        ((1, 0, 2), "wait_ratio: 2 is not in [0, 1]"),
+        ((1, "0.1", 0), "hole_ratio: '0.1' is not a number in [0, 0.5]"),
+        ((1, None, 0), "hole_ratio: None is not a number in [0, 0.5]"),
+        ((1, 0, True), "wait_ratio: True is not a number in [0, 1]"),
+    ],
+)
+def test_ratios_that_cannot_be(ratios, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        SizeConfig(*ratios)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "config: [] is not an object with the keys sizes, num_agents"),
+        ({"sizes": {}, "agents": 2}, "config: unknown key 'agents'; legal keys: sizes, num_agents"),
+        ({"num_agents": 2}, "config: missing key 'sizes'"),
+        ({"sizes": [3]}, "sizes: [3] does not map board sizes to ratios"),
+        ({"sizes": {"3": {"data_ratio": 1}}}, "sizes.3: missing key 'hole_ratio'"),
+        ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.6}}}, "sizes.3.hole_ratio: 0.6 is not in [0, 0.5]"),
+        ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "w": 0}}}, "sizes.3: unknown key 'w'; legal keys"),
+        ({"sizes": {"three": {"data_ratio": 1, "hole_ratio": 0}}}, "sizes: 'three' is not an integer in 3..10"),
+        ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0}, "03": {}}}, "sizes: '03' is there twice"),
+    ],
+)
+def test_dicts_that_are_no_configuration(data, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        EnvConfig.from_dict(data)
+
+
+def some_board_moves_everyone(agents: int, free: int) -> bool:
+    """By exhaustion: on some 3x3 board with that many free cells every agent can leave its start for another cell."""
+    cells = set(itertools.product(range(3), repeat=2))
+    for ice in itertools.combinations(sorted(cells), free):
+        for starts in [ice] if agents == free else itertools.combinations(ice, agents):
+            board = Instance(3, frozenset(cells - {*ice}), starts, starts)
+            if any(all(map(operator.ne, state, starts)) for layer in layers(board) for state in layer):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("agents", range(1, 7))
+def test_the_least_number_of_free_cells_is_enough_and_one_less_is_not(agents):
+    assert some_board_moves_everyone(agents, cells_needed(agents))
+    assert cells_needed(agents) == agents or not some_board_moves_everyone(agents, agents)
+
+
+def test_full_boards_are_found():
+    rotation = generate(EnvConfig({3: SizeConfig(1, 0.5)}, 4), 1, seed=0)[0]  # 4 agents on 4 free cells
+    assert next(set(moves) for moves in zip(*rotation.solution.plan.moves, strict=False)) == {*"UDLR"}
+
+
+# ---------------------------------------------------------------- errors of a call
+
+
+def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
+    monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 300)
+    config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)}, 1)  # one agent never waits
+    message = (
+        "no solvable board that needs a wait found in 300 attempts: size 10, 1 agents, 100 free cells, "
+        "split 'train', 0 dropped over budget"
+    )
+    with pytest.raises(GenerationError, match=re.escape(message)):
+        generate(config, 1, seed=0)
+
+
+def test_boards_over_budget_are_counted_apart(monkeypatch):
+    monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
+
+    def spent(instance):
+        raise generator_module.BudgetExceeded("spent")
+
+    monkeypatch.setattr(generator_module.Task, "of", spent)
+    with pytest.raises(GenerationError, match=r"no solvable board found in 50 attempts.* [1-9]\d* dropped over budget"):
+        generate(EnvConfig.uniform([5], 0.0), 1, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": -1}, "n: -1 is not an integer from 0"),
+        ({"n": 2.0}, "n: 2.0 is not an integer from 0"),
+        ({"seed": -1}, "seed: -1 is not an integer from 0"),
+        ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
+    ],
+)
+def test_wrong_calls(change, message):
+    call = {"n": 1, "seed": 0, "split": "train"} | change
+    with pytest.raises(ValueError, match=re.escape(message)):
+        generate(MIXED, call.pop("n"), **call)
+
+
+def test_no_tasks_are_no_tasks():
+    assert generate(MIXED, 0, seed=0) == []
+
+
+def test_progress_is_told():
+    told = []
+    generate(MIXED, 5, seed=0, progress=told.append)
+    assert told == [1] * 5
+
+
+# ---------------------------------------------------------------- transforms, carelessness, files
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_a_transformed_task_is_the_task_of_the_transformed_board(mixed, data):
+    task = data.draw(st.sampled_from(mixed))
+    k, order = data.draw(st.integers(0, 7)), data.draw(st.permutations(range(2)))
+    image = transform_task(task, k, order)
+    assert image.instance == transform(task.instance, k=k, agent_order=order)[0]
+    verdict = check(image.instance, image.solution.plan)
+    assert (verdict.makespan, verdict.sum_of_costs) == (image.solution.makespan, image.solution.sum_of_costs)
+    fresh = Task.of(image.instance)
+    assert (fresh.solution.makespan, fresh.best_sum_of_costs, fresh.needs_wait) == (
+        image.solution.makespan,
+        image.best_sum_of_costs,
+        image.needs_wait,
+    )
+    assert split_of(image.instance) == split_of(task.instance)
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("S1 . .\nS2 . .\nG2 . G1", True),  # both want to go down first
+        ("S1 . G1\n. . .\nS2 . G2", False),
+        ("S1 H G1\n. . .\nS2 . G2", True),
+        ("S1 H .\n. H .\n. . G1", False),  # down, then right
+        ("S1 . .\n. . .\n. H G1", True),
+    ],
+)
+def test_careless_plans(text, fails):
+    assert careless_fails(Instance.from_text(text)) is fails
+
+
+def test_files_of_tasks(tmp_path, mixed):
+    path = tmp_path / "tasks.jsonl"
+    save_tasks(path, mixed)
+    assert load_tasks(path) == mixed
+    save_tasks(path, [])
+    assert load_tasks(path) == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda t: t.pop("makespan"), "line 3: task: missing key 'makespan'"),
+        (lambda t: t.update(cost=1), "line 3: task: unknown key 'cost'"),
+        (lambda t: t.update(makespan=True), "line 3: makespan: True is not a count"),
+        (lambda t: t.update(makespan=99), "line 3: makespan: 99 but the plan has "),
+        (lambda t: t.update(sum_of_costs=99), "line 3: sum_of_costs: 99 but the plan has "),
+        (lambda t: t.update(best_sum_of_costs=-1), "line 3: best_sum_of_costs: -1 is not a count"),
+        (lambda t: t.update(needs_wait=0), "line 3: needs_wait: 0 is not true or false"),
+        (lambda t: t.update(plan="RR"), "line 3: plan: 'RR' is not a list of strings"),
+        (lambda t: t.update(plan=[1]), "line 3: plan: [1] is not a list of strings"),
+        (lambda t: t.update(plan=["U"]), "line 3: plan: ['U'] is not valid (agents)"),
+        (lambda t: t.update(instance=[]), "line 3: instance: [] is not an object"),
+        (lambda t: t["instance"].update(size=0), "line 3: instance: size: 0 is not a positive integer"),
+        (lambda t: t["instance"].pop("goals"), "line 3: instance: goals: missing"),
+    ],
+)
+def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, edit, message):
+    path = tmp_path / "tasks.jsonl"
+    rows = [{"schema": "mapflake.tasks/1"}, mixed[0].to_dict(), mixed[1].to_dict()]
+    edit(rows[2])
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=re.escape(f"{path}, {message}")):
+        load_tasks(path)
+
+
+def test_files_of_something_else_are_refused(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    for content, found in (
+        ("", "nothing"),
+        ('{"a": 1}\n', None),
+        ('{"schema": "mapflake.tasks/2"}\n', "mapflake.tasks/2"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=re.escape(f"line 1: expected schema 'mapflake.tasks/1', found {found!r}")):
+            load_tasks(path)
+
+
+def test_importing_the_environment_imports_nothing_heavy():
+    heavy = "{'torch', 'transformers', 'trl', 'pandas', 'datasets', 'scipy', 'matplotlib'}"
+    code = f"import sys, mapflake.env; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_plans_of_tasks_have_no_needless_moves(mixed):
+    for task in mixed:
+        assert task.solution.plan == Plan(tuple(moves.rstrip("W") for moves in task.solution.plan.moves))
+        assert task.best_sum_of_costs <= task.solution.sum_of_costs
