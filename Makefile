@@ -1,0 +1,46 @@
+# make repro | test | lab | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help install repro test lint lab clean
+
+PYTHON ?= python3
+EXTRAS ?= dev
+VENV := .venv
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export PYTHONUNBUFFERED := 1
+# No telemetry and no lookups of models: the default profile needs no network after the installation.
+export DVC_NO_ANALYTICS := 1
+
+STAMP := $(VENV)/.installed-$(subst $(,),-,$(EXTRAS))
+
+help:                 ## show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM)
+
+$(STAMP): pyproject.toml requirements.lock
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
+	$(PYTHON) -m venv $(VENV)
+	python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[$(EXTRAS)]"
+	touch $@
+
+repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and print the results
+	$(if $(PROFILE),python -m mapflake.nb profile $(PROFILE))
+	dvc repro
+	@python -m mapflake.nb results
+
+lint: install
+	ruff check .
+	ruff format --check .
+	lint-imports
+	mypy
+
+test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest, nbval
+	pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 -x tests notebooks
+
+lab: install          ## open JupyterLab on the notebooks
+	jupyter lab notebooks
+
+clean:                ## remove what interactive runs left (not the pipeline's results)
+	rm -rf runs/interactive runs/work

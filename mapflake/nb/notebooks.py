@@ -1,0 +1,172 @@
+"""What a notebook may contain, the code that it stands for, and an executed one made comparable.
+
+Not covered: running (`runner`). Everything here is a pure function of the notebook, so that the same run gives the same
+bytes in every clone.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import pprint
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class NotebookError(ValueError):
+    """A notebook that the pipeline cannot run; the message names notebook, cell and what is legal."""
+
+
+def read(path: Path) -> Any:
+    """Returns the notebook in `path` (nbformat 4).
+
+    Raises:
+        NotebookError: It is not there or not a notebook.
+    """
+    try:
+        return nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise NotebookError(f"{path.name}: there is no such notebook in {path.parent}") from None
+    except Exception as error:  # nbformat raises several unrelated types on a damaged file
+        raise NotebookError(f"{path.name}: not a notebook ({type(error).__name__}: {error})") from None
+
+
+def code_cells(notebook: Any) -> Iterator[tuple[int, Any]]:
+    """Yields (number of the cell counted from 1, cell) of the code cells that are not empty."""
+    for number, cell in enumerate(notebook.cells, start=1):
+        if cell.cell_type == "code" and cell.source.strip():
+            yield number, cell
+
+
+def defaults(notebook: Any, name: str) -> dict[str, Any]:
+    """Returns the names and literal values that the cell tagged `parameters` assigns, in order.
+
+    Raises:
+        NotebookError: There is not exactly one such cell, or it holds more than plain assignments.
+    """
+    found = [(n, cell) for n, cell in code_cells(notebook) if "parameters" in cell.metadata.get("tags", [])]
+    if len(found) != 1:
+        raise NotebookError(f"{name}: {len(found)} cells are tagged 'parameters'; there must be exactly one")
+    number, cell = found[0]
+    values: dict[str, Any] = {}
+    for statement in _parse(cell.source, name, number).body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or not isinstance(statement, ast.Assign):
+            raise NotebookError(f"{name}, cell {number}: the parameters cell takes lines `name = literal` only")
+        try:
+            values[targets[0].id] = ast.literal_eval(statement.value)
+        except ValueError:
+            raise NotebookError(f"{name}, cell {number}: the value of {targets[0].id} is not a literal") from None
+    return values
+
+
+def check(notebook: Any, name: str, parameters: list[str]) -> None:
+    """Checks that the code compiles, defines nothing, and that the parameters cell has exactly `parameters`.
+
+    Raises:
+        NotebookError: Names notebook, cell and what is legal.
+    """
+    for number, cell in code_cells(notebook):
+        for node in ast.walk(_parse(cell.source, name, number)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                raise NotebookError(f"{name}, cell {number}: defines {node.name}; notebooks call, the package defines")
+    found = list(defaults(notebook, name))
+    missing, unknown = [p for p in parameters if p not in found], [p for p in found if p not in parameters]
+    if missing or unknown:
+        parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has unknown {', '.join(unknown)}"] * bool(unknown)
+        raise NotebookError(f"{name}: the parameters cell {' and '.join(parts)}; legal: {', '.join(parameters)}")
+
+
+def code_view(notebook: Any, name: str) -> str:
+    """Returns the notebook's code alone, what a stage depends on: no outputs, ids, markdown or default values."""
+    parts = [f"# The code of notebooks/{name}.ipynb, made by `python -m mapflake.nb prepare`; do not edit.\n"]
+    for _, cell in code_cells(notebook):
+        if "parameters" in cell.metadata.get("tags", []):
+            parts.append(f"# parameters: {', '.join(defaults(notebook, name))}\n")
+        else:
+            parts.append("\n".join(line.rstrip() for line in cell.source.strip("\n").splitlines()) + "\n")
+    return "\n# %%\n".join(parts)
+
+
+def inject(notebook: Any, values: dict[str, Any]) -> Any:
+    """Returns a copy of the notebook with a cell behind the parameters cell that sets `values`, as papermill does.
+
+    Ours is written by `pprint` and has a fixed id, so that it reads well and is the same whatever is installed.
+    """
+    result = copy.deepcopy(notebook)
+    lines = [f"{name} = {pprint.pformat(value, width=100, sort_dicts=False)}" for name, value in values.items()]
+    cell = nbformat.v4.new_code_cell("\n".join(lines), id="injected-parameters")
+    cell.metadata["tags"] = ["injected-parameters"]
+    at = next(i for i, c in enumerate(result.cells) if "parameters" in c.metadata.get("tags", []))
+    result.cells.insert(at + 1, cell)
+    return result
+
+
+def normalise(notebook: Any, replace: dict[str, str]) -> str:
+    """Returns an executed notebook as JSON text that is the same for the same results.
+
+    Left out: timestamps, durations, random ids, versions of Python, progress (stderr and carriage returns), memory
+    addresses. `replace` maps machine paths to what stands for them.
+    """
+    # In a fresh object: what papermill and the editor left in the metadata does not survive.
+    result = nbformat.v4.new_notebook()
+    result.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for number, cell in enumerate(notebook.cells, start=1):
+        tags = [tag for tag in cell.metadata.get("tags", []) if tag in ("parameters", "injected-parameters")]
+        clean = nbformat.from_dict({"cell_type": cell.cell_type, "id": f"cell-{number}", "source": cell.source})
+        clean.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            clean.execution_count = cell.execution_count
+            clean.outputs = _clean_outputs(cell.outputs, replace)
+        result.cells.append(clean)
+    nbformat.validate(result)
+    return nbformat.writes(result).rstrip("\n") + "\n"
+
+
+def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
+    kept: list[Any] = []
+    for output in outputs:
+        if output.output_type == "stream":
+            if output.name != "stdout":
+                continue
+            if kept and kept[-1].output_type == "stream":  # how a stream was cut depends on the clock
+                kept[-1].text += output.text
+                continue
+        kept.append(nbformat.from_dict(output))
+    for output in kept:
+        if output.output_type == "stream":
+            lines = [line for line in output.text.split("\n") if "\r" not in line]
+            output.text = _clean_text("\n".join(lines), replace)
+        for mime, value in output.get("data", {}).items():
+            if isinstance(value, str) and (mime.startswith("text/") or mime == "image/svg+xml"):
+                output.data[mime] = _clean_text(value, replace)
+        if "execution_count" in output:
+            output.pop("execution_count") if output.output_type != "execute_result" else None
+        if "metadata" in output:
+            output.metadata = nbformat.from_dict({})
+        output.pop("transient", None)
+    return [o for o in kept if o.output_type != "stream" or o.text]
+
+
+def _clean_text(text: str, replace: dict[str, str]) -> str:
+    for path, name in replace.items():
+        text = text.replace(path, name)
+    return ADDRESS.sub("", text)
+
+
+def _parse(source: str, name: str, number: int) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        raise NotebookError(f"{name}, cell {number}, line {error.lineno}: not Python ({error.msg})") from None

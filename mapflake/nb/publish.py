@@ -1,0 +1,77 @@
+"""The small files of a finished pipeline: copied to reports/, where they are committed, and shown at the end.
+
+A published file holds no time, no machine and no path outside the repository, and is the same in every clone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from mapflake import repro
+from mapflake.nb.folders import BUILD_PARAMS, MADE_BY, PIPELINE
+
+REPORTS = "reports"
+MAX_BYTES = 1_000_000
+
+
+class PublishError(RuntimeError):
+    """Something that must not be published."""
+
+
+def publish(root: Path) -> None:
+    """Copies metrics.json, results.md, figures/, notebooks/ and rounds/ from `runs/pipeline` to `reports`.
+
+    Raises:
+        PublishError: A file is larger than 1 MB, or names a folder of this machine.
+    """
+    source, target = root / PIPELINE, root / REPORTS
+    copies = {source / "analysis" / "results.md": target / "results.md"}
+    for section, notebook in MADE_BY.items():
+        for found in sorted((source / section).rglob("notebook.ipynb")):
+            item = found.parent.relative_to(source / section).as_posix()
+            copies[found] = target / "notebooks" / (f"{notebook}.ipynb" if item == "." else f"{notebook}_{item}.ipynb")
+        for found in sorted((source / section).rglob("figures/*.png")):
+            copies[found] = target / "figures" / f"{_prefix(source, found.parent.parent)}_{found.name}"
+        for found in sorted((source / section).rglob("rounds.jsonl")):
+            copies[found] = target / "rounds" / f"{_prefix(source, found.parent)}.jsonl"
+    for path in copies:
+        content = path.read_bytes()
+        if len(content) > MAX_BYTES:
+            raise PublishError(f"{path.relative_to(root)} has {len(content)} bytes; published are at most {MAX_BYTES}")
+        if str(root).encode() in content:
+            raise PublishError(f"{path.relative_to(root)} names the folder {root}")
+    for folder in ("figures", "notebooks", "rounds"):
+        shutil.rmtree(target / folder, ignore_errors=True)
+        (target / folder).mkdir(parents=True)
+    for path, copy in copies.items():
+        shutil.copyfile(path, copy)
+    metrics = repro.read_json(root / BUILD_PARAMS / "profile.json") | repro.read_json(source / "analysis/metrics.json")
+    repro.write_json(target / "metrics.json", metrics)
+
+
+def results(root: Path) -> str:
+    """Returns the published results table and where the reports are.
+
+    Raises:
+        PublishError: Nothing has been published yet.
+    """
+    target = root / REPORTS
+    if not (target / "metrics.json").is_file():
+        raise PublishError(f"{REPORTS}/metrics.json is missing: run `make repro` first")
+    table = (target / "results.md").read_text(encoding="utf-8").strip()
+    profile = repro.read_json(target / "metrics.json")["profile"]
+    return "\n".join(
+        [
+            "",
+            table,
+            "",
+            f"Profile {profile}. Written: {REPORTS}/results.md, {REPORTS}/metrics.json,",
+            f"{REPORTS}/figures/, {REPORTS}/notebooks/ (executed), {REPORTS}/rounds/ (what the engineers were told)",
+        ]
+    )
+
+
+def _prefix(source: Path, folder: Path) -> str:
+    """Returns the name of a stage's folder: `ablations_heuristic` for `runs/pipeline/ablations/heuristic`."""
+    return "_".join(folder.relative_to(source).parts)

@@ -1,0 +1,214 @@
+"""params.yaml: one section for each notebook, profiles laid over them, everything validated before anything runs.
+
+The classes here only put together the owners' classes (`WarmStartParams`, `RLParams`, ...). The active profile is the
+one line `profile: ...`; what a stage reads is `build/params/<section>.json`, written by `prepare`, so that an edit of
+a comment, or of a profile that is not active, runs nothing again.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mapflake import repro
+from mapflake.nb import notebooks
+from mapflake.nb.folders import BUILD_PARAMS, MADE_BY
+from mapflake.repro import ParamError, Params
+
+BUILD_CODE = "build/code"
+WANDB_MODES = ("disabled", "offline", "online")
+PROFILE_LINE = re.compile(r"^profile:[ \t]*(\S+)", re.MULTILINE)
+
+# A section's list that is split into one stage an entry, and the name of one entry in the notebook; dvc.yaml's matrix
+# reads the list from the default profile.
+ITEMS = {"ablations": ("arms", "arm")}
+
+
+def schemas() -> dict[str, type[Params]]:
+    """Returns the class of each section. Imported late: the owners' modules are slow to import."""
+    from mapflake.nb import schema
+
+    return schema.SECTIONS
+
+
+def load(root: Path) -> dict[str, Any]:
+    """Returns params.yaml as it is written.
+
+    Raises:
+        ParamError: It is not YAML, a key is repeated, or a top-level key is unknown or missing.
+    """
+    try:
+        raw = yaml.load((root / "params.yaml").read_text(encoding="utf-8"), Loader=_UniqueKeys)
+    except yaml.YAMLError as error:
+        raise ParamError(f"params.yaml: {' '.join(str(error).split())}") from None
+    legal = ["profile", "wandb", *MADE_BY, "profiles"]
+    if not isinstance(raw, dict) or sorted(map(str, raw)) != sorted(legal):
+        found = list(raw) if isinstance(raw, dict) else []
+        wrong = [f"{k}: unknown key" for k in found if k not in legal] + [
+            f"{k}: missing" for k in legal if k not in found
+        ]
+        raise ParamError(f"params.yaml: {'; '.join(wrong)}; legal keys: {', '.join(legal)}")
+    profiles = raw["profiles"]
+    if not isinstance(profiles, dict) or "default" not in profiles:
+        raise ParamError("profiles: takes one entry for each profile, `default: {}` among them")
+    if raw["profile"] not in profiles:
+        raise ParamError(f"profile: {raw['profile']!r} is not legal: one of {', '.join(profiles)}")
+    if raw["wandb"] not in WANDB_MODES:
+        raise ParamError(f"wandb: {raw['wandb']!r} is not legal: one of {', '.join(WANDB_MODES)}")
+    return raw
+
+
+def effective(raw: Mapping[str, Any], profile: str) -> dict[str, dict[str, Any]]:
+    """Returns the validated sections of one profile as plain values, defaults of the classes filled in.
+
+    Raises:
+        ParamError: One line for each offending key, of all sections.
+    """
+    overlay = raw["profiles"][profile]
+    legal = f"legal keys: {', '.join(MADE_BY)}"
+    if not isinstance(overlay, dict):
+        raise ParamError(f"profiles.{profile}: {overlay!r} is not a profile, write {{}} for an empty one; {legal}")
+    errors = [f"profiles.{profile}.{name}: unknown key; {legal}" for name in overlay if name not in MADE_BY]
+    result: dict[str, dict[str, Any]] = {}
+    for name, schema in schemas().items():
+        where = f"profiles.{profile}.{name}" if overlay.get(name) else name
+        listed = ITEMS.get(name, ("", ""))[0]
+        if listed in (overlay.get(name) or {}):
+            errors.append(f"{where}.{listed}: not legal in a profile: dvc.yaml reads this list; change {name}.{listed}")
+        try:
+            section = schema.parse(_merge(raw[name], overlay.get(name) or {}, where), where)
+            result[name] = section.model_dump(mode="json")
+        except ParamError as error:
+            errors += [_readable(line) for line in str(error).splitlines()]
+    if errors:
+        raise ParamError("\n".join(errors))
+    return result
+
+
+def check(root: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns {profile: {section: values}} after checking every profile and every notebook; writes nothing.
+
+    Raises:
+        ParamError: One line for each offending key.
+        NotebookError: A notebook does not fit its section.
+    """
+    raw = load(root)
+    profiles = {"default": effective(raw, "default")}  # first: errors there would come again in every profile
+    profiles |= {name: effective(raw, name) for name in raw["profiles"]}
+    for section, name in MADE_BY.items():
+        notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
+        notebooks.check(notebook, name, notebook_parameters(section, profiles["default"][section]))
+    return profiles
+
+
+def notebook_parameters(section: str, values: Mapping[str, Any]) -> list[str]:
+    """Returns the names that the parameters cell of the section's notebook must have."""
+    listed, item = ITEMS.get(section, ("", ""))
+    return [*(item if name == listed else name for name in values), "run"]
+
+
+def prepare(root: Path) -> None:
+    """Checks everything, then writes the active parameters and the notebooks' code, which the stages depend on."""
+    raw = load(root)
+    values = check(root)[raw["profile"]]
+    files = {f"{BUILD_PARAMS}/profile.json": repro.dumps({"profile": raw["profile"]}) + "\n"}
+    for section, name in MADE_BY.items():
+        files[f"{BUILD_PARAMS}/{section}.json"] = repro.dumps(values[section], indent=2) + "\n"
+        notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
+        files[f"{BUILD_CODE}/{name}.py"] = notebooks.code_view(notebook, name)
+    for folder in (BUILD_PARAMS, BUILD_CODE):
+        if (root / folder).is_dir():
+            for stranger in (root / folder).iterdir():
+                if f"{folder}/{stranger.name}" not in files:
+                    shutil.rmtree(stranger) if stranger.is_dir() else stranger.unlink()
+    for path, text in files.items():
+        repro.write_text(root / path, text)
+    print(f"profile {raw['profile']}: parameters and notebooks are in order", flush=True)
+
+
+def stage_values(root: Path, section: str, item: str | None) -> dict[str, Any]:
+    """Returns what is injected into the section's notebook: the prepared values, one entry of its list picked.
+
+    Raises:
+        ParamError: They were not prepared, or `item` is not `key=value` with a value of the list.
+    """
+    path = root / BUILD_PARAMS / f"{section}.json"
+    if not path.is_file():
+        raise ParamError(
+            f"{path.relative_to(root)} is missing: run `dvc repro`, or `python -m mapflake.nb prepare` first"
+        )
+    values: dict[str, Any] = repro.read_json(path)
+    if section not in ITEMS:
+        if item is not None:
+            raise ParamError(f"-p {item}: {section} takes no such parameter; change params.yaml")
+        return values
+    listed, key = ITEMS[section]
+    legal = values.pop(listed)
+    name, _, value = (item or "").partition("=")
+    if name != key or value not in legal:
+        raise ParamError(f"-p {item or ''}: {section} takes -p {key}=<one of {', '.join(legal)}>")
+    return {key: value} | values
+
+
+def set_profile(root: Path, profile: str) -> None:
+    """Rewrites the line `profile: ...` of params.yaml and nothing else; an unknown profile changes nothing.
+
+    Raises:
+        ParamError: There is no such profile.
+    """
+    raw = load(root)
+    if profile not in raw["profiles"]:
+        raise ParamError(f"profile: {profile!r} is not legal: one of {', '.join(raw['profiles'])}")
+    path = root / "params.yaml"
+    text = path.read_text(encoding="utf-8")
+    changed = PROFILE_LINE.sub(f"profile: {profile}", text, count=1)
+    if changed != text:
+        repro.write_text(path, changed)
+
+
+def of_notebook(name: str) -> str:
+    """Returns the section of a notebook.
+
+    Raises:
+        ParamError: No stage runs a notebook of this name.
+    """
+    for section, notebook in MADE_BY.items():
+        if notebook == name:
+            return section
+    raise ParamError(f"{name}: no such notebook; one of {', '.join(MADE_BY.values())}")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """PyYAML keeps the last of two equal keys silently; here they are an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.YAMLError(f"line {key_node.start_mark.line + 1}: {key!r} is given twice")
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _merge(base: Any, overlay: Any, where: str) -> Any:
+    """Returns `base` with `overlay` laid over it, mappings merged key by key, everything else replaced."""
+    if isinstance(base, dict) and isinstance(overlay, dict):
+        merged = copy.deepcopy(base)
+        for key, value in overlay.items():
+            merged[key] = _merge(base[key], value, f"{where}.{key}") if key in base else value
+        return merged
+    return copy.deepcopy(overlay)
+
+
+def _readable(line: str) -> str:
+    """Returns a message with less to read: not the whole section, and what to write for 1e-5, a text to YAML."""
+    line = re.sub(r"^(\S+): \{.*\} is not legal: ", r"\1: ", line)
+    text = re.search(r": '([0-9.+-]+e[0-9+-]+)' is not legal", line)
+    return f"{line}; YAML reads {text[1]} as a text: write a point, as in 1.0e-5" if text else line
