@@ -91,19 +91,14 @@ class CostSearch:
     def layers(self, agent: int, cost: int, waits: bool) -> list[int]:
         """Returns the cells where an agent can be at time 0..cost if it is on its goal at `cost`: `[cost + 1]` sets.
 
-        Without `waits` it has to move at every step before.
+        Without `waits` it has to move at every step before: then no cell is in two layers in a row, the colours of the
+        chess board alternate.
         """
         key = (agent, cost, waits)
         if key not in self._layers:
-            width, free = self.width, self.free
-            if waits:
-                ahead, back = self._reach[agent], self.balls[agent]
-                _grow(ahead, cost, width, free, waits)
-                _grow(back, cost, width, free, waits)
-            else:
-                ahead, back = self._exact[agent]
-                _grow(ahead, cost, width, free, waits)
-                _grow(back, cost, width, free, waits)
+            ahead, back = (self._reach[agent], self.balls[agent]) if waits else self._exact[agent]
+            _grow(ahead, cost, self.width, self.free, waits)
+            _grow(back, cost, self.width, self.free, waits)
             self._layers[key] = [ahead[t] & back[cost - t] for t in range(cost + 1)]
         return self._layers[key]
 
@@ -134,16 +129,12 @@ class CostSearch:
         table = [after]
         for t in range(horizon - 1, -1, -1):
             here_i, here_j = layers_i[t], layers_j[t]
-            stay_i, stay_j = waits or t >= cost_i, waits or t >= cost_j
             before: dict[int, int] = {}
             for to, cells in after.items():
-                reach = cells << 1 | cells >> 1 | cells << width | cells >> width
-                if stay_j:
-                    reach |= cells
-                reach &= here_j
+                reach = (cells | cells << 1 | cells >> 1 | cells << width | cells >> width) & here_j
                 if not reach:
                     continue
-                if stay_i and here_i >> to & 1 and (stayed := reach & ~(1 << to)):
+                if here_i >> to & 1 and (stayed := reach & ~(1 << to)):
                     before[to] = before.get(to, 0) | stayed
                 for step in steps:
                     cell = to + step
@@ -227,16 +218,15 @@ class CostSearch:
             if all(self.pair(other, agent, costs[other], cost, waits) is not False for other in range(agent)):
                 self._extend((*costs, cost), left - extra, cap, waits, found)
 
-    def paths(self, costs: Sequence[int], waits: bool = True, limit: int | None = None) -> list[Path] | None:
+    def paths(self, costs: Sequence[int], waits: bool = True) -> list[Path] | None:
         """Returns the preferred paths by which each agent is on its goal for good by its cost, or None.
 
         Args:
             costs: Time for each agent.
             waits: False asks for agents that move at every step before.
-            limit: Joint states that may be visited; None leaves it to the budget.
 
         Raises:
-            BudgetExceeded: Budget or `limit` is spent.
+            BudgetExceeded: The budget is spent.
         """
         tables: dict[tuple[int, int], Table] = {}
         groups = [[agent] for agent in self.agents]
@@ -255,7 +245,7 @@ class CostSearch:
         paths: list[Path] = [[] for _ in self.agents]
         for group in groups:
             group.sort()
-            found = self._group_paths(group, costs, waits, tables, limit)
+            found = self._group_paths(group, costs, waits, tables)
             if found is None:
                 return None
             for agent, path in zip(group, found, strict=True):
@@ -268,7 +258,6 @@ class CostSearch:
         costs: Sequence[int],
         waits: bool,
         tables: dict[tuple[int, int], Table],
-        limit: int | None,
     ) -> list[Path] | None:
         horizon = max(costs[agent] for agent in group)
         layers = [self.layers(agent, costs[agent], waits) for agent in group]
@@ -292,7 +281,7 @@ class CostSearch:
                 options = self._preferred(agent, cell)
                 layer = layers[k][time + 1]
             for to in options:
-                if not layer >> to & 1 or (to == cell and not waits and time < costs[agent]):
+                if not layer >> to & 1:
                     continue
                 for m, table in checks[k]:
                     if to == cells[m] and chosen[m] == cell:
@@ -305,15 +294,11 @@ class CostSearch:
         trail = [tuple(self.starts[agent] for agent in group)]
         stack: list[Iterator[tuple[int, ...]]] = []
         dead: set[tuple[int, tuple[int, ...]]] = set()
-        visited = 0
         while len(trail) <= horizon:
             time = len(trail) - 1
             if len(stack) < len(trail):
                 stack.append(choices(time, trail[-1], ()))
-                visited += 1
                 self.spend(1)
-                if limit is not None and visited > limit:
-                    raise BudgetExceeded(f"no answer within {limit} joint states")
             for cells in stack[-1]:
                 if (time + 1, cells) not in dead:
                     trail.append(cells)

@@ -269,7 +269,7 @@ def _least_excess_of_two(search: CostSearch, most: int) -> int:
             second += 1
         else:
             most = first + second
-        first = most - 1 - second
+        first -= 1
     return most
 
 

@@ -232,7 +232,7 @@ def test_no_cost_is_below_the_distances(board):
         assert costs[2]
 
 
-@settings(max_examples=50)
+@settings(max_examples=150)
 @given(boards(sizes=(3, 4), agents=(2, 3)))
 def test_ties_prefer_the_other_objective(board):
     assume(solved(board) is not None)
@@ -241,6 +241,8 @@ def test_ties_prefer_the_other_objective(board):
     assert by_costs.sum_of_costs <= by_makespan.sum_of_costs
     if by_costs.makespan == by_makespan.makespan:
         assert by_makespan.sum_of_costs == by_costs.sum_of_costs
+    if by_makespan.sum_of_costs == by_costs.sum_of_costs:
+        assert by_costs.makespan == by_makespan.makespan
 
 
 def test_the_fallback_agrees_with_the_search_for_costs(monkeypatch):
