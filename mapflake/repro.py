@@ -114,8 +114,8 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def dumps(value: Any, **options: Any) -> str:
-    """Returns `value` as JSON that is the same for the same value: no NaN, keys in the order given."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, **options)
+    """Returns `value` as ASCII JSON (model text may hold lone surrogates): no NaN, keys in the order given."""
+    return json.dumps(value, allow_nan=False, **options)
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -36,8 +36,8 @@ LARGE_VOCABULARY = 8192
 class LoraParams(Params):
     """Low-rank adapters instead of full training (Hu et al. 2021); merged into the weights as the round ends."""
 
-    rank: int = Field(32, ge=1)
-    alpha: int = Field(64, ge=1)
+    rank: int = Field(default=32, ge=1)
+    alpha: int = Field(default=64, ge=1)
 
 
 class RLParams(Params):
@@ -46,20 +46,20 @@ class RLParams(Params):
     The paper: 4000 instances, 2 epochs a round; what it does not state (learning rate, group size) is our choice.
     """
 
-    instances: int = Field(640, ge=1)
-    epochs: int = Field(2, ge=1)
-    prompts: int = Field(64, ge=1)
-    generations: int = Field(8, ge=2)
-    microbatch: int = Field(512, ge=1)
-    learning_rate: float = Field(2e-4, gt=0)
-    warmup_steps: int = Field(3, ge=0)
-    beta: float = Field(0.0, ge=0)
-    temperature: float = Field(1.0, gt=0)
-    max_new_tokens: int = Field(128, ge=1)
+    instances: int = Field(default=640, ge=1)
+    epochs: int = Field(default=2, ge=1)
+    prompts: int = Field(default=64, ge=1)
+    generations: int = Field(default=8, ge=2)
+    microbatch: int = Field(default=512, ge=1)
+    learning_rate: float = Field(default=2e-4, gt=0)
+    warmup_steps: int = Field(default=3, ge=0)
+    beta: float = Field(default=0.0, ge=0)
+    temperature: float = Field(default=1.0, gt=0)
+    max_new_tokens: int = Field(default=128, ge=1)
     lora: LoraParams | None = None
     vllm: Literal["off", "colocate", "server"] = "off"
-    save_every: int = Field(5, ge=1)
-    threads: int = Field(2, ge=1)
+    save_every: int = Field(default=5, ge=1)
+    threads: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _divisible(self) -> RLParams:
@@ -173,6 +173,7 @@ class RoundTrainer(GRPOTrainer):
             max_new_tokens=self.max_completion_length,
             eos=self.processing_class.eos_token_id,
             rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
+            batch_size=len(prompts),  # one batch: its long tail is paid once
         )
         return {
             "prompt_ids": [row for row in ids for _ in range(size)],

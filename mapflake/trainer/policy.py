@@ -37,19 +37,19 @@ PAD, EOS = "<pad>", "<eos>"
 class ModelParams(Params):
     """Shape of the from-scratch policy: Qwen3's architecture in small (findings: 0.46M parameters learn the task)."""
 
-    hidden_size: int = Field(96, ge=8)
-    layers: int = Field(4, ge=1)
-    heads: int = Field(4, ge=1)
-    intermediate_size: int = Field(256, ge=8)
-    max_positions: int = Field(1024, ge=64)
+    hidden_size: int = Field(default=96, ge=8)
+    layers: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1)
+    intermediate_size: int = Field(default=256, ge=8)
+    max_positions: int = Field(default=1024, ge=64)
 
 
 class SamplingParams(Params):
     """How completions are drawn."""
 
-    temperature: float = Field(1.0, ge=0)
-    max_new_tokens: int = Field(128, ge=1)
-    batch_size: int = Field(256, ge=1)
+    temperature: float = Field(default=1.0, ge=0)
+    max_new_tokens: int = Field(default=128, ge=1)
+    batch_size: int = Field(default=256, ge=1)
     backend: Literal["transformers", "vllm"] = "transformers"
 
 

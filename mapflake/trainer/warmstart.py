@@ -11,12 +11,21 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import Field
-from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+from pydantic import Field, model_validator
+from tqdm.auto import tqdm
+from transformers import (
+    PreTrainedTokenizerBase,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from mapflake import repro
 from mapflake.repro import Params, rng_for, seed_for
@@ -25,19 +34,28 @@ from mapflake.trainer.policy import ModelParams, encode_prompts, from_scratch, s
 
 logger = logging.getLogger(__name__)
 
-MEGABATCH = 16  # batches that are sorted by length together: little padding, yet a different mix at every epoch
-
 
 class WarmStartParams(Params):
-    """Supervised training: AdamW, linear warm-up, cosine decay to a tenth of the peak learning rate."""
+    """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
+
+    A policy that was not cooled down samples worse than it knows, and gains much more from a short GRPO round.
+    """
 
     model: ModelParams = ModelParams()
-    steps: int = Field(900, ge=1)
-    batch_size: int = Field(48, ge=1)
-    learning_rate: float = Field(2e-3, gt=0)
-    warmup_steps: int = Field(50, ge=0)
-    save_every: int = Field(100, ge=1)
-    threads: int = Field(2, ge=1)
+    steps: int = Field(default=900, ge=1)
+    batch_size: int = Field(default=48, ge=1)
+    microbatch: int = Field(default=16, ge=1)
+    learning_rate: float = Field(default=2e-3, gt=0)
+    warmup_steps: int = Field(default=50, ge=0)
+    final_share: float = Field(default=0.1, gt=0, le=1)
+    save_every: int = Field(default=100, ge=1)
+    threads: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _divisible(self) -> WarmStartParams:
+        if self.batch_size % self.microbatch:
+            raise ValueError(f"microbatch ({self.microbatch}) must divide batch_size ({self.batch_size})")
+        return self
 
 
 def warm_start(
@@ -63,7 +81,7 @@ def warm_start(
         torch.set_num_threads(params.threads)
         policy = from_scratch(params.model, vocabulary, seed=seed)
         data = _encode(policy.tokenizer, pairs)
-        order = _batches([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
+        order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model,
             args=_arguments(checkpoint.resumable(out, made_from), params, seed_for(seed, "warm_start")),
@@ -78,6 +96,8 @@ def warm_start(
 def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokenizerBase) -> None:
     """Runs a `transformers` trainer from its newest whole save to its end and publishes the result at `out`."""
     unfinished = Path(trainer.args.output_dir)
+    trainer.remove_callback(ProgressCallback)  # it prints every logged row in full
+    trainer.add_callback(Progress(f"{out.parent.name}/{out.name}"))
     resume = checkpoint.newest_whole(unfinished)
     if resume:
         logger.warning("%s: going on from %s", out, resume.name)
@@ -88,6 +108,45 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
             model = model.merge_and_unload()
         save_policy(model, tokenizer, out, made_from, curve=_without_times(trainer.state.log_history))
         shutil.rmtree(unfinished)
+
+
+class Progress(TrainerCallback):
+    """One bar for a training, with the numbers one wants to watch."""
+
+    WATCHED: ClassVar = {"loss": "loss", "rewards/valid/mean": "valid", "rewards/optimal/mean": "optimal"}
+
+    def __init__(self, title: str) -> None:
+        self.bar = tqdm(desc=title, unit="step", mininterval=1.0)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Shows where the training begins: not at 0 if it was interrupted."""
+        self.bar.reset(total=state.max_steps)
+        self.bar.update(state.global_step)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Counts an optimizer step."""
+        self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: object,
+    ) -> None:
+        """Shows the newest numbers."""
+        self.bar.set_postfix({name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if logs and key in logs})
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Closes the bar."""
+        self.bar.close()
 
 
 def _without_times(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -101,11 +160,12 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
     return TrainingArguments(
         output_dir=str(output),
         max_steps=params.steps,
-        per_device_train_batch_size=params.batch_size,
+        per_device_train_batch_size=params.microbatch,
+        gradient_accumulation_steps=params.batch_size // params.microbatch,
         learning_rate=params.learning_rate,
         warmup_steps=params.warmup_steps,
         lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr_rate": 0.1},
+        lr_scheduler_kwargs={"min_lr_rate": params.final_share},
         adam_beta2=0.98,
         weight_decay=0.01,
         train_sampling_strategy="sequential",  # the order is ours: batches of like lengths, shuffled
@@ -136,19 +196,17 @@ def _encode(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]
     ]
 
 
-def _batches(lengths: list[int], params: WarmStartParams, rng: np.random.Generator) -> list[int]:
-    """Returns the order of examples for all steps: epochs of shuffled batches whose examples have like lengths."""
+def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator) -> list[int]:
+    """Returns the order of examples for all steps: shuffled epochs, sorted by length within each step's batch.
+
+    A step is cut into microbatches, so each of these has like lengths and little padding, while the batch as a whole
+    stays a fair draw (batches of one length learn far worse: reports/log.md).
+    """
     need, order = params.steps * params.batch_size, []
     while len(order) < need:
-        epoch = rng.permutation(len(lengths)).tolist()
-        span = MEGABATCH * params.batch_size
-        batches = []
-        for first in range(0, len(epoch), span):
-            mega = sorted(epoch[first : first + span], key=lambda i: lengths[i])
-            batches += [mega[i : i + params.batch_size] for i in range(0, len(mega), params.batch_size)]
-        full = [b for b in batches if len(b) == params.batch_size] or batches
-        order += [i for b in rng.permutation(len(full)) for i in full[b]]
-    return order[:need]
+        order += rng.permutation(len(lengths)).tolist()
+    steps = [order[i : i + params.batch_size] for i in range(0, need, params.batch_size)]
+    return [i for step in steps for i in sorted(step, key=lambda i: lengths[i])]
 
 
 class _Collator:
