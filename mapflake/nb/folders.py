@@ -13,6 +13,7 @@ from pathlib import Path
 PIPELINE = "runs/pipeline"
 WORK = "runs/work"
 BUILD_PARAMS = "build/params"
+BUILD_CODE = "build/code"
 KEY_FILE = ".key"
 MARKER = ".mapflake"
 

@@ -151,11 +151,6 @@ def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
         for mime, value in output.get("data", {}).items():
             if isinstance(value, str) and (mime.startswith("text/") or mime == "image/svg+xml"):
                 output.data[mime] = _clean_text(value, replace)
-        if "execution_count" in output:
-            output.pop("execution_count") if output.output_type != "execute_result" else None
-        if "metadata" in output:
-            output.metadata = nbformat.from_dict({})
-        output.pop("transient", None)
     return [o for o in kept if o.output_type != "stream" or o.text]
 
 

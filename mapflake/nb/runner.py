@@ -23,7 +23,7 @@ import yaml
 
 from mapflake import repro
 from mapflake.nb import notebooks, sections
-from mapflake.nb.folders import KEY_FILE, PIPELINE, WORK
+from mapflake.nb.folders import BUILD_CODE, KEY_FILE, PIPELINE, WORK
 
 IGNORED = ("__pycache__", ".ipynb_checkpoints")
 PARTIAL = "runs/work/partial"
@@ -76,31 +76,49 @@ def run(root: Path, name: str, item: str | None = None) -> None:
         StageError: The notebook failed, or an input changed while it ran.
         NotebookError, ParamError: It does not fit its parameters.
     """
-    section = sections.of_notebook(name)
-    values = sections.stage_values(root, section, item)
-    stage = f"{section}/{item.split('=', 1)[1]}" if item else section
-    work = root / WORK / stage
-    notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
-    values["run"] = PIPELINE
-    notebooks.check(notebook, name, list(values))
     with pipeline_lock(root):
-        key = inputs_sha256(root, section)
-        if not (work / KEY_FILE).is_file() or (work / KEY_FILE).read_text() != key:
+        section = sections.of_notebook(name)
+        values = {**sections.stage_values(root, section, item), "run": PIPELINE}
+        notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
+        notebooks.check(notebook, name, list(values))
+        if notebooks.code_view(notebook, name) != (root / BUILD_CODE / f"{name}.py").read_text(encoding="utf-8"):
+            raise StageError(f"{name}: its code changed since it was checked: run `dvc repro`")
+        stage = f"{section}/{item.split('=', 1)[1]}" if item else section
+        work, final = root / WORK / stage, root / PIPELINE / stage
+        key, began = inputs_sha256(root, section), time.monotonic()
+        if (work / KEY_FILE).is_file() and (work / KEY_FILE).read_text() == key:
+            print(f"[{stage}] goes on from an interrupted run", flush=True)
+        else:
             shutil.rmtree(work, ignore_errors=True)
             repro.write_text(work / KEY_FILE, key)
-        else:
-            print(f"[{stage}] goes on from an interrupted run", flush=True)
-        began = time.monotonic()
-        executed = execute(root, notebook, name, values, root / PARTIAL / f"{stage.replace('/', '_')}.ipynb")
+        partial = root / PARTIAL / f"{stage.replace('/', '_')}.ipynb"
+        with kernel_environment(root, sections.load(root)["wandb"]):
+            executed = execute(root, notebook, name, values, partial)
         if inputs_sha256(root, section) != key:
             raise StageError(f"{name}: its parameters or code changed while it ran; run it again")
         repro.write_text(work / "notebook.ipynb", notebooks.normalise(executed, {str(root): "."}))
         (work / KEY_FILE).unlink()
-        final = root / PIPELINE / stage
         shutil.rmtree(final, ignore_errors=True)
         final.parent.mkdir(parents=True, exist_ok=True)
         os.replace(work, final)
     print(f"[{stage}] done in {time.monotonic() - began:.0f} s", flush=True)
+
+
+@contextlib.contextmanager
+def kernel_environment(root: Path, wandb: str) -> Iterator[None]:
+    """Sets what kernels started in the block inherit: the package of this clone, whichever one is installed; wandb."""
+    ours = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")])),
+        "WANDB_MODE": wandb,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def execute(root: Path, notebook: Any, name: str, values: dict[str, Any], partial: Path) -> Any:
@@ -114,8 +132,6 @@ def execute(root: Path, notebook: Any, name: str, values: dict[str, Any], partia
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
-    # The kernel must find the package of this clone, whichever clone the environment was installed from.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     partial.parent.mkdir(parents=True, exist_ok=True)
     seen = f"; the notebook as far as it got: {partial.relative_to(root)}"
     injected = notebooks.inject(notebook, values)

@@ -6,9 +6,9 @@ configurations that the notebook will ask for.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mapflake.engineer.designers import ARMS, EngineerParams
 from mapflake.env import EnvConfig
@@ -22,7 +22,15 @@ Size = Annotated[int, Field(ge=3, le=10)]
 Agents = Annotated[int, Field(ge=1, le=5)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
-Arm = Literal[tuple(ARMS)]  # type: ignore[valid-type]  # the owner's table says what is legal
+
+
+def _is_arm(arm: str) -> str:
+    if arm not in ARMS:
+        raise ValueError(f"legal arms: {', '.join(ARMS)}")
+    return arm
+
+
+Arm = Annotated[str, AfterValidator(_is_arm)]
 
 
 class ValidationParams(Params):

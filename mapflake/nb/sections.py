@@ -18,10 +18,9 @@ import yaml
 
 from mapflake import repro
 from mapflake.nb import notebooks
-from mapflake.nb.folders import BUILD_PARAMS, MADE_BY
+from mapflake.nb.folders import BUILD_CODE, BUILD_PARAMS, MADE_BY
 from mapflake.repro import ParamError, Params
 
-BUILD_CODE = "build/code"
 WANDB_MODES = ("disabled", "offline", "online")
 PROFILE_LINE = re.compile(r"^profile:[ \t]*(\S+)", re.MULTILINE)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 from matplotlib.axes import Axes
@@ -43,8 +44,8 @@ def draw(instance: Instance, plan: Plan | None = None, *, title: str | None = No
         ax: Where to draw; a new figure by default.
     """
     if ax is None:
-        figure = Figure(figsize=(0.55 * max(instance.size, 4) + 0.4,) * 2, layout="constrained")
-        ax = figure.add_subplot()
+        side = 0.55 * max(instance.size, 4) + 0.4
+        ax = Figure(figsize=(side, side + 0.25 * bool(title)), layout="constrained").add_subplot()
     _ground(ax, instance)
     if plan is not None and len(plan.moves) == instance.num_agents:
         for agent, path in enumerate(zip(*execute(instance, plan), strict=True)):
@@ -135,7 +136,7 @@ def _path(ax: Axes, instance: Instance, agent: int, path: list[tuple[int, int]])
 
 
 def _ends(ax: Axes, instance: Instance) -> None:
-    font = {"ha": "center", "va": "center", "fontsize": 10, "fontweight": "bold", "zorder": 6}
+    font: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 10, "fontweight": "bold", "zorder": 6}
     for agent, cell in enumerate(instance.goals):
         color, (x, y) = AGENTS[agent % len(AGENTS)], _xy(cell)
         ax.add_patch(
@@ -196,15 +197,15 @@ def animate(instance: Instance, plan: Plan) -> Animation:
     ]
     for row in range(instance.size):
         for col in range(instance.size):
-            x, y = col * CELL, row * CELL
+            left, top = col * CELL, row * CELL
             parts.append(
-                f'<rect x="{x + 2}" y="{y + 2}" width="{CELL - 4}" height="{CELL - 4}" rx="5" fill="{ICE}" '
+                f'<rect x="{left + 2}" y="{top + 2}" width="{CELL - 4}" height="{CELL - 4}" rx="5" fill="{ICE}" '
                 f'stroke="{EDGE}"/>'
             )
             if (row, col) in instance.holes:
                 parts.append(
-                    f'<ellipse cx="{x + CELL / 2:g}" cy="{y + CELL / 2:g}" rx="{0.39 * CELL:g}" ry="{0.36 * CELL:g}" '
-                    f'fill="{HOLE}" stroke="{RIM}" stroke-width="2.5"/>'
+                    f'<ellipse cx="{left + CELL / 2:g}" cy="{top + CELL / 2:g}" rx="{0.39 * CELL:g}" '
+                    f'ry="{0.36 * CELL:g}" fill="{HOLE}" stroke="{RIM}" stroke-width="2.5"/>'
                 )
     for agent, cell in enumerate(instance.goals):
         x, y = (CELL * v for v in _xy(cell))

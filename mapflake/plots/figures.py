@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -20,14 +21,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from mapflake.plots.tables import NAMES
+
 if TYPE_CHECKING:
     import pandas as pd
     from IPython.display import Image
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), "-", "-")
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1, 1)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 2)),
+    (0, (9, 1.5)),
+)
 DPI = 150
+SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "careless_fails")
+"""Columns that are shares and get a percent axis."""
 
 P = ParamSpec("P")
 
@@ -88,7 +101,7 @@ def rates(
     Args:
         table: Rows of `evaluate.rates`: columns x, hue, `<metric>`, `<metric>_low`, `<metric>_high`, and `n`.
         x: Column of the horizontal axis.
-        hue: Column of the lines; in the order in which they first occur.
+        hue: Column of the lines; an arm looks the same in all figures.
         metrics: Columns to show, shares in [0, 1].
         labels: What columns are called on the axes.
         n: Column with the number of boards behind an estimate.
@@ -97,19 +110,20 @@ def rates(
     figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.5), layout="constrained")
     axes = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     places = {value: i for i, value in enumerate(sorted(table[x].unique()))}
-    groups = list(dict.fromkeys(table[hue]))
+    groups = _groups(table, hue)
+    top = _top(max(table[f"{metric}_high"].max() for metric in metrics))
     for ax, metric in zip(axes, metrics, strict=True):
-        for i, group in enumerate(groups):
+        for i, (group, look) in enumerate(groups.items()):
             rows = table[table[hue] == group].sort_values(x)
             at = np.array([places[v] for v in rows[x]]) + 0.09 * (i - (len(groups) - 1) / 2)
             errors = [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
             ax.errorbar(
-                at, rows[metric], yerr=errors, label=str(group), capsize=2.5, lw=1.6, elinewidth=1.1, **_look(i, 5.5)
+                at, rows[metric], yerr=errors, label=str(group), capsize=2.5, lw=1.6, elinewidth=1.1, **_look(look, 5.5)
             )
         ax.set(xlabel=labels.get(x, x), xticks=range(len(places)), xlim=(-0.5, len(places) - 0.5))
         ax.set_title(metric.replace("_", " "), loc="left")
         ax.set_xticklabels([_tick(x, value) for value in places])
-        _percent(ax)
+        _percent(ax, top)
     _legend(figure, axes[0])
     _say_n(axes[-1], table[n])
     return figure
@@ -137,23 +151,24 @@ def curves(
     """
     figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.4), layout="constrained")
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]
-    groups = list(dict.fromkeys(table[hue])) if hue in table else [None]
+    groups = _groups(table, hue) if hue in table else {None: 0}
     for ax, metric in zip(axes, metrics, strict=True):
-        for i, group in enumerate(groups):
+        for group, look in groups.items():
             rows = (table if group is None else table[table[hue] == group]).sort_values("step")
             rows = rows.dropna(subset=[metric])
+            color, line = COLORS[look % len(COLORS)], LINES[look % len(LINES)]
             if smooth > 1:
-                ax.plot(rows["step"], rows[metric], color=COLORS[i % len(COLORS)], lw=0.7, alpha=0.35)
+                ax.plot(rows["step"], rows[metric], color=color, lw=0.7, alpha=0.35)
             mean = rows[metric].rolling(smooth, min_periods=1, center=True).mean()
-            label = None if group is None else str(group)
-            ax.plot(rows["step"], mean, color=COLORS[i % len(COLORS)], ls=LINES[i % len(LINES)], lw=1.8, label=label)
+            ax.plot(rows["step"], mean, color=color, ls=line, lw=1.8, label=None if group is None else str(group))
         for step in boundaries:
-            ax.axvline(step, color="#888888", lw=0.9, ls=":")
-        ax.set(title=metric.replace("_", " "), xlabel=xlabel)
+            ax.axvline(step - 0.5, color="#888888", lw=0.9, ls=":")
+        ax.set_title(metric.replace("_", " "), loc="left")
+        ax.set_xlabel(xlabel)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        if table[metric].between(0, 1).all():
-            _percent(ax)
-    if groups != [None]:
+        if metric in SHARES:
+            _percent(ax, _top(table[metric].max()))
+    if len(groups) > 1:
         _legend(figure, axes[0])
     return figure
 
@@ -247,9 +262,8 @@ def panels(table: pd.DataFrame, *, x: str, ys: Mapping[str, str], hue: str) -> F
             ax.plot(rows[x], rows[y], label=_tick(hue, group), lw=1.6, **_look(i, 5.5))
         ax.set(xlabel=x.replace("_", " "), ylim=(0, None))
         ax.set_title(title, loc="left")
-        if table[y].max() <= 1:
-            _percent(ax)
-            ax.set_ylim(0, 1 if table[y].max() > 0.4 else 1.25 * table[y].max())
+        if y in SHARES:
+            _percent(ax, _top(table[y].max()))
     _legend(figure, axes[0])
     return figure
 
@@ -300,9 +314,23 @@ def _tick(name: str, value: Any) -> str:
     return f"{value}x{value}" if name == "size" else str(value)
 
 
-def _percent(ax: Axes) -> None:
+def _percent(ax: Axes, top: float) -> None:
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.set_ylim(0, 1)
+    ax.set_ylim(0, top)
+
+
+def _top(largest: float) -> float:
+    """Returns where a percent axis ends: at 100%, or at the next 10% where all is far below."""
+    return 1.0 if largest > 0.6 else min(1.0, math.ceil(10 * largest + 0.2) / 10)
+
+
+def _groups(table: pd.DataFrame, hue: str) -> dict[Any, int]:
+    """Returns the values of `hue` and the number of each one's look: arms have their own, others count up."""
+    found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())
+    looks = {group: known.index(group) for group in known if group in found}
+    free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]
+    others = [group for group in found if group not in known]
+    return looks | {group: free[i % len(free)] for i, group in enumerate(others)}
 
 
 def _say_n(ax: Axes, counts: pd.Series) -> None:
@@ -314,6 +342,6 @@ def _say_n(ax: Axes, counts: pd.Series) -> None:
 def _legend(figure: Figure, ax: Axes) -> None:
     """Puts the legend below the panels, in as many columns as fit."""
     handles, names = ax.get_legend_handles_labels()
-    fitting = int(figure.get_figwidth() / (0.085 * max(map(len, names)) + 0.65))
+    fitting = int(figure.get_figwidth() / (0.077 * max(map(len, names)) + 0.65))
     rows = -(-len(names) // max(1, fitting))
     figure.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows), handlelength=2.8)

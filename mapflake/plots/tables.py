@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from mapflake import repro
 from mapflake.env import KINDS, Task, careless_fails
 
 if TYPE_CHECKING:
@@ -96,18 +97,13 @@ def failures(history: Sequence[Round], arm: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def curves(rounds: Mapping[int, Sequence[Mapping[str, Any]]], arm: str) -> pd.DataFrame:
-    """Returns one row a GRPO step, steps counted on through the rounds.
-
-    Args:
-        rounds: Round index -> its curve.
-        arm: Name of the rows.
-    """
-    rows, before = [], 0
-    for index in sorted(rounds):
-        steps = [dict(row) for row in rounds[index]]
-        rows += [row | {"arm": arm, "round": index, "step": before + i} for i, row in enumerate(steps, start=1)]
-        before += len(steps)
+def curves(history: Sequence[Round], arm: str) -> pd.DataFrame:
+    """Returns one row a GRPO step of an arm, steps counted on through its rounds."""
+    rows: list[dict[str, Any]] = []
+    for one in history:
+        before = len(rows)
+        steps = repro.read_jsonl(one.checkpoint / "curve.jsonl")
+        rows += [row | {"arm": arm, "round": one.index, "step": before + i} for i, row in enumerate(steps, start=1)]
     return pd.DataFrame(rows).rename(columns=COLUMNS)
 
 

@@ -1,0 +1,157 @@
+"""Figures: the same bytes for the same data, everything that matters is in them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from mapflake import plots
+from mapflake.env import KINDS, EnvConfig, Instance, Plan, check, generate
+from mapflake.plots import boards, figures, report, tables
+
+BOARD = Instance.from_text("S1 . H G2\n. . . .\nH . S2 .\nG1 . . .")
+WRONG = Plan(("RRDDDL", "ULLURRR"))
+
+
+def texts(figure: Figure) -> str:
+    """All that is written in a figure."""
+    figure.savefig(io.BytesIO())
+    return "\n".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+
+
+def rows(groups: list[str], xs: list[int]) -> pd.DataFrame:
+    found = []
+    for i, group in enumerate(groups):
+        for x in xs:
+            values = {f"valid{end}": 0.4 + 0.05 * i + d for end, d in (("", 0), ("_low", -0.1), ("_high", 0.1))}
+            values |= {f"optimal{end}": 0.3 + d for end, d in (("", 0), ("_low", -0.1), ("_high", 0.1))}
+            found.append({"arm": group, "size": x, "boards": 10 * x, **values})
+    return pd.DataFrame(found)
+
+
+def test_a_board_shows_agents_and_violations() -> None:
+    figure = plots.draw(BOARD, WRONG, title="wrong")
+    assert sorted(texts(figure).split()) == ["1", "1", "2", "2", "wrong"]
+    crosses = [line for line in figure.axes[0].lines if line.get_marker() == "x" and line.get_color() == boards.ALARM]
+    assert len(crosses) == len([v for v in check(BOARD, WRONG).violations if v.cell])
+    assert not list(plots.draw(BOARD).axes[0].lines)
+
+
+def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
+    images = [
+        plots.show(plots.rates(rows(["keep", "new"], [3, 4]), x="size", hue="arm"), tmp_path / f"{i}.png").data
+        for i in range(2)
+    ]
+    assert images[0] == images[1] == (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
+    assert b"Software" not in images[0]
+    assert len(images[0]) < 60_000
+
+
+def test_an_animation_plays_and_says_what_is_wrong() -> None:
+    wrong = plots.animate(BOARD, WRONG)
+    svg = ElementTree.fromstring(wrong.svg)
+    said = [e.text for e in svg.iter("{http://www.w3.org/2000/svg}text")]
+    verdict = check(BOARD, WRONG)
+    assert verdict.violations
+    for violation in verdict.violations:
+        assert plots.describe(violation) in said
+    assert [t for t in said if t and t.startswith("step") and ":" not in t] == [f"step {i}" for i in range(8)]
+    moving = list(svg.iter("{http://www.w3.org/2000/svg}animateTransform"))
+    assert len(moving) == BOARD.num_agents
+    for e in moving:
+        times = [float(t) for t in e.attrib["keyTimes"].split(";")]
+        assert times[0] == 0
+        assert times[-1] == 1
+        assert times == sorted(times)
+        assert len(times) == len(e.attrib["values"].split(";"))
+    for e in svg.iter("{http://www.w3.org/2000/svg}animate"):
+        assert e.attrib["keyTimes"].startswith("0")
+        assert e.attrib["keyTimes"].count(";") == e.attrib["values"].count(";")
+    assert "<script" not in wrong.svg
+    assert wrong == plots.animate(BOARD, WRONG)
+
+    (task,) = generate(EnvConfig.uniform([4], 0.2, num_agents=3), 1, seed=3)
+    valid = plots.animate(task.instance, task.solution.plan)
+    assert f"valid, {task.solution.makespan} steps" in valid.svg
+    with pytest.raises(ValueError, match=r"^1 move lists for 2 agents: nothing to play$"):
+        plots.animate(BOARD, Plan(("R",)))
+
+
+def test_every_kind_of_violation_has_words() -> None:
+    assert set(boards.SAYS) == set(KINDS) - {"parse"}
+
+
+def test_an_arm_looks_the_same_in_every_figure() -> None:
+    every = figures._groups(pd.DataFrame({"arm": list(tables.NAMES.values())[::-1]}), "arm")
+    assert len(set(every.values())) == len(tables.NAMES) <= len(figures.COLORS)
+    some = figures._groups(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
+    assert some[tables.name("engineer")] == every[tables.name("engineer")]
+    assert len(set(some.values())) == 3
+
+
+def test_figures_say_n_names_and_panels() -> None:
+    shown = texts(plots.rates(rows(["keep", "new"], [3, 4]), x="size", hue="arm"))
+    for text in ("valid", "optimal", "keep", "new", "3x3", "4x4", "n = 30 to 40 boards a point", "board size"):
+        assert text in shown
+    table = pd.DataFrame({"arm": "a", "metric": "valid", "difference": [0.1], "low": [0.05], "high": [0.15], "n": [7]})
+    shown = texts(plots.differences(table, baseline="keep", metrics=["valid"]))
+    assert "n = 7 boards a point" in shown
+    assert "points against keep" in shown
+    config = pd.DataFrame(
+        {
+            "arm": "a",
+            "round": [0, 1],
+            "size": 3,
+            "data_ratio": 1.0,
+            "hole_ratio": 0.2,
+            "wait_ratio": [float("nan"), 0.5],
+        }
+    )
+    shown = texts(plots.configurations(config))
+    assert shown.count("any") == 1
+    assert "round 1" in shown
+    steps = pd.DataFrame({"arm": ["a", "b"] * 5, "step": range(10), "valid": 0.5, "entropy": 1.5})
+    curves = plots.curves(steps, metrics=["valid", "entropy"], smooth=3, boundaries=[5])
+    assert curves.axes[1].get_ylim()[1] > 1.5
+
+
+def test_results_as_markdown() -> None:
+    table = pd.DataFrame({"policy": ["a", "long name"], "valid %": ["1.0", "10.0"]}).set_index("policy")
+    assert report.markdown(table, ["Note."]) == (
+        "| policy    | valid % |\n|-----------|---------|\n| a         | 1.0     |\n| long name | 10.0    |\n\nNote.\n"
+    )
+
+
+def test_metrics_hold_every_arm_and_group() -> None:
+    found = []
+    for arm, rate in (("keep", 0.0), ("engineer", 1.0)):
+        for board in range(8):
+            row = {"arm": arm, "board": f"b{board}", "agents": 2 + board % 2, "size": 3, "subset": "wr025"}
+            found.append(row | {"valid": rate, "optimal": rate / 2, "soc_optimal": 0.0})
+    frame = pd.DataFrame(found)
+    differences = tables.differences(frame, "keep")
+    assert differences[["arm", "metric", "difference", "n"]].values.tolist() == [
+        ["engineer", "valid", 1.0, 8],
+        ["engineer", "optimal", 0.5, 8],
+    ]
+    written = report.metrics(frame, differences, {"more": 1})
+    assert written["more"] == 1
+    engineer = written["benchmark"]["engineer"]
+    assert engineer["all"]["boards"] == 8
+    assert engineer["by_agents"]["3"]["valid"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert engineer["against_fixed"]["optimal"]["mean"] == 0.5
+    assert written["benchmark"]["keep"]["against_fixed"] == {}
+    shown = report.table(frame, differences)
+    assert shown.loc["engineer: RL checkpoint", "valid against fixed, points"] == "+100.0 (+100.0 to +100.0)"
+    assert shown.loc["fixed configuration", "valid %"] == "0.0 (0.0 to 0.0)"
+
+
+def test_the_papers_table() -> None:
+    assert report.PAPER.loc["GRPO, engineer: RL checkpoint", "3 agents valid"] == 51.67
+    for n in (3, 4, 5):
+        assert (report.PAPER[f"{n} agents valid"] >= report.PAPER[f"{n} agents optimal"]).all()

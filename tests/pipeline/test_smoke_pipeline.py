@@ -1,0 +1,69 @@
+"""The whole pipeline for real, smoke profile: two clones at once, byte for byte the same, and nothing to do again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def clone(folder: Path) -> Path:
+    """Copies what git tracks, as it is in the working tree, into a repository of its own with nothing run yet."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith("reports/") and name != "dvc.lock":
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    command(folder, sys.executable, "-m", "mapflake.nb", "profile", "smoke")
+    return folder
+
+
+def command(folder: Path, *arguments: str) -> str:
+    """Returns the output of a command with this environment's programs first on the path."""
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    environment |= {"PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run(
+        arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, done.stdout[-8000:]
+    return done.stdout
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    files = [folder / "dvc.lock", *(p for p in (folder / "reports").rglob("*") if p.is_file())]
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
+
+
+@pytest.mark.slow
+def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
+    folders = [clone(tmp_path / name) for name in ("one", "a_clone_with_another_path")]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda folder: command(folder, "dvc", "repro"), folders))
+    one, other = map(published, folders)
+    assert sorted(one) == sorted(other)
+    assert [name for name in one if one[name] != other[name]] == []
+    kinds = {name.split("/")[1] for name in one if name.startswith("reports/")}
+    assert kinds == {"figures", "metrics.json", "notebooks", "results.md", "rounds"}
+    assert len([name for name in one if name.endswith(".ipynb")]) == 7
+    assert all(len(content) < 1_000_000 for content in one.values())
+    for content in one.values():
+        assert not any(str(folder).encode() in content for folder in (*folders, ROOT, Path.home()))
+
+    again = command(folders[0], "dvc", "repro")
+    assert "Data and pipelines are up to date." in again
+    assert "Running stage" not in again
+    assert published(folders[0]) == one
+    shown = command(folders[0], sys.executable, "-m", "mapflake.nb", "results")
+    assert (folders[0] / "reports/results.md").read_text().splitlines()[0] in shown
+    assert "Profile smoke." in shown
