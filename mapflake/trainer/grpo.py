@@ -104,9 +104,12 @@ def train_round(
         torch.set_num_threads(params.threads)
         policy = load_policy(start)
         prompts = [render_prompt(task.instance, dialect=policy.dialect) for task in tasks]
+        # The order of all epochs is laid out here: TRL's sampler shuffles from a state that no save holds, and a resume
+        # in a later epoch would see other boards.
+        order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(tasks))]
         rows: list[dict[str, Any]] = [
-            {"prompt": [{"role": "user", "content": p}] if policy.dialect == "chat" else p, "task": i}
-            for i, p in enumerate(prompts)
+            {"prompt": [{"role": "user", "content": prompts[i]}] if policy.dialect == "chat" else prompts[i], "task": i}
+            for i in order
         ]
         trainer = RoundTrainer(policy, tasks, rows, params, checkpoint.resumable(out, made_from), seed)
         run(trainer, out, made_from, policy.tokenizer)
@@ -237,7 +240,8 @@ def _arguments(params: RLParams, output: Path, seed: int) -> GRPOConfig:
     accumulation = params.prompts * params.generations // params.microbatch
     return GRPOConfig(
         output_dir=str(output),
-        num_train_epochs=params.epochs,
+        num_train_epochs=1,
+        shuffle_dataset=False,
         per_device_train_batch_size=params.microbatch,
         gradient_accumulation_steps=accumulation,
         steps_per_generation=accumulation,  # a save then never falls inside a generation: resume is exact

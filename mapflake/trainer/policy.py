@@ -26,12 +26,15 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
+from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import Params, rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
 from mapflake.trainer.decoding import decode
 
 PAD, EOS = "<pad>", "<eos>"
+
+disable_progress_bar()  # a bar for every file that is read or written would bury our own
 
 
 class ModelParams(Params):

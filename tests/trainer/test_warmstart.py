@@ -1,0 +1,80 @@
+import pytest
+from pydantic import ValidationError
+
+from mapflake.repro import ParamError, rng_for
+from mapflake.trainer import checkpoint
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.warmstart import WarmStartParams, _order, warm_start
+
+WORDS = [f"w{i}" for i in range(12)]
+PAIRS = [(f"w{i} w{j}", " ".join([f"w{j}"] * (1 + i % 3))) for i in range(12) for j in range(12)]
+PARAMS = WarmStartParams.parse(
+    {
+        "model": {"hidden_size": 32, "layers": 1, "heads": 2, "intermediate_size": 32},
+        "steps": 60,
+        "batch_size": 24,
+        "microbatch": 12,
+        "learning_rate": 1e-2,
+        "warmup_steps": 5,
+        "save_every": 20,
+    },
+    "warm_start",
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("warm") / "policy"
+    curve = warm_start(PAIRS, WORDS, PARAMS, out, seed=0)
+    return out, curve
+
+
+def test_the_loss_falls_and_the_policy_says_what_it_was_shown(trained):
+    out, curve = trained
+    assert [row["step"] for row in curve] == [20, 40, 60]
+    assert curve[-1]["loss"] < 0.5 * curve[0]["loss"]
+    answers = load_policy(out).complete([p for p, _ in PAIRS], temperature=0.0, max_new_tokens=5)
+    assert sum(a == c for (a,), (_, c) in zip(answers, PAIRS, strict=True)) > 0.5 * len(PAIRS)
+
+
+def test_nothing_unfinished_and_no_times_are_left(trained):
+    out, curve = trained
+    assert [p.name for p in out.parent.iterdir()] == ["policy"]
+    assert not any("time" in key or "second" in key for row in curve for key in row)
+
+
+def test_the_same_call_again_does_nothing_and_another_one_trains(trained):
+    out, curve = trained
+    before = (out / "model.safetensors").stat().st_mtime_ns
+    assert warm_start(PAIRS, WORDS, PARAMS, out, seed=0) == curve
+    assert (out / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_same_seed_same_weights_other_seed_others(trained, tmp_path):
+    warm_start(PAIRS, WORDS, PARAMS, tmp_path / "again", seed=0)
+    warm_start(PAIRS, WORDS, PARAMS, tmp_path / "other", seed=1)
+    assert checkpoint.weights_sha256(tmp_path / "again") == checkpoint.weights_sha256(trained[0])
+    assert checkpoint.weights_sha256(tmp_path / "other") != checkpoint.weights_sha256(trained[0])
+
+
+def test_every_step_is_a_fair_draw_and_its_microbatches_have_like_lengths():
+    lengths = [1 + i % 17 for i in range(100)]
+    params = WarmStartParams(steps=25, batch_size=12, microbatch=4)
+    order = _order(lengths, params, rng_for(0, "order"))
+    assert len(order) == 25 * 12
+    assert sorted(order[:96]) != order[:96]
+    assert all(order.count(i) == 3 for i in range(100))  # 300 draws, three whole epochs
+    for step in range(25):
+        batch = [lengths[i] for i in order[step * 12 : (step + 1) * 12]]
+        assert batch == sorted(batch)
+
+
+def test_wrong_input_is_named(tmp_path):
+    with pytest.raises(ValueError, match="at least one"):
+        warm_start([], WORDS, PARAMS, tmp_path / "x", seed=0)
+    with pytest.raises(ValueError, match="'banana' is not in the policy's vocabulary"):
+        warm_start([("w1", "banana")], WORDS, PARAMS, tmp_path / "x", seed=0)
+    with pytest.raises(ParamError, match=r"microbatch \(5\) must divide batch_size \(48\)"):
+        WarmStartParams.parse({"microbatch": 5}, "warm_start")
+    with pytest.raises(ValidationError):
+        WarmStartParams(steps=0)
