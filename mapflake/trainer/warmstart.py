@@ -202,7 +202,8 @@ def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator
     A step is cut into microbatches, so each of these has like lengths and little padding, while the batch as a whole
     stays a fair draw (batches of one length learn far worse: reports/log.md).
     """
-    need, order = params.steps * params.batch_size, []
+    need = params.steps * params.batch_size
+    order: list[int] = []
     while len(order) < need:
         order += rng.permutation(len(lengths)).tolist()
     steps = [order[i : i + params.batch_size] for i in range(0, need, params.batch_size)]
