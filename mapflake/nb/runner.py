@@ -85,7 +85,7 @@ def run(root: Path, name: str, item: str | None = None) -> None:
             raise StageError(f"{name}: its code changed since it was checked: run `dvc repro`")
         stage = f"{section}/{item.split('=', 1)[1]}" if item else section
         work, final = root / WORK / stage, root / PIPELINE / stage
-        key, began = inputs_sha256(root, section), time.monotonic()
+        key, began, parent = inputs_sha256(root, section), time.monotonic(), os.getppid()
         if (work / KEY_FILE).is_file() and (work / KEY_FILE).read_text() == key:
             print(f"[{stage}] goes on from an interrupted run", flush=True)
         else:
@@ -96,6 +96,8 @@ def run(root: Path, name: str, item: str | None = None) -> None:
             executed = execute(root, notebook, name, values, partial)
         if inputs_sha256(root, section) != key:
             raise StageError(f"{name}: its parameters or code changed while it ran; run it again")
+        if os.getppid() != parent:  # DVC would not record the results, and delete them when it runs the stage again
+            raise StageError(f"{name}: `dvc repro` is gone; the next one will take over what is in {WORK}/{stage}")
         repro.write_text(work / "notebook.ipynb", notebooks.normalise(executed, {str(root): "."}))
         (work / KEY_FILE).unlink()
         shutil.rmtree(final, ignore_errors=True)

@@ -157,6 +157,31 @@ def test_one_writer_and_a_kill(run, repo: Path, capfd: pytest.CaptureFixture[str
     assert "[analysis] goes on from an interrupted run" in capfd.readouterr().out
 
 
+def test_a_stage_whose_dvc_was_killed_leaves_its_work_to_the_next(run, repo: Path, capfd) -> None:
+    begin = "import os, time\nfrom pathlib import Path\nfrom mapflake import nb\nout = nb.start(run, 'analysis')"
+    work = (
+        "(out / 'done').open('a').write('x')\nPath('pid').touch()\nwhile not Path('go').exists():\n    time.sleep(0.05)"
+    )
+    (repo / "go").touch()
+    run(begin, work)
+    for name in ("go", "pid"):
+        (repo / name).unlink()
+    stage = [sys.executable, "-m", "mapflake.nb", "run", NAME]
+    parent = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({stage!r})"], cwd=repo)
+    limit = time.monotonic() + 60
+    while not (repo / "pid").exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    orphan = int((repo / "runs/pipeline.lock").read_text())
+    (repo / "go").touch()
+    while _alive(orphan) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert "`dvc repro` is gone; the next one will take over what is in runs/work/analysis" in capfd.readouterr().err
+    runner.run(repo, NAME)
+    assert (repo / "runs/pipeline/analysis/done").read_text() == "xx"
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
