@@ -12,7 +12,8 @@ export PYTHONUNBUFFERED := 1
 # No telemetry and no lookups of models: the default profile needs no network after the installation.
 export DVC_NO_ANALYTICS := 1
 
-STAMP := $(VENV)/.installed-$(subst $(,),-,$(EXTRAS))
+comma := ,
+STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 help:                 ## show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -20,7 +21,8 @@ help:                 ## show this help
 install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM)
 
 $(STAMP): pyproject.toml requirements.lock
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
+	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
 	python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[$(EXTRAS)]"
 	touch $@
