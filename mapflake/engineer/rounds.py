@@ -27,7 +27,6 @@ from mapflake.trainer import evaluate
 if TYPE_CHECKING:
     from mapflake.trainer.evaluate import Rollout
     from mapflake.trainer.grpo import RLParams
-    from mapflake.trainer.policy import SamplingParams
 
 BEHAVIOUR = {  # what a report tells of the training, from the trainer's log
     "completion tokens": "completions/mean_length",
@@ -58,15 +57,9 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Grpo:
-    """The real trainer: GRPO through `mapflake.trainer.grpo`.
-
-    Attributes:
-        params: Of a round's training.
-        sampling: Of validation rollouts and designs (length limit, backend; the temperatures are given elsewhere).
-    """
+    """The real trainer: GRPO through `mapflake.trainer.grpo`."""
 
     params: RLParams
-    sampling: SamplingParams | None = None
 
     @property
     def instances(self) -> int:
@@ -80,8 +73,13 @@ class Grpo:
         return train_round(start, tasks, self.params, out, seed=seed)
 
     def load(self, checkpoint: str | Path) -> Completer:
-        """Returns the policy in a checkpoint."""
-        return load_checkpoint(checkpoint, self.sampling)
+        """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
+        from mapflake.trainer.policy import SamplingParams
+
+        sampling = SamplingParams(
+            max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"
+        )
+        return load_checkpoint(checkpoint, sampling)
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""
@@ -91,8 +89,7 @@ class Grpo:
 
     def describe(self) -> dict[str, Any]:
         """Returns algorithm and hyperparameters."""
-        sampling = {} if self.sampling is None else {"validation": self.sampling.model_dump(mode="json")}
-        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"}), **sampling}
+        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"})}
 
 
 @dataclass(frozen=True)

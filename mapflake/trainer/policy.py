@@ -58,9 +58,9 @@ class SamplingParams(Params):
 
 @dataclass(frozen=True)
 class Policy:
-    """A model and its tokenizer, in eval mode. `path` is where it was loaded from."""
+    """A model and its tokenizer, in eval mode. `path` is where it was loaded from; with vLLM there is no model here."""
 
-    model: PreTrainedModel
+    model: PreTrainedModel | None
     tokenizer: PreTrainedTokenizerBase
     path: Path
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -93,7 +93,7 @@ class Policy:
         temperature = self.sampling.temperature if temperature is None else temperature
         max_new_tokens = max_new_tokens or self.sampling.max_new_tokens
         ids = encode_prompts(self.tokenizer, prompts)
-        if self.sampling.backend == "vllm":
+        if self.model is None:
             return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed)
         with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
             decoded = decode(
@@ -187,6 +187,9 @@ def load_policy(path: str | Path, sampling: SamplingParams | None = None) -> Pol
     elif os.sep in str(path) and (folder.is_absolute() or str(path).count("/") != 1):
         raise checkpoint.CheckpointError(f"{path}: no such folder")
     tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    sampling = sampling or SamplingParams()
+    if sampling.backend == "vllm":
+        return Policy(None, tokenizer, folder, sampling)
     if (folder / "adapter_config.json").is_file():
         from peft import PeftConfig, PeftModel
 
@@ -194,7 +197,7 @@ def load_policy(path: str | Path, sampling: SamplingParams | None = None) -> Pol
         model = PeftModel.from_pretrained(load_model(base), str(folder)).merge_and_unload()
     else:
         model = load_model(path)
-    return Policy(model.eval(), tokenizer, folder, sampling or SamplingParams())
+    return Policy(model.eval(), tokenizer, folder, sampling)
 
 
 def load_model(path: str | Path) -> PreTrainedModel:
