@@ -111,8 +111,8 @@ def inject(notebook: Any, values: dict[str, Any]) -> Any:
 def normalise(notebook: Any, replace: dict[str, str]) -> str:
     """Returns an executed notebook as JSON text that is the same for the same results.
 
-    Left out: timestamps, durations, random ids, versions of Python, progress (stderr and carriage returns), memory
-    addresses. `replace` maps machine paths to what stands for them.
+    Left out: timestamps, durations, random ids, versions of Python, progress (stderr, carriage returns, HTML bars),
+    memory addresses. `replace` maps machine paths to what stands for them.
     """
     # In a fresh object: what papermill and the editor left in the metadata does not survive.
     result = nbformat.v4.new_notebook()
@@ -143,6 +143,8 @@ def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
             if kept and kept[-1].output_type == "stream":  # how a stream was cut depends on the clock
                 kept[-1].text += output.text
                 continue
+        elif "<progress" in output.get("data", {}).get("text/html", ""):  # a bar of widgets, with its times
+            continue
         kept.append(nbformat.from_dict(output))
     for output in kept:
         if output.output_type == "stream":

@@ -13,16 +13,47 @@ import pandas as pd
 from mapflake.plots.tables import METRICS, name
 from mapflake.trainer import evaluate
 
-PAPER = pd.DataFrame(
-    [
-        ("Qwen3-4B, no training", 14.83, 14.00, 3.43, 3.05, 1.44, 1.22),
-        ("GRPO, fixed random configuration", 40.42, 26.08, 26.67, 16.10, 15.11, 9.11),
-        ("GRPO, engineer: untrained base", 45.21, 30.00, 27.62, 19.62, 16.00, 10.89),
-        ("GRPO, engineer: RL checkpoint", 51.67, 31.67, 33.14, 21.33, 18.67, 11.00),
-    ],
-    columns=["policy", *(f"{n} agents {m}" for n in (3, 4, 5) for m in ("valid", "optimal"))],
-).set_index("policy")
-"""Valid and optimal rates in percent as the paper reports them (arXiv 2606.17682): one run each, no intervals."""
+PAPER = {
+    "warm_start": ("Qwen3-4B, no training", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
+    "keep": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
+    "base_engineer": ("GRPO, engineer: untrained base", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
+    "engineer": ("GRPO, engineer: RL checkpoint", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
+}
+"""Our arm -> what the paper calls its own (arXiv 2606.17682) and, by agents, its valid and optimal rates in percent."""
+
+
+def beside_paper(frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns the paper's table with ours beside it: valid / optimal in percent by agents, a row an arm of both."""
+    ours = 100 * _by_agents(frame)
+    everyone = sorted({*frame["agents"].unique(), *PAPER["keep"][1]})
+    rows = {}
+    for arm, (label, theirs) in PAPER.items():
+        row = {f"paper, {n} agents": "{:.1f} / {:.1f}".format(*theirs[n]) for n in everyone if n in theirs}
+        for n in everyone:
+            if (arm, n) in ours.index:
+                row[f"ours, {n} agents"] = "{:.1f} / {:.1f}".format(*ours.loc[(arm, n)])
+        rows[label] = row
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("")
+
+
+def gains_beside_paper(frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns by how many points of the valid rate an engineer beats the fixed configuration: the paper's and ours."""
+    ours = 100 * _by_agents(frame)["valid"]
+    fixed, rows = PAPER["keep"][1], {}
+    for arm in ("base_engineer", "engineer"):
+        label, theirs = PAPER[arm]
+        row = {f"paper, {n} agents": f"{theirs[n][0] - fixed[n][0]:+.1f}" for n in theirs}
+        for n in sorted(frame["agents"].unique()):
+            if (arm, n) in ours.index:
+                row[f"ours, {n} agents"] = f"{ours[arm, n] - ours['keep', n]:+.1f}"
+        rows[label] = row
+    return pd.DataFrame.from_dict(rows, orient="index").fillna("")
+
+
+def _by_agents(frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns mean valid and optimal shares, over boards, by (arm, agents)."""
+    boards = frame.groupby(["arm", "agents", "board"])[["valid", "optimal"]].mean()
+    return boards.groupby(["arm", "agents"]).mean()
 
 
 def metrics(frame: pd.DataFrame, differences: pd.DataFrame, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,16 +78,15 @@ def metrics(frame: pd.DataFrame, differences: pd.DataFrame, extra: Mapping[str, 
 def table(frame: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
     """Returns the results table: a row an arm, percentages with 95% intervals as text."""
     rows = []
-    agents = sorted(frame["agents"].unique())
+    by_agents = 100 * _by_agents(frame)
     for arm in dict.fromkeys(frame["arm"]):
         own = frame[frame["arm"] == arm]
         row = {"policy": name(arm)}
         for metric in ("valid", "optimal"):
             mean, low, high = (evaluate.rates(own)[f"{metric}{end}"][0] for end in ("", "_low", "_high"))
             row[f"{metric} %"] = f"{100 * mean:.1f} ({100 * low:.1f} to {100 * high:.1f})"
-        for n in agents:
-            part = own[own["agents"] == n].groupby("board")[["valid", "optimal"]].mean().mean()
-            row[f"{n} agents, valid / optimal %"] = f"{100 * part['valid']:.1f} / {100 * part['optimal']:.1f}"
+        for n, part in by_agents.loc[arm].iterrows():
+            row[f"{n} agents, valid / optimal %"] = f"{part['valid']:.1f} / {part['optimal']:.1f}"
         found = differences[(differences["arm"] == arm) & (differences["metric"] == "valid")]
         row["valid against fixed, points"] = _points(found.iloc[0]) if len(found) else "0"
         rows.append(row)

@@ -86,14 +86,14 @@ def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:
     )
 
 
-def failures(history: Sequence[Round], arm: str) -> pd.DataFrame:
+def failures(history: Sequence[Round]) -> pd.DataFrame:
     """Returns one row for each (round, kind of violation): the share of validation completions that show it."""
     rows = []
     for one in history:
         total = sum(s.rollouts for s in one.report.sizes)
         for i, kind in enumerate(KINDS):
             count = sum(s.failures[i] for s in one.report.sizes)
-            rows.append({"arm": arm, "round": f"round {one.index}", "kind": kind, "share": count / total})
+            rows.append({"round": f"round {one.index}", "kind": kind, "share": count / total})
     return pd.DataFrame(rows)
 
 

@@ -53,6 +53,7 @@ def executed() -> nbformat.NotebookNode:
             data={"text/plain": "<Axes at 0x7f00deadbeef>", "image/png": "aGVsbG8="},
             metadata={"image/png": {"width": 100}},
         ),
+        nbformat.v4.new_output("display_data", data={"text/html": "<progress value='250'></progress> 00:22"}),
         nbformat.v4.new_output("display_data", data={"text/html": "<p>/home/me/repo</p>"}),
     ]
     for cell in cells:
@@ -67,7 +68,7 @@ def executed() -> nbformat.NotebookNode:
 def test_normalised_notebooks_are_equal_for_equal_results() -> None:
     one = executed()
     text = notebooks.normalise(one, {"/home/me/repo": "."})
-    for trace in ("2026", "papermill", "0x7f", "/home/me", "3.11.7", "50%", "20%", "warning"):
+    for trace in ("2026", "papermill", "0x7f", "/home/me", "3.11.7", "50%", "20%", "warning", "00:22"):
         assert trace not in text, trace
     kept = nbformat.reads(text, as_version=4)
     assert kept.cells[1].outputs[0].text == "one line\nat ./x\n"
@@ -84,7 +85,7 @@ def test_normalised_notebooks_are_equal_for_equal_results() -> None:
     stream[0].text, stream[2].text = "one li", "ne\n 90%\r100%\nat /srv/x\n"
     del stream[3]
     other.cells[2].outputs[0].data["text/plain"] = "<Axes at 0x123>"
-    other.cells[2].outputs[1].data["text/html"] = "<p>/srv</p>"
+    other.cells[2].outputs[2].data["text/html"] = "<p>/srv</p>"
     assert notebooks.normalise(other, {"/srv": "."}) == text
     assert notebooks.normalise(kept, {}) == text
 

@@ -151,7 +151,17 @@ def test_metrics_hold_every_arm_and_group() -> None:
     assert shown.loc["fixed configuration", "valid %"] == "0.0 (0.0 to 0.0)"
 
 
-def test_the_papers_table() -> None:
-    assert report.PAPER.loc["GRPO, engineer: RL checkpoint", "3 agents valid"] == 51.67
-    for n in (3, 4, 5):
-        assert (report.PAPER[f"{n} agents valid"] >= report.PAPER[f"{n} agents optimal"]).all()
+def test_the_papers_table_with_ours_beside_it() -> None:
+    found = []
+    for arm, rate in (("keep", 0.25), ("engineer", 0.75), ("heuristic", 1.0)):
+        found += [{"arm": arm, "board": f"b{i}", "agents": 2 + i % 2, "valid": rate, "optimal": 0.0} for i in range(4)]
+    both = report.beside_paper(pd.DataFrame(found))
+    assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
+    row = both.loc["GRPO, engineer: RL checkpoint"]
+    assert (row["paper, 3 agents"], row["ours, 3 agents"]) == ("51.7 / 31.7", "75.0 / 0.0")
+    assert both.loc["Qwen3-4B, no training", "ours, 2 agents"] == ""
+    gains = report.gains_beside_paper(pd.DataFrame(found))
+    row = gains.loc["GRPO, engineer: RL checkpoint"]
+    assert (row["paper, 3 agents"], row["ours, 3 agents"]) == ("+11.2", "+50.0")
+    for _, rates in report.PAPER.values():
+        assert all(valid >= optimal for valid, optimal in rates.values())
