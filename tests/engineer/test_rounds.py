@@ -327,7 +327,7 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     from mapflake.engineer import Grpo, designer_for
     from mapflake.env import VOCABULARY
     from mapflake.trainer.grpo import RLParams
-    from mapflake.trainer.policy import ModelParams, SamplingParams, from_scratch, save_policy
+    from mapflake.trainer.policy import ModelParams, from_scratch, save_policy
 
     sizes = (3, 4)
     shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=32, max_positions=256)
@@ -336,12 +336,12 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     rl = RLParams(
         instances=2, epochs=1, prompts=2, generations=2, microbatch=4, warmup_steps=0, max_new_tokens=8, threads=1
     )
-    s = RoundSettings(tmp_path / "a", Grpo(rl, SamplingParams(max_new_tokens=8)), VALIDATION[:2], seed=3)
+    s = RoundSettings(tmp_path / "a", Grpo(rl), VALIDATION[:2], seed=3)
     first = (run_round(s, (), start=Start(tmp_path / "base", EnvConfig.uniform(sizes, 0.1, 0.5))),)
     history = run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes)
     assert history[1].parent_sha256 == first[0].checkpoint_sha256
     assert history[1].training["steps"] == 1
-    assert history[1].training["validation"]["max_new_tokens"] == 8
+    assert history[1].training["max_new_tokens"] == 8
     assert all(len(r.completion.split()) <= 8 for r in load_rollouts(history[1].files["rollouts"]))
     proposal = history[1].proposal
     assert len(proposal.replies) == 4
