@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 
 from mapflake.env import Instance, Plan, Violation, check, execute
@@ -73,7 +74,8 @@ def gallery(
     """Returns a figure of several boards side by side, each with its plan and title if given."""
     columns = min(columns, len(instances))
     rows = math.ceil(len(instances) / columns)
-    figure = Figure(figsize=(2.45 * columns, 2.4 * rows + 0.2 * rows * bool(titles)), layout="constrained")
+    space = ConstrainedLayoutEngine(h_pad=0.06)
+    figure = Figure(figsize=(2.45 * columns, (2.4 + 0.25 * bool(titles)) * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for i, ax in enumerate(axes):
         if i < len(instances):
