@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from mapflake import repro
 from mapflake.engineer.designers import Completer, Designer, EngineerParams, designer_for, load_checkpoint, next_index

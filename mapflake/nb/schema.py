@@ -41,10 +41,11 @@ class ValidationParams(Params):
 
 
 class DemonstrationsParams(Params):
-    """Solved boards of one number of agents for the warm start."""
+    """Solved boards of one number of agents for the warm start; waits as they fall, or in this share of the boards."""
 
     agents: Agents
     boards: Count
+    wait_ratio: Ratio | None = None
 
 
 class BenchmarkCells(Params):

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers
-from tqdm.auto import tqdm
+from tqdm import tqdm
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,

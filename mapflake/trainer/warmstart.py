@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from pydantic import Field, model_validator
-from tqdm.auto import tqdm
+from tqdm import tqdm
 from transformers import (
     PreTrainedTokenizerBase,
     ProgressCallback,
