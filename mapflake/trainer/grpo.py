@@ -102,7 +102,7 @@ def train_round(
     )
     if not checkpoint.is_made_from(out, made_from):
         torch.set_num_threads(params.threads)
-        policy = load_policy(start)
+        policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
         prompts = [render_prompt(task.instance, dialect=policy.dialect) for task in tasks]
         # The order of all epochs is laid out here: TRL's sampler shuffles from a state that no save holds, and a resume
         # in a later epoch would see other boards.

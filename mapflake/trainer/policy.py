@@ -172,7 +172,7 @@ def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -
     return Policy(model.eval(), tokenizer, Path())
 
 
-def load_policy(path: str | Path, sampling: SamplingParams | None = None) -> Policy:
+def load_policy(path: str | Path, sampling: SamplingParams | None = None, *, full_precision: bool = False) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
     Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest; a folder with a
@@ -194,14 +194,14 @@ def load_policy(path: str | Path, sampling: SamplingParams | None = None) -> Pol
         from peft import PeftConfig, PeftModel
 
         base = str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path)
-        model = PeftModel.from_pretrained(load_model(base), str(folder)).merge_and_unload()
+        model = PeftModel.from_pretrained(load_model(base, full_precision), str(folder)).merge_and_unload()
     else:
-        model = load_model(path)
+        model = load_model(path, full_precision)
     return Policy(model.eval(), tokenizer, folder, sampling)
 
 
-def load_model(path: str | Path) -> PreTrainedModel:
-    """Returns the causal LM at `path` on the best device: bfloat16 on a GPU, float32 on a CPU.
+def load_model(path: str | Path, full_precision: bool = False) -> PreTrainedModel:
+    """Returns the causal LM at `path` on the best device: float32 on a CPU or to be trained in full, else bfloat16.
 
     Raises:
         CheckpointError: Tensors are missing or unexpected, or a weight is not finite; names the tensor.
@@ -211,7 +211,7 @@ def load_model(path: str | Path) -> PreTrainedModel:
         path,
         trust_remote_code=False,
         use_safetensors=True,
-        dtype=torch.bfloat16 if cuda else torch.float32,
+        dtype=torch.float32 if full_precision or not cuda else torch.bfloat16,
         device_map="cuda" if cuda else None,
         attn_implementation="sdpa",
         output_loading_info=True,

@@ -1,0 +1,41 @@
+"""The README's numbers are those of the committed reports, and what it shows and names is there."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_results_table_is_the_committed_one():
+    found = re.search(r"<!-- results: .*? -->\n(.*?)<!-- /results -->", README, re.DOTALL)
+    # As committed, not as a local run of another profile left it.
+    shown = subprocess.run(
+        ["git", "show", "HEAD:reports/results.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert found is not None
+    assert found[1].strip() == shown.strip()
+
+
+def test_links_and_pictures_lead_somewhere():
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    local = [t for t in targets if not t.startswith("http")]
+    assert any(t.endswith(".png") for t in local)
+    assert [t for t in local if not (ROOT / t).exists()] == []
+
+
+def test_the_tree_names_what_is_there():
+    tree = re.search(r"## The house\n\n```\n(.*?)```", README, re.DOTALL)[1]
+    named = [word for line in tree.splitlines() for word in line.split("  ")[0].split()] + [
+        f"mapflake/{word}" for word in re.findall(r"^  (\S+)", tree, re.MULTILINE)
+    ]
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_its_commands_are_targets_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = set(re.findall(r"make ([a-z]+)", README)) - {"sure"}
+    assert {"repro", "test", "lab"} <= commands
+    assert [c for c in commands if not re.search(rf"^{c}:", makefile, re.MULTILINE)] == []
