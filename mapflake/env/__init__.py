@@ -1,7 +1,7 @@
 """MAPF-FrozenLake: boards, an exact solver, a verifier, two text dialects, a generator. Imports no torch."""
 
 from mapflake.env.config import EnvConfig, SizeConfig, cells_needed, num_holes
-from mapflake.env.generator import SPLITS, GenerationError, generate, split_of
+from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
 from mapflake.env.task import Task, careless_fails, judge, load_tasks, save_tasks, transform_task
@@ -17,6 +17,7 @@ __all__ = [
     "Analysis",
     "BudgetExceeded",
     "Cell",
+    "Census",
     "EnvConfig",
     "GenerationError",
     "Instance",
@@ -31,6 +32,7 @@ __all__ = [
     "analyse",
     "careless_fails",
     "cells_needed",
+    "census",
     "check",
     "distances",
     "execute",
