@@ -9,7 +9,6 @@ these modules function by function, with the same plans and counts of nodes (tes
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -131,14 +130,17 @@ def _first_paths(search: CostSearch, excess: int, cap: int | None = None) -> lis
 
 def best_makespan(search: CostSearch) -> tuple[list[Path], int]:
     """Returns paths of optimal makespan, and a bound from below on the excess of any paths."""
-    with _allowance(search) as ended:
-        for excess in range(_SMALL_EXCESS + 1):
-            paths = _first_paths(search, excess)
-            if paths is not None:
-                faster = _sooner(search, paths)
-                return (paths if faster is None else _fewest_moves(search, faster, excess + 1)), excess
-    least = 0 if ended else _SMALL_EXCESS + 1
-    return _fewest_moves(search, _least_makespan(search), least), least
+    best, least = None, 0
+    with _allowance(search):
+        while best is None and least <= _SMALL_EXCESS:
+            paths = _first_paths(search, least)
+            if paths is None:
+                least += 1
+            else:
+                best = _sooner(search, paths) or paths
+    if best is None:
+        best = _least_makespan(search)
+    return _fewest_moves(search, best, least), least
 
 
 def _sooner(search: CostSearch, paths: list[Path]) -> list[Path] | None:
@@ -151,13 +153,13 @@ def _sooner(search: CostSearch, paths: list[Path]) -> list[Path] | None:
 
 
 def best_sum(search: CostSearch) -> list[Path]:
-    """Paths of optimal sum of costs."""
-    with _allowance(search) as ended:
-        for excess in range(_SMALL_EXCESS + 1):
-            paths = _first_paths(search, excess)
-            if paths is not None:
-                return paths
-    return down_to(search, _least_makespan(search), 0 if ended else _SMALL_EXCESS + 1)
+    """Returns paths of optimal sum of costs."""
+    paths, least = None, 0
+    with _allowance(search):
+        while paths is None and least <= _SMALL_EXCESS:
+            paths = _first_paths(search, least)
+            least += paths is None
+    return paths or down_to(search, _least_makespan(search), least)
 
 
 def down_to(search: CostSearch, paths: list[Path], least: int) -> list[Path]:
@@ -230,22 +232,17 @@ def waits_needed(search: CostSearch, excess: int) -> bool:
 
 
 @contextmanager
-def _allowance(search: CostSearch, most: int = sys.maxsize) -> Iterator[list[bool]]:
-    """Ends the block early: after `most` nodes, or as many as exhausting the joint states would take, if these are few.
-
-    The list that the block gets is no longer empty afterwards if it was ended.
-    """
-    ended: list[bool] = []
-    space = math.perm(search.free.bit_count(), len(search.starts))
+def _allowance(search: CostSearch, most: int | None = None) -> Iterator[None]:
+    """Ends the block early: after `most` nodes, by default as many as there are joint states if these are few."""
     whole = search.budget
-    if space <= _SMALL_SPACE:
-        most = min(most, space)
+    if most is None:
+        space = math.perm(search.free.bit_count(), len(search.starts))
+        most = space if space <= _SMALL_SPACE else whole
     search.budget = min(whole, search.nodes + most)
     try:
-        yield ended
+        yield
     except BudgetExceeded:
         if search.nodes > whole:
             raise
-        ended.append(True)
     finally:
         search.budget = whole

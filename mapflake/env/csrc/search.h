@@ -11,17 +11,19 @@ typedef struct {
 } Allowance;
 
 /* `if (!setjmp(begin(&a, most)->here)) { ... }` is Python's `with _allowance(search, most)`, closed by end(&a, 1 if it
- * jumped). */
+ * jumped); `most` is 0 for its default. */
 static Allowance *begin(Allowance *a, int64_t most)
 {
     a->outer = ended;
     a->whole = budget;
-    int cells = count_cells(field);
-    int64_t space = 1;
-    for (int k = 0; k < agents && space <= SMALL_SPACE; k++)
-        space *= cells - k;
-    if (space <= SMALL_SPACE && space < most)
-        most = space;
+    if (!most) {
+        int cells = count_cells(field);
+        most = 1;
+        for (int k = 0; k < agents && most <= SMALL_SPACE; k++)
+            most *= cells - k;
+        if (most > SMALL_SPACE)
+            most = budget;
+    }
     if (most < budget - nodes)
         budget = nodes + most;
     ended = &a->here;
@@ -131,7 +133,7 @@ static Paths *least_makespan(void)
     Allowance a;
     Paths *volatile paths = NULL;
     volatile int jumped = 1;
-    if (!setjmp(begin(&a, INT64_MAX)->here)) {
+    if (!setjmp(begin(&a, 0)->here)) {
         while (!(paths = all_by(makespan)))
             makespan++;
         jumped = 0;
@@ -179,7 +181,7 @@ static Paths *down_to(Paths *paths, int least)
     Allowance a;
     Paths *volatile found = NULL;
     volatile int jumped = 1;
-    if (!setjmp(begin(&a, INT64_MAX)->here)) {
+    if (!setjmp(begin(&a, 0)->here)) {
         for (int excess = least; excess < most && !found; excess++)
             found = first_paths(excess, -1);
         jumped = 0;
@@ -198,43 +200,41 @@ static Paths *sooner(const Paths *paths)
     return found;
 }
 
-static Paths *best_makespan(int *least)
+static Paths *best_makespan(int *bound)
 {
     Allowance a;
     Paths *volatile best = NULL;
-    volatile int jumped = 1, bound = 0;
-    if (!setjmp(begin(&a, INT64_MAX)->here)) {
-        for (int excess = 0; excess <= SMALL_EXCESS && !best; excess++) {
-            Paths *paths = first_paths(excess, -1);
-            if (paths) {
+    volatile int jumped = 1, least = 0;
+    if (!setjmp(begin(&a, 0)->here)) {
+        while (!best && least <= SMALL_EXCESS) {
+            Paths *paths = first_paths(least, -1);
+            if (!paths) {
+                least++;
+            } else {
                 Paths *faster = sooner(paths);
-                bound = excess;
-                best = faster ? fewest_moves(faster, excess + 1) : paths;
+                best = faster ? faster : paths;
             }
         }
         jumped = 0;
     }
     end(&a, jumped);
-    if (!best) {
-        bound = jumped ? 0 : SMALL_EXCESS + 1;
-        best = fewest_moves(least_makespan(), bound);
-    }
-    *least = bound;
-    return best;
+    *bound = least;
+    return fewest_moves(best ? best : least_makespan(), least);
 }
 
 static Paths *best_sum(void)
 {
     Allowance a;
-    Paths *volatile best = NULL;
-    volatile int jumped = 1;
-    if (!setjmp(begin(&a, INT64_MAX)->here)) {
-        for (int excess = 0; excess <= SMALL_EXCESS && !best; excess++)
-            best = first_paths(excess, -1);
+    Paths *volatile paths = NULL;
+    volatile int jumped = 1, least = 0;
+    if (!setjmp(begin(&a, 0)->here)) {
+        while (!paths && least <= SMALL_EXCESS)
+            if (!(paths = first_paths(least, -1)))
+                least++;
         jumped = 0;
     }
     end(&a, jumped);
-    return best ? best : down_to(least_makespan(), jumped ? 0 : SMALL_EXCESS + 1);
+    return paths ? paths : down_to(least_makespan(), least);
 }
 
 static int waits_needed(int excess)
@@ -243,7 +243,7 @@ static int waits_needed(int excess)
         return 1;
     Allowance a;
     volatile int jumped = 1, found = 0;
-    if (!setjmp(begin(&a, INT64_MAX)->here)) {
+    if (!setjmp(begin(&a, 0)->here)) {
         Vectors all = vectors(excess, -1, 0);
         for (size_t v = 0; v < all.count && !found; v++)
             found = find_paths(all.at[v].costs, 0) != NULL;
