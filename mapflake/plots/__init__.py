@@ -1,6 +1,7 @@
 """Floor 4: boards, animations and figures; imported by notebooks only."""
 
-from mapflake.plots.boards import Animation, animate, describe, draw, gallery
+from mapflake.plots.animation import Animation, animate
+from mapflake.plots.boards import describe, draw, gallery
 from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates, show
 
 __all__ = [
