@@ -2,7 +2,8 @@
 
 from mapflake.plots.animation import Animation, animate
 from mapflake.plots.boards import describe, draw, gallery
-from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates, show
+from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates
+from mapflake.plots.style import show
 
 __all__ = [
     "Animation",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from mapflake import plots
 from mapflake.env import KINDS, Instance, Plan, Violation, check
-from mapflake.plots import boards, figures, report, tables
+from mapflake.plots import boards, report, style, tables
 
 BOARD = Instance.from_text("S1 . H G2\n. . . .\nH . S2 .\nG1 . . .")
 WRONG = Plan(("RRDDDL", "ULLURRR"))
@@ -88,9 +88,9 @@ def test_every_kind_of_violation_has_words() -> None:
 
 
 def test_an_arm_looks_the_same_in_every_figure() -> None:
-    every = figures._groups(pd.DataFrame({"arm": list(tables.NAMES.values())[::-1]}), "arm")
-    assert len(set(every.values())) == len(tables.NAMES) <= len(figures.COLORS)
-    some = figures._groups(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
+    every = style.looks(pd.DataFrame({"arm": list(tables.NAMES.values())[::-1]}), "arm")
+    assert len(set(every.values())) == len(tables.NAMES) <= len(style.COLORS)
+    some = style.looks(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
     assert some[tables.name("engineer")] == every[tables.name("engineer")]
     assert len(set(some.values())) == 3
 
