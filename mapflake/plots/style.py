@@ -36,6 +36,7 @@ LINES: tuple[Any, ...] = (
     (0, (2, 2)),
     (0, (9, 1.5)),
 )
+FILL = "#CFE3F1"
 DPI = 150
 SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "careless_fails")
 """Columns that are shares and get a percent axis."""
