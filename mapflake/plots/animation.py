@@ -34,6 +34,7 @@ GOOD = "#00664B"
 
 _LINES = 6  # violations that are put in words
 _WIDTH = 270  # units that a line of words needs
+_GAP = 24
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,12 @@ class Animation:
         side = svg.CELL * self.instance.size
         width, top = max(side, _WIDTH), 26 if any(self.plans) else 0
         height = top + side + 30 + 18 * max(len(panel.outcome) for panel in panels)
-        body = [
-            f'<g transform="translate({i * (width + 24)} {top})">{_panel_svg(panel, clock)}</g>'
+        body = [  # an svg inside an svg cuts off what leaves it
+            f'<svg x="{i * (width + _GAP)}" width="{width}" height="{height}"><g transform="translate(0 {top})">'
+            f"{_panel_svg(panel, clock)}</g></svg>"
             for i, panel in enumerate(panels)
         ]
-        return svg.document(len(panels) * (width + 24) - 24, height, body)
+        return svg.document(len(panels) * (width + _GAP) - _GAP, height, body)
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -247,12 +249,11 @@ class _Scene:
         boards.ground(ax, instance)
         boards.ends(ax, instance, starts=False)
         ax.set_title(panel.title, fontsize=10)
+        font: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold"}
         self.discs = []
         for agent in range(instance.num_agents):
             disc = Circle((0, 0), 0.235, fc=svg.colour(agent), ec="white", lw=1.5, zorder=6)
-            number = ax.text(
-                0, 0, str(agent + 1), color="white", ha="center", va="center", fontweight="bold", zorder=6.5
-            )
+            number = ax.text(0, 0, str(agent + 1), color="white", zorder=6, clip_on=True, **font)
             ax.add_patch(disc)
             self.discs.append((disc, number))
         self.marks = [

@@ -110,7 +110,7 @@ def spot(violation: Violation, trajectory: Trajectory, size: int) -> tuple[float
     if violation.kind == "edge":
         before = trajectory[violation.time - 1][violation.agents[0]]
         row, col = (row + before[0]) / 2, (col + before[1]) / 2
-    return min(max(row, -0.4), size - 0.6), min(max(col, -0.4), size - 0.6)
+    return min(max(row, -0.25), size - 0.75), min(max(col, -0.25), size - 0.75)
 
 
 def ground(ax: Axes, instance: Instance) -> None:

@@ -116,6 +116,11 @@ def test_a_wrong_plan_beside_the_optimal_one() -> None:
     assert len(agents) == 4
     assert len(crosses) == 2
     assert {"wrong <&>", "optimal", "valid, 6 steps"} <= set(texts)
+    root = ElementTree.fromstring(both)
+    boxes = [(float(e.attrib["x"]), float(e.attrib["width"])) for e in root if e.tag.endswith("}svg")]
+    assert len(boxes) == 2
+    assert boxes[0][0] + boxes[0][1] < boxes[1][0]  # who leaves one board does not walk onto the other
+    assert boxes[1][0] + boxes[1][1] == float(root.attrib["viewBox"].split()[2])
     short = plots.animate(BOARD, {"": WRONG, "stays": Plan(("", "R"))}).svg  # the shorter one waits for the longer
     texts, agents, _ = seen(short, STEP * 5)
     assert "step 1 of 1" in texts

@@ -70,7 +70,7 @@ def test_violations_in_words() -> None:
     assert boards.in_words([swap] * 9, 3) == [said[0]] * 2 + ["and 7 more"]
     trajectory = [((0, 0), (0, 1)), ((0, 0), (0, 1)), ((0, 1), (0, 0)), ((0, 1), (-1, 9))]
     assert boards.spot(swap, trajectory, 4) == (0, 0.5)  # between the two cells
-    assert boards.spot(far, trajectory, 4) == (-0.4, 3.4)  # at the rim, where it can be seen
+    assert boards.spot(far, trajectory, 4) == (-0.25, 3.25)  # at the rim, where it can be seen
 
 
 def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
