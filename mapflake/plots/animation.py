@@ -252,8 +252,8 @@ class _Scene:
         font: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold"}
         self.discs = []
         for agent in range(instance.num_agents):
-            disc = Circle((0, 0), 0.235, fc=svg.colour(agent), ec="white", lw=1.5, zorder=6)
-            number = ax.text(0, 0, str(agent + 1), color="white", zorder=6, clip_on=True, **font)
+            disc = Circle((0, 0), 0.235, fc=svg.colour(agent), ec="white", lw=1.5, zorder=6 + 0.1 * agent)
+            number = ax.text(0, 0, str(agent + 1), color="white", zorder=6.05 + 0.1 * agent, clip_on=True, **font)
             ax.add_patch(disc)
             self.discs.append((disc, number))
         self.marks = [

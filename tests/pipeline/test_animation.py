@@ -63,6 +63,10 @@ def seen(svg: str, seconds: float) -> tuple[list[str], list[tuple[float, float]]
     return texts, agents, crosses
 
 
+def near(picture: PIL.Image.Image, x: int, y: int, color: tuple[int, int, int]) -> bool:
+    return max(abs(a - b) for a, b in zip(picture.getpixel((x, y)), color, strict=True)) < 40
+
+
 def test_agents_are_where_the_plan_has_them() -> None:
     rng = random.Random(0)
     for _ in range(20):
@@ -172,6 +176,22 @@ def test_a_gif_has_four_pictures_for_each_step(tmp_path: Path) -> None:
     again = io.BytesIO((tmp_path / "new" / "both.gif").read_bytes())
     animation.save(tmp_path / "again.gif")
     assert (tmp_path / "again.gif").read_bytes() == again.getvalue()
+
+
+def test_the_numbers_of_agents_are_seen_in_a_gif(tmp_path: Path) -> None:
+    """White inside of the discs: their numbers."""
+    board = Instance.from_text("S1 . .\n. . .\nG1 . .")
+    plots.animate(board, Plan(("DD",))).save(tmp_path / "one.gif")
+    with PIL.Image.open(tmp_path / "one.gif") as gif:
+        picture = gif.convert("RGB")
+    blue = [
+        (x, y) for x in range(picture.width) for y in range(picture.height // 2) if near(picture, x, y, (0, 114, 178))
+    ]
+    left, right = min(x for x, _ in blue), max(x for x, _ in blue)
+    top, bottom = min(y for _, y in blue), max(y for _, y in blue)
+    middle = (left + right) // 2, (top + bottom) // 2
+    around = [(middle[0] + x, middle[1] + y) for x in range(-3, 4) for y in range(-4, 5)]
+    assert any(near(picture, x, y, (255, 255, 255)) for x, y in around)
 
 
 def test_an_animation_is_saved_as_what_the_name_says(tmp_path: Path) -> None:
