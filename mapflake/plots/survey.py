@@ -3,7 +3,8 @@
 `drawn` and `acceptance` describe one configuration: the boards that came out, and what it took. `feasibility` asks the
 same of 144 kinds of boards, all of the design space and a step beyond the training in agents. Probabilities are of
 boards as they fall, before the generator keeps those of one split (8 in 10 for training). Shares come from counts of
-random boards: with 200 of them the standard error is at most 3.5 points.
+random boards: of 200 they have a standard error of at most 3.5 points; those that need a wait are counted among the
+solved boards, which may be few, and boards over budget, which are left out there, may well be the ones that do.
 """
 
 from __future__ import annotations
@@ -189,13 +190,16 @@ PANELS = {
     "instances_a_second": "boards a second",
 }
 
+FEW = 20  # boards with a plan, below which a share of them says little
+
 
 @style.styled
 def feasibility_map(table: pd.DataFrame) -> Figure:
     """Returns a heat map of the table from `feasibility`: a row of panels a quantity, a column a number of agents.
 
     Connected is the share of random boards on which every agent can reach its goal; those that need a wait are counted
-    among those with a plan. Crossed out: too few free cells for the agents. A dot: none of the boards had a plan.
+    among those with a plan, in brackets where these are fewer than 20. Crossed out: too few free cells for the agents.
+    A dot: none of the boards had a plan.
     """
     shown = [name for name in PANELS if name in table]
     everyone = sorted(table["agents"].unique())
@@ -209,27 +213,36 @@ def feasibility_map(table: pd.DataFrame) -> Figure:
         line[0].set_ylabel("board size")
     for ax in axes[-1]:
         ax.set_xlabel("hole ratio")
-    most = int(table["boards"].max())
-    note = f"n = {most} random boards a cell; crossed out: impossible; a dot: none of them had a plan"
+    lost = (table["over_budget"] * table["boards"]).sum() / table["boards"].sum()
+    note = (
+        f"n = {table['boards'].max()} random boards a cell, {_percent(lost)} of all over budget; "
+        f"crossed out: impossible; a dot: none had a plan; in brackets: of fewer than {FEW} with a plan"
+    )
     figure.supxlabel(note, fontsize=8, x=0.99, ha="right")
     return figure
 
 
 def _heat(ax: Axes, cells: pd.DataFrame, name: str, top: float) -> None:
     """Draws one quantity over hole ratio and size, each cell with its number."""
-    values = cells.pivot(index="size", columns="hole_ratio", values=name)
-    drawn = cells.pivot(index="size", columns="hole_ratio", values="boards").to_numpy()
+    cells = cells.assign(plans=cells["solved"] * cells["boards"])
+    values, plans, drawn = (
+        cells.pivot(index="size", columns="hole_ratio", values=v) for v in (name, "plans", "boards")
+    )
     numbers = values.to_numpy(dtype=float)
     norm = PowerNorm(0.4 if name == "instances_a_second" else 1.0, vmin=0, vmax=1.15 * top)
     ax.imshow(numbers, cmap="Blues", norm=norm, aspect="auto")
     for (row, col), value in np.ndenumerate(numbers):
-        if not drawn[row, col]:
+        if not drawn.iat[row, col]:
             ax.add_patch(Rectangle((col - 0.5, row - 0.5), 1, 1, fc="#EEEEEE", ec="#999999", hatch="xxx", lw=0))
         elif np.isnan(value):
             ax.text(col, row, "\u00b7", ha="center", va="center", fontsize=12)
         else:
             dark = float(norm(value)) > 0.55
-            text = f"{value:,.0f}" if name == "instances_a_second" else _percent(value)
+            text = _percent(value)
+            if name == "needs_wait" and plans.iat[row, col] < FEW - 0.5:
+                text = f"({text})"
+            elif name == "instances_a_second":
+                text = f"{value / 1000:.0f}k" if value >= 10_000 else f"{value:,.0f}"
             ax.text(col, row, text, ha="center", va="center", fontsize=8, color="white" if dark else "#222222")
     ax.xaxis.set_major_locator(FixedLocator(range(values.shape[1])))
     ax.yaxis.set_major_locator(FixedLocator(range(values.shape[0])))

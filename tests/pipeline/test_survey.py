@@ -110,11 +110,19 @@ def test_the_heat_map_shows_every_cell(counted: list[tuple[int, int, float, int,
     assert shown.count("·") == 3 * 8 - 1
     crossed = [patch for patch in figure.findobj(Rectangle) if patch.get_hatch()]
     assert len(crossed) == 2 * 2
-    assert "n = 400 random boards a cell; crossed out: impossible; a dot: none of them had a plan" in shown
+    (note,) = (text for text in shown if text.startswith("n = "))
+    assert note.startswith("n = 400 random boards a cell, 0.2% of all over budget; crossed out: impossible; a dot: ")
     assert "5 agents: boards that need a wait" in shown
-    ticks = count(0.0, 0.01)
+    ticks = count(0.0, 1 / 128)
     timed = texts(plots.feasibility_map(survey.feasibility(boards=400, seed=0, clock=lambda: next(ticks))))
-    assert timed.count("10,000") == 142 - 3 * 8 + 1
+    assert timed.count("13k") == 142 - 3 * 8 + 1
+
+
+def test_shares_of_few_boards_are_in_brackets(counted: list[tuple[int, int, float, int, int]]) -> None:
+    shown = texts(plots.feasibility_map(survey.feasibility(boards=76, seed=0)))  # 19 of them with a plan
+    assert shown.count("(16%)") == 142 - 3 * 8 + 1
+    shown = texts(plots.feasibility_map(survey.feasibility(boards=80, seed=0)))
+    assert shown.count("20%") == 142 - 3 * 8 + 1
 
 
 def test_small_shares_are_not_rounded_away() -> None:
