@@ -49,10 +49,10 @@ def picture(
         holes: Cells.
         starts: A cell for each agent.
         goals: A cell for each agent.
-        paths: Cells of each agent at time 0, 1, ...; empty for a board without a plan. A dot is a wait.
+        paths: Cells of each agent at time 0, 1, ...; empty for a board without a plan.
     """
     body = [ground(size, holes)]
-    body += [path(agent, len(paths), cells) for agent, cells in enumerate(paths)]
+    body += [path(agent, cells, len(paths), {*starts, *goals}) for agent, cells in enumerate(paths)]
     body += [goal(agent, cell, covered=cell in starts) for agent, cell in enumerate(goals)]
     body += [start(agent, cell, small=cell in goals) for agent, cell in enumerate(starts)]
     return document(size * CELL, size * CELL, body)
@@ -107,15 +107,19 @@ def start(agent: int, cell: Cell, *, small: bool = False) -> str:
     return f'{ring} stroke-width="{3 if small else 4}"/>' + text(x, y + 5, str(agent + 1), INK, 14)
 
 
-def path(agent: int, num_agents: int, cells: Sequence[Cell]) -> str:
-    """Returns the way of an agent through the cells, with an arrow for each move and a dot for each wait."""
+def path(agent: int, cells: Sequence[Cell], num_agents: int, ends: Collection[Cell]) -> str:
+    """Returns the way of an agent through the cells: an arrow for each move and a dot for each wait.
+
+    In the cells of `ends` a ring or square will be on top: there the dot is in the corner.
+    """
     points = [middle(cell, side_by_side(agent, num_agents)) for cell in cells]
     line = " ".join(f"{x:g},{y:g}" for x, y in points)
     last_move = max((t for t in range(1, len(cells)) if cells[t] != cells[t - 1]), default=0)
     heads, dots = [], []
-    for (x0, y0), (x1, y1) in pairwise(points[: last_move + 1]):
+    for cell, ((x0, y0), (x1, y1)) in zip(cells, pairwise(points[: last_move + 1]), strict=False):
         along, across = (x1 - x0) / CELL, (y1 - y0) / CELL
         if (x0, y0) == (x1, y1):
+            x1, y1 = (x1, y1) if cell not in ends else middle(cell, -0.36)
             dots.append(f'<circle cx="{x1:g}" cy="{y1:g}" r="5.5" stroke="white" stroke-width="1.5"/>')
         else:
             tip = f"M{x0 + 0.66 * (x1 - x0):g} {y0 + 0.66 * (y1 - y0):g}"

@@ -42,8 +42,8 @@ def draw(instance: Instance, plan: Plan | None = None, *, title: str | None = No
 
     Args:
         instance: The board.
-        plan: Drawn if given, also a wrong one. A dot on a path is a wait; a cross is where a check fails, with its
-            step, and below the board it says what happened.
+        plan: Drawn if given, also a wrong one. A dot is a wait, in the corner of a cell with a ring or square; a cross
+            is where a check fails, with its step, and below the board it says what happened.
         title: Above the board.
         ax: Where to draw; a new figure by default.
     """
@@ -190,6 +190,8 @@ def _path(ax: Axes, instance: Instance, agent: int, path: list[tuple[int, int]])
     for time in range(1, last_move + 1):
         (x0, y0), (x1, y1) = points[time - 1], points[time]
         if (x0, y0) == (x1, y1):
+            if path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
+                x1, y1 = path[time][1] + 0.14, path[time][0] + 0.14
             ax.plot(x1, y1, marker="o", color=color, markersize=8 * scale, markeredgecolor="white", zorder=4)
         else:
             x, y = x0 + 0.62 * (x1 - x0), y0 + 0.62 * (y1 - y0)

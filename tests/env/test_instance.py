@@ -195,7 +195,10 @@ def test_a_picture_with_a_plan_has_a_way_for_each_agent_and_a_dot_for_each_wait(
     lines = [e.attrib["points"].split() for e in root.iter(f"{SVG}polyline")]
     assert [len(points) for points in lines] == [7, 7]
     assert lines[0][0] != lines[0][1] != lines[0][2] == lines[0][6]
-    assert len(list(root.iter(f"{SVG}circle"))) == 2 + 2
+    circles = [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in root.iter(f"{SVG}circle")]
+    assert circles[0] == pytest.approx((28 - 0.36 * 56, 84 - 0.36 * 56))  # at the start, which would hide it
+    assert circles[1] == pytest.approx((84 + 0.065 * 56, 84 + 0.065 * 56))
+    assert circles[2:] == [(28, 28), (28, 84)]  # the starts
     assert [e.attrib["d"].count("M") for e in root.iter(f"{SVG}path")][1:] == [2, 2]
     with pytest.raises(ValueError, match="1 move lists for 2 agents"):
         board.to_svg(Plan(("R",)))

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 
 from mapflake import plots
@@ -46,6 +47,15 @@ def test_a_board_shows_agents_and_violations() -> None:
     assert not list(plots.draw(BOARD).axes[0].lines)
     assert not plots.draw(BOARD, Plan(("",))).axes[0].lines  # nothing to draw, but it says why
     assert "not one move list for each agent" in texts(plots.draw(BOARD, Plan(("",))))
+
+
+def test_waits_are_seen_also_at_a_start() -> None:
+    board = Instance.from_text("S1 . G1\nS2 . G2\n. . .")
+    dots = [line for line in plots.draw(board, Plan(("RR", "WRWRWW"))).axes[0].lines if line.get_marker() == "o"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in dots] == [
+        pytest.approx((0.14, 1.14)),
+        pytest.approx((1.565, 1.565)),
+    ]
 
 
 def test_a_large_map_is_drawn_in_one_piece() -> None:
