@@ -27,7 +27,7 @@ MAKESPAN, SUM_OF_COSTS, ANALYSE, NEEDS_WAIT = range(4)
 wait label; the wait label."""
 
 _SMALL_EXCESS = 12  # tried before asking whether there is a plan at all
-_SMALL_SPACE = 400_000  # joint states that may be worth exhausting
+_SMALL_SPACE = 200_000  # joint states that may be worth exhausting
 _TIE_BREAK = 10_000  # nodes to find the fewest moves among plans of one makespan
 
 
@@ -233,11 +233,11 @@ def waits_needed(search: CostSearch, excess: int) -> bool:
 
 @contextmanager
 def _allowance(search: CostSearch, most: int | None = None) -> Iterator[None]:
-    """Ends the block early: after `most` nodes, by default as many as there are joint states if these are few."""
+    """Ends the block early: after `most` nodes, by default an eighth of the joint states if there are few."""
     whole = search.budget
     if most is None:
         space = math.perm(search.free.bit_count(), len(search.starts))
-        most = space if space <= _SMALL_SPACE else whole
+        most = max(2_000, space // 8) if space <= _SMALL_SPACE else whole
     search.budget = min(whole, search.nodes + most)
     try:
         yield

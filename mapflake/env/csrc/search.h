@@ -3,7 +3,7 @@
 #include "joint.h"
 
 enum { MAKESPAN, SUM_OF_COSTS, ANALYSE, NEEDS_WAIT };
-enum { SMALL_EXCESS = 12, SMALL_SPACE = 400000, TIE_BREAK = 10000 };
+enum { SMALL_EXCESS = 12, SMALL_SPACE = 200000, TIE_BREAK = 10000 };
 
 typedef struct {
     jmp_buf here, *outer;
@@ -21,8 +21,7 @@ static Allowance *begin(Allowance *a, int64_t most)
         most = 1;
         for (int k = 0; k < agents && most <= SMALL_SPACE; k++)
             most *= cells - k;
-        if (most > SMALL_SPACE)
-            most = budget;
+        most = most > SMALL_SPACE ? budget : most < 8 * 2000 ? 2000 : most / 8;
     }
     if (most < budget - nodes)
         budget = nodes + most;
