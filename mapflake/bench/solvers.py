@@ -119,7 +119,7 @@ def textbook(board: Instance) -> Call:
     return Call(seconds, None if plan is None else check(board, plan).sum_of_costs, seconds)
 
 
-def w9(board: Instance) -> Call:
+def w9(board: Instance, seconds: float = W9_SECONDS) -> Call:
     """Returns the call of w9-pathfinding's CBS, its graph and its finder included; its cells are (x, y)."""
     from w9_pathfinding.envs import Grid
     from w9_pathfinding.mapf import CBS
@@ -130,7 +130,7 @@ def w9(board: Instance) -> Call:
     finder = CBS(Grid(weights, edge_collision=True))
     made = time.perf_counter()
     try:
-        paths = finder.mapf(starts, goals, max_length=W9_LENGTH, max_time=W9_SECONDS)
+        paths = finder.mapf(starts, goals, max_length=W9_LENGTH, max_time=seconds)
     except RuntimeError as error:
         if str(error) != "Timeout":
             raise
