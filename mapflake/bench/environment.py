@@ -39,7 +39,13 @@ def measure() -> dict[str, Any]:
     Raises:
         DisagreementError: The solvers do not agree on a cost.
     """
-    return {"start": start_up(), "solve": solvers.compare(), "rounds": rounds(), "judge": judging()}
+    limits = {"textbook_nodes": solvers.TEXTBOOK_NODES, "w9_seconds": solvers.W9_SECONDS}
+    return {
+        "start": start_up(),
+        "solve": {"limits": limits, "cells": solvers.compare()},
+        "rounds": rounds(),
+        "judge": judging(),
+    }
 
 
 # ---------------------------------------------------------------- drawing
@@ -47,20 +53,24 @@ def measure() -> dict[str, Any]:
 
 def rounds() -> list[dict[str, Any]]:
     """Returns the seconds that a training round takes in one process, and written as shards with more of them."""
-    named = {"2 to 5 agents, holes 0 to 0.5, waits 0 to 0.75": MIXED, "2 agents, holes 0.2, waits 0.5": (PAPER,)}
     found = []
-    for name, configs in named.items():
+    for name, configs in (
+        ("2 to 5 agents, holes 0 to 0.5, waits 0 to 0.75", MIXED),
+        ("2 agents, holes 0.2, waits 0.5", (PAPER,)),
+    ):
         for config in configs:
             generate(config, 8, seed=1)  # warms up
         begin = time.perf_counter()
         for config in tqdm(configs, desc=name, disable=None):
             generate(config, ROUND // len(configs), seed=0)
-        found.append({"round": name, "processes": 1, "seconds": time.perf_counter() - begin})
-    for processes in sorted({1, os.cpu_count() or 1}):
-        with tempfile.TemporaryDirectory() as folder:
+        found.append({"round": name, "tasks": ROUND, "processes": 1, "seconds": time.perf_counter() - begin})
+    with tempfile.TemporaryDirectory() as folder:
+        save_shards(f"{folder}/0", PAPER, 8, seed=1)  # imports `datasets`
+        for processes in sorted({1, os.cpu_count() or 1}):
             begin = time.perf_counter()
-            save_shards(folder, PAPER, ROUND, seed=0, shard_size=250, num_proc=processes)
-            found.append({"round": f"{name}, as JSONL", "processes": processes, "seconds": time.perf_counter() - begin})
+            save_shards(f"{folder}/{processes}", PAPER, ROUND, seed=0, shard_size=250, num_proc=processes)
+            seconds = time.perf_counter() - begin
+            found.append({"round": f"{name}, as shards", "tasks": ROUND, "processes": processes, "seconds": seconds})
     return found
 
 
@@ -149,9 +159,8 @@ def completion(task: Task, dialect: str, reasoning: int, rng: random.Random) -> 
         if coordinates <= {*range(task.instance.size)}:  # compact has no words for cells off the board
             plan = spoilt
     thought = "Agent 1 goes right, then down around the hole, and agent 2 waits for one step. " * (reasoning // 80 + 1)
-    return (f"<think>\n{thought[:reasoning]}\n</think>\n\n" if reasoning else "") + format_plan(
-        task.instance, plan, dialect
-    )
+    before = f"<think>\n{thought[:reasoning]}\n</think>\n\n" if reasoning else ""
+    return before + format_plan(task.instance, plan, dialect)
 
 
 # ---------------------------------------------------------------- tables
@@ -159,18 +168,18 @@ def completion(task: Task, dialect: str, reasoning: int, rng: random.Random) -> 
 
 def markdown(numbers: Mapping[str, Any]) -> str:
     """Returns the tables of `measure`'s numbers."""
-    return f"{_solve_table(numbers['solve'])}\n\n{_other_table(numbers)}"
+    return f"{_solve_table(**numbers['solve'])}\n\n{_other_table(numbers)}"
 
 
-def _solve_table(rows: list[dict[str, Any]]) -> str:
+def _solve_table(limits: Mapping[str, Any], cells: list[dict[str, Any]]) -> str:
     others = {"textbook": "CBS in Python", "w9": "CBS in C++"}
-    others = {name: title for name, title in others.items() if name in rows[0]}
+    others = {name: title for name, title in others.items() if name in cells[0]}
     header = ["agents, size, holes", "sum of costs, µs", "makespan, µs", "solved"]
     for title in others.values():
         header += [f"{title}: both solve", "all", "solved"]
     header += ["C++, search alone"] if "w9" in others else []
     lines = []
-    for row in rows:
+    for row in cells:
         line = [f"{row['agents']}, {row['size']}x{row['size']}, {row['hole_ratio']:g}"]
         for objective in ("mapflake", "makespan"):
             times = row[objective]
@@ -180,11 +189,12 @@ def _solve_table(rows: list[dict[str, Any]]) -> str:
             line += [f"{row[name]['ratio_both']:.1f}x", f"{row[name]['ratio_all']:.1f}x", f"{row[name]['solved']}"]
         line += [f"{row['w9']['ratio_both_search']:.1f}x"] if "w9" in others else []
         lines.append(line)
-    alone = sum(row[name]["solved_by_it_alone"] for row in rows for name in others)
+    alone = sum(row[name]["solved_by_it_alone"] for row in cells for name in others)
+    boards, nodes, seconds = cells[0]["boards"], limits["textbook_nodes"], limits["w9_seconds"]
     return (
-        f"Solving {rows[0]['boards']} random connected boards a line: mean time (median; maximum), and how many times\n"
-        f"as long others take, on boards that both solve and on all. Boards that only another solved: {alone}.\n\n"
-        + table(header, lines)
+        f"Solving {boards} random connected boards a line: mean time (median; maximum), and how many times as long others\n"
+        f"take, on boards that both solve and on all. CBS in Python gives up after {nodes} nodes of its tree, CBS in C++\n"
+        f"after {seconds:g} s. Boards that only another solver solved: {alone}.\n\n{table(header, lines)}"
     )
 
 
@@ -197,7 +207,9 @@ def _other_table(numbers: Mapping[str, Any]) -> str:
     ]
     for row in numbers["rounds"]:
         processes = f", {row['processes']} processes" if row["processes"] > 1 else ""
-        lines.append([f"drawing {ROUND} tasks, sizes 3 to 10, {row['round']}{processes}", f"{row['seconds']:.1f}"])
+        lines.append(
+            [f"drawing {row['tasks']} tasks, sizes 3 to 10, {row['round']}{processes}", f"{row['seconds']:.1f}"]
+        )
     for row in numbers["judge"]:
         what = f"{row['completions']} completions, {row['dialect']}, {row['mean_characters']:.0f} characters"
         lines.append([f"judging {what}", f"{row['seconds']:.2f}"])
