@@ -192,9 +192,9 @@ def _solve_table(limits: Mapping[str, Any], cells: list[dict[str, Any]]) -> str:
     alone = sum(row[name]["solved_by_it_alone"] for row in cells for name in others)
     boards, nodes, seconds = cells[0]["boards"], limits["textbook_nodes"], limits["w9_seconds"]
     return (
-        f"Solving {boards} random connected boards a line: mean time (median; maximum), and how many times as long others\n"
-        f"take, on boards that both solve and on all. CBS in Python gives up after {nodes} nodes of its tree, CBS in C++\n"
-        f"after {seconds:g} s. Boards that only another solver solved: {alone}.\n\n{table(header, lines)}"
+        f"Solving {boards} random connected boards a line: mean time (median; maximum), and how many times as long\n"
+        f"others take, on boards that both solve and on all. CBS in Python gives up after {nodes} nodes of its tree,\n"
+        f"CBS in C++ after {seconds:g} s. Boards that only another solver solved: {alone}.\n\n{table(header, lines)}"
     )
 
 
