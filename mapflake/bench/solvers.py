@@ -27,7 +27,7 @@ CELLS = ((2, 5, 0.2), (3, 8, 0.3), (5, 10, 0.2), (5, 10, 0.35), (5, 10, 0.5))
 BOARDS = 100
 """For each cell."""
 
-TEXTBOOK_NODES = 200
+TEXTBOOK_NODES = 1000
 W9_SECONDS, W9_LENGTH = 2.0, 200
 """Where the others give up; a path of 200 moves is twice as long as any board has cells."""
 
