@@ -20,7 +20,7 @@ Path = list[Cell]
 Constraint = tuple[int, int, Cell, Cell]
 """Agent, time of arrival, from and to: the agent must not make this move; `from` is `to` for a whole cell."""
 
-_MOVES = {(-1, 0): "U", (1, 0): "D", (0, -1): "L", (0, 1): "R", (0, 0): "W"}
+_LETTERS = {(-1, 0): "U", (1, 0): "D", (0, -1): "L", (0, 1): "R", (0, 0): "W"}
 
 
 class NodeLimit(Exception):
@@ -28,7 +28,7 @@ class NodeLimit(Exception):
 
 
 def textbook_cbs(instance: Instance, node_limit: int = 1000) -> Plan | None:
-    """Returns a plan of least sum of costs, or None if holes part an agent from its goal.
+    """Returns a plan of least sum of costs, or None if there is none and the search can tell.
 
     Raises:
         NodeLimit: More than `node_limit` nodes of the constraint tree were expanded.
@@ -41,10 +41,12 @@ def textbook_cbs(instance: Instance, node_limit: int = 1000) -> Plan | None:
     tree: list[tuple[int, int, list[Path], frozenset[Constraint]]] = []
     heappush(tree, (_cost(root), next(order), root, frozenset()))
     for _ in range(node_limit):
+        if not tree:
+            return None
         _, _, paths, constraints = heappop(tree)
         conflict = _first_conflict(paths)
         if conflict is None:
-            return Plan(tuple("".join(_letters(path)) for path in paths))
+            return Plan(tuple(map(_moves, paths)))
         for constraint in conflict:
             agent, narrower = constraint[0], constraints | {constraint}
             child = list(paths)
@@ -75,7 +77,7 @@ def _low_level(instance: Instance, agent: int, to_goal: dict[Cell, int], constra
             continue
         closed.add((cell, min(time, latest + 1)))
         time += 1
-        for down, right in _MOVES:
+        for down, right in _LETTERS:
             there = (cell[0] + down, cell[1] + right)
             free = there in to_goal and (time, there, there) not in mine and (time, cell, there) not in mine
             if free and (there, time) not in parent:
@@ -101,5 +103,5 @@ def _cost(paths: list[Path]) -> int:
     return sum(len(path) - 1 for path in paths)
 
 
-def _letters(path: Path) -> list[str]:
-    return [_MOVES[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path)]
+def _moves(path: Path) -> str:
+    return "".join(_LETTERS[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path))
