@@ -42,20 +42,22 @@ class Call:
 
     Attributes:
         seconds: How long it took, from the board to the plan.
-        cost: The least sum of costs; None if it gave up or says that there is no plan.
+        cost: The least sum of costs, or None if it found none.
         search_seconds: The part of `seconds` after the library's own objects were made.
+        unsolvable: It says that there is no plan, and knows.
     """
 
     seconds: float
     cost: int | None
     search_seconds: float
+    unsolvable: bool = False
 
 
 Solver = Callable[[Instance], Call]
 
 
 def compare(cells: Sequence[tuple[int, int, float]] = CELLS, boards: int = BOARDS) -> list[dict[str, Any]]:
-    """Returns for each cell how long the solvers took, how many boards they solved, and the ratios.
+    """Returns for each cell how long the solvers took, how many boards they solved, the ratios, and what we left.
 
     Raises:
         DisagreementError: The solvers do not agree on a cost.
@@ -66,18 +68,23 @@ def compare(cells: Sequence[tuple[int, int, float]] = CELLS, boards: int = BOARD
     rows = []
     for agents, size, hole_ratio in cells:
         calls: dict[str, list[Call]] = {name: [] for name in (*solvers, "makespan")}
+        left: list[dict[str, Any]] = []  # by mapflake, to be looked at
         drawn = connected_boards(agents, size, hole_ratio, boards)
         for board in tqdm(drawn, desc=f"{agents} agents, {size}x{size}, holes {hole_ratio:g}", disable=None):
             for name, solver in solvers.items():
                 calls[name].append(_best(solver, board))
             costs = {name: calls[name][-1].cost for name in solvers}
-            if len({*costs.values()} - {None}) > 1:
+            found = {*costs.values()} - {None}
+            if len(found) > 1 or (found and calls["mapflake"][-1].unsolvable):
                 raise DisagreementError(f"sum of costs {costs} on the board\n{board.to_text()}")
+            if costs["mapflake"] is None:
+                by = [name for name in solvers if costs[name] is not None]
+                left.append({"unsolvable": calls["mapflake"][-1].unsolvable, "solved_by": by, "board": board.to_text()})
             calls["makespan"].append(_best(lambda b: mapflake(b, "makespan"), board))
         row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": hole_ratio, "boards": boards}
         row |= {name: _times(calls[name]) for name in calls}
         row |= {name: row[name] | _against(calls["mapflake"], calls[name]) for name in solvers if name != "mapflake"}
-        rows.append(row)
+        rows.append(row | {"unsolved": left})
     return rows
 
 
@@ -99,13 +106,16 @@ def connected_boards(agents: int, size: int, hole_ratio: float, count: int) -> l
 
 def mapflake(board: Instance, objective: str = "sum_of_costs") -> Call:
     """Returns the call of our solver."""
+    cost, unsolvable = None, False
     begin = time.perf_counter()
     try:
         cost = solve(board, objective).sum_of_costs
-    except (Unsolvable, BudgetExceeded):
-        cost = None
+    except Unsolvable:
+        unsolvable = True
+    except BudgetExceeded:
+        pass
     seconds = time.perf_counter() - begin
-    return Call(seconds, cost, seconds)
+    return Call(seconds, cost, seconds, unsolvable)
 
 
 def textbook(board: Instance) -> Call:

@@ -70,6 +70,12 @@ def test_solvers_that_disagree_end_it(monkeypatch):
         solvers.compare([(2, 4, 0.2)], boards=2)
 
 
+def test_a_proof_that_another_refutes_ends_it(monkeypatch):
+    monkeypatch.setattr(solvers, "mapflake", lambda board: solvers.Call(1.0, None, 1.0, unsolvable=True))
+    with pytest.raises(solvers.DisagreementError, match=r"sum of costs \{'mapflake': None, 'textbook': "):
+        solvers.compare([(2, 4, 0.2)], boards=1)
+
+
 def test_what_is_given_up_is_counted_and_not_compared(monkeypatch):
     calls = iter([(1.0, 4), (2.0, None), (3.0, 6)])
     monkeypatch.setattr(solvers, "textbook", lambda board: solvers.Call(*(call := next(calls)), call[0]))
@@ -84,6 +90,11 @@ def test_what_is_given_up_is_counted_and_not_compared(monkeypatch):
     assert (row["mapflake"]["solved"], row["textbook"]["solved"]) == (1, 2)
     assert (row["textbook"]["ratio_both"], row["textbook"]["ratio_all"]) == (2.0, 4.0)
     assert row["textbook"]["solved_by_it_alone"] == 1
+    boards = [board.to_text() for board in solvers.connected_boards(2, 4, 0.2, 3)]
+    assert row["unsolved"] == [
+        {"unsolvable": False, "solved_by": [], "board": boards[1]},
+        {"unsolvable": False, "solved_by": ["textbook"], "board": boards[2]},
+    ]
 
 
 def test_completions_are_half_right():
