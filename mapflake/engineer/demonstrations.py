@@ -27,11 +27,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from mapflake.engineer.baselines import random_config
 from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, build_prompt
-from mapflake.engineer.designers import random_config
-from mapflake.engineer.failures import FailureReport, SizeReport
 from mapflake.engineer.ledger import Round
 from mapflake.engineer.reply import Proposal
+from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.space import format_config, legal_sizes, project
 from mapflake.env import KINDS, EnvConfig
 from mapflake.repro import rng_for

@@ -79,6 +79,7 @@ class Policy:
         max_new_tokens: int | None = None,
         seed: int = 0,
         progress: str | None = None,
+        grammar: str | None = None,
     ) -> list[list[str]]:
         """Returns n completions for each prompt, as text without special tokens.
 
@@ -89,11 +90,17 @@ class Policy:
             max_new_tokens: Overrides the sampling parameters.
             seed: The noise: same seed, same prompts, same completions.
             progress: Title of a progress bar; None shows none.
+            grammar: What every completion must be, in llguidance's Lark (`constrain.grammar_mask`); None: anything.
+
+        Raises:
+            ValueError: A grammar is given, and the back end is vLLM, where it is not supported (or it cannot be read).
         """
         temperature = self.sampling.temperature if temperature is None else temperature
         max_new_tokens = max_new_tokens or self.sampling.max_new_tokens
         ids = encode_prompts(self.tokenizer, prompts)
         if self.model is None:
+            if grammar is not None:
+                raise ValueError("constrained decoding is for the back end 'transformers', not for vLLM")
             return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed)
         with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
             decoded = decode(
@@ -106,9 +113,16 @@ class Policy:
                 rng=rng_for(seed, "complete"),
                 batch_size=self.sampling.batch_size,
                 progress=bar.update,
+                mask=None if grammar is None else _mask(self.tokenizer, grammar, self.model),
             )
         texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
         return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
+
+
+def _mask(tokenizer: PreTrainedTokenizerBase, grammar: str, model: PreTrainedModel) -> Any:
+    from mapflake.trainer.constrain import grammar_mask
+
+    return grammar_mask(tokenizer, grammar, model.config.vocab_size)
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:

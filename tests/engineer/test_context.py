@@ -5,10 +5,10 @@ from engineer_samples import GOLDEN, REPORTS, SIZES, history, prompts
 
 from mapflake.engineer import VARIANTS, Variant, build_prompt
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer.context import own_summary, past_rounds, training_details
-from mapflake.engineer.failures import FailureReport, SizeReport
 from mapflake.engineer.ledger import Round
+from mapflake.engineer.modules import own_summary, past_rounds, training_details
 from mapflake.engineer.reply import read_reply
+from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import VOCABULARY, EnvConfig
 
 

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake.engineer import FailureReport, diagnose
-from mapflake.engineer.failures import SizeReport, environment_statistics, quote
+from mapflake.engineer.failures import environment_statistics
+from mapflake.engineer.report import SizeReport
+from mapflake.engineer.wording import quote
 from mapflake.env import KINDS, Instance, Task, judge
 from mapflake.trainer.evaluate import Rollout
 
