@@ -6,11 +6,11 @@ configurations that the notebook will ask for.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from mapflake.engineer.designers import ARMS, EngineerParams
+from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
 from mapflake.trainer.grpo import RLParams
@@ -22,15 +22,6 @@ Size = Annotated[int, Field(ge=3, le=10)]
 Agents = Annotated[int, Field(ge=1, le=5)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
-
-
-def _is_arm(arm: str) -> str:
-    if arm not in ARMS:
-        raise ValueError(f"legal arms: {', '.join(ARMS)}")
-    return arm
-
-
-Arm = Annotated[str, AfterValidator(_is_arm)]
 
 
 class ValidationParams(Params):
@@ -116,16 +107,26 @@ class EngineerLoop(Params):
 
 
 class Ablations(Params):
-    """Notebook 04: the arms that the engineer is compared with; asked, where a model is, as in notebook 03."""
+    """Notebook 04: the arms that the engineer is compared with; asked, where a model is, as in notebook 03.
 
-    arms: list[Arm] = Field(min_length=1)
+    `designers` adds model engineers by name: in what each differs from `engineer`.
+    """
+
+    arms: list[str] = Field(min_length=1)
     engineer: EngineerParams
+    designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known(self) -> Ablations:
+        for arm in (*self.arms, *self.designers):
+            params_of(arm, self.engineer, self.designers)
+        return self
 
 
 class Analysis(Params):
-    """Notebook 05: which arms it shows."""
+    """Notebook 05: which arms it shows; of `ablations.arms` (`sections.effective` holds that)."""
 
-    arms: list[Arm] = Field(min_length=1)
+    arms: list[str] = Field(min_length=1)
 
 
 SECTIONS: dict[str, type[Params]] = {
