@@ -372,9 +372,9 @@ def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path):
 def test_every_rule_makes_a_round_that_replays(tmp_path):
     first = first_round(tmp_path / "a")
     for arm in RULES:
-        history = run_arm(arm, settings(tmp_path / arm), first, rounds=2, sizes=SIZES)
-        assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [r.config for r in history[1:]]
-        assert history[2].report.before == history[1].report.sizes
+        [_, one] = run_arm(arm, settings(tmp_path / arm), first, rounds=1, sizes=SIZES)
+        assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [one.config]
+        assert one.report.before == first[0].report.sizes
 
 
 def test_a_model_of_ones_own_is_recorded(tmp_path):
