@@ -7,6 +7,7 @@ and `RULES` are the one place where the names of arms are given a meaning; param
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from mapflake.trainer.policy import SamplingParams
 
 
+logger = logging.getLogger(__name__)
+
+
 class Completer(Protocol):
     """What a designer needs of a policy (`mapflake.trainer.policy.Policy` is one)."""
 
@@ -45,8 +49,8 @@ class Completer(Protocol):
         max_new_tokens: int | None = None,
         seed: int = 0,
         progress: str | None = None,
-    ) -> list[list[str]]:
-        """Returns n texts for each prompt. `Policy` also takes `grammar`, which constrained designers use."""
+    ) -> Sequence[Sequence[str | None]]:
+        """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`."""
 
 
 def _variant(value: Any) -> Any:
@@ -138,7 +142,9 @@ def llm_engineer(
             seed=seed_for(seed, "engineer", next_index(history)),
             **({"grammar": reply_grammar(sizes, dialect)} if params.constrained else {}),
         )
-        replies = [storable(text) for text in texts]  # before reading: what is recorded is what was read
+        if lost := sum(text is None for text in texts):
+            logger.warning("%d of %d replies did not come: they count as empty ones", lost, len(texts))
+        replies = [storable(text or "") for text in texts]  # before reading: what is recorded is what was read
         return replace(read_replies(replies, sizes, dialect, num_agents=agents), prompt=prompt)
 
     return design

@@ -46,7 +46,7 @@ def ask(
         seed=seed,
         **options,
     )
-    return [read_reply(text, sizes, "compact") for (text,) in texts]
+    return [read_reply(text or "", sizes, "compact") for (text,) in texts]
 
 
 @dataclass(frozen=True)

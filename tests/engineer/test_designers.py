@@ -1,6 +1,8 @@
 """Designers: the rules by hand, the model engineer by script, the names of arms."""
 
+import sys
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from engineer_samples import REPLY, REPORTS, SIZES, ScriptedPolicy, history
@@ -71,6 +73,30 @@ def test_a_reply_of_lone_surrogates_is_recorded_as_it_was_read():
     proposal, _ = ask(["\ud800", "no"], samples=2)
     assert proposal.replies[0] == "\ufffd"
     "".join(proposal.replies).encode()
+
+
+def test_replies_that_a_server_did_not_give_are_empty_and_the_others_count(caplog):
+    proposal, _ = ask([None, GOOD, None], samples=3)
+    assert proposal.config == WANTED
+    assert proposal.replies == ("", GOOD, "")
+    assert "2 of 3 replies did not come" in caplog.text
+    assert ask([None], samples=1)[0].rejection == "empty"
+
+
+def test_a_model_behind_a_server_is_asked_by_name(monkeypatch):
+    class Server(ScriptedPolicy):
+        def __init__(self, model, *, base_url):
+            super().__init__({}, [GOOD])
+            made.append((model, base_url))
+
+    made = []
+    client = ModuleType("mapflake.trainer.openai_client")
+    client.OpenAIPolicy = Server
+    monkeypatch.setitem(sys.modules, client.__name__, client)
+    params = EngineerParams(model="openai:Qwen/Qwen3-4B", base_url="http://127.0.0.1:8000/v1", samples=1)
+    proposal = designer_for("engineer", sizes=SIZES, seed=1, params=params)(REPORTS[0], history(1))
+    assert proposal.config == WANTED
+    assert made == [("Qwen/Qwen3-4B", "http://127.0.0.1:8000/v1")]
 
 
 def test_agents_are_those_of_the_last_configuration():
