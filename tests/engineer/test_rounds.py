@@ -437,4 +437,9 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     # Its weights are random, and so are its words: no configuration, and the old one is kept.
     assert proposal.config is None
     assert history[1].config == first[0].config
+    # Under the grammar the same weights write nothing but designs.
+    bound = designer_for("constrained_engineer", sizes=sizes, seed=3)(first[0].report, first)
+    assert bound.config is not None
+    assert bound.prompt == proposal.prompt
+    assert {*bound.requested} <= {3, 4}
     assert run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes) == history
