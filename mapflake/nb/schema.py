@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from mapflake.engineer.context import VARIANTS
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
@@ -22,6 +23,15 @@ Size = Annotated[int, Field(ge=3, le=10)]
 Agents = Annotated[int, Field(ge=1, le=5)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
+
+
+def _is_variant(name: str) -> str:
+    if name not in VARIANTS:
+        raise ValueError(f"legal variants: {', '.join(VARIANTS)}")
+    return name
+
+
+VariantName = Annotated[str, AfterValidator(_is_variant)]
 
 
 class ValidationParams(Params):
@@ -94,6 +104,7 @@ class BaselineRL(Params):
     base: str | None = None
     hard_share: Ratio
     engineer_share: Annotated[float, Field(ge=0, lt=1)]
+    engineer_variants: list[VariantName] = Field(min_length=1)
     warm_start: WarmStartParams
     rl: RLParams
     rounds: Count
