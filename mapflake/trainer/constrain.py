@@ -19,7 +19,7 @@ Mask = Callable[[Sequence[Sequence[int]]], torch.Tensor]
 
 
 def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> Mask:
-    """Returns the mask of a grammar in llguidance's Lark; a row that is complete may only end.
+    """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
 
     Args:
         tokenizer: Of the model. With a compact one (no chat template) the grammar names the word w as `<w>`.
@@ -40,12 +40,13 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
     def mask(prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
         allowed = np.zeros((len(prefixes), width), dtype=bool)
         for row, prefix in zip(allowed, prefixes, strict=True):
+            if tokenizer.eos_token_id in prefix:  # it has ended and waits to leave the batch
+                row[tokenizer.eos_token_id] = True
+                continue
             matcher.reset()
             matcher.consume_tokens(list(prefix))
             fill_next_token_bitmask(matcher, bits, 0)
             row[: ours.vocab_size] = np.unpackbits(bits[0].view(np.uint8), bitorder="little")[: ours.vocab_size]
-            if not row.any():  # ended
-                row[tokenizer.eos_token_id] = True
         return torch.from_numpy(allowed)
 
     return mask
