@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from mapflake.engineer.baselines import random_config
+from mapflake.engineer.context import build_prompt
+from mapflake.engineer.controls import as_told
 from mapflake.engineer.demonstrations import DATA_RULES, Situation, data_ratios, situation
 from mapflake.engineer.designers import Completer
 from mapflake.engineer.grammar import reply_grammar
@@ -30,40 +32,38 @@ ROUNDED = 0.026  # ratios are alike up to the rounding of the compact dialect to
 
 def ask(
     policy: Completer,
-    situations: Sequence[Situation],
+    prompts: Sequence[str],
     sizes: Sequence[int],
     *,
     seed: int,
     temperature: float = 1.0,
     constrained: bool = False,
 ) -> list[Proposal]:
-    """Returns one proposal for each situation; the same seed is the same noise, so that two models are paired."""
+    """Returns one proposal for each prompt; the same seed is the same noise, so that two models are paired."""
     options: dict[str, Any] = {"grammar": reply_grammar(sizes, "compact")} if constrained else {}
-    texts = policy.complete(
-        [one.prompt for one in situations],
-        temperature=temperature,
-        max_new_tokens=4 * len(sizes) + 8,
-        seed=seed,
-        **options,
-    )
+    texts = policy.complete(prompts, temperature=temperature, max_new_tokens=4 * len(sizes) + 8, seed=seed, **options)
     return [read_reply(text or "", sizes, "compact") for (text,) in texts]
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What models answered in situations that were not demonstrated, plainly and under the grammar, at temperature 1.
+    """What models answered in situations that were not demonstrated, at temperature 1.
 
     Attributes:
         sizes: Board sizes that could be asked for.
         situations: Where they were asked.
         plain: A model's name -> its proposals, one a situation.
         constrained: The same, decoded under the grammar.
+        shuffled: The same, plain, told the failures of other sizes (`controls`).
+        other_noise: The same, plain, with other noise.
     """
 
     sizes: tuple[int, ...]
     situations: Sequence[Situation]
     plain: Mapping[str, Sequence[Proposal]]
     constrained: Mapping[str, Sequence[Proposal]]
+    shuffled: Mapping[str, Sequence[Proposal]]
+    other_noise: Mapping[str, Sequence[Proposal]]
 
     def accepted(self) -> list[dict[str, Any]]:
         """Returns a row a model: the share of its proposals that are not rejected, plain and constrained."""
@@ -77,14 +77,18 @@ class Survey:
     def beside_rules(self) -> list[dict[str, Any]]:
         """Returns the rows of `beside_rules` for the models (plain), the demonstrations, and random designs."""
         rngs = [rng_for(0, "random designs", i) for i in range(len(self.situations))]
-        designs: dict[str, list[EnvConfig | None]] = {n: [p.config for p in found] for n, found in self.plain.items()}
+        designs = {name: _configs(found) for name, found in self.plain.items()}
         designs["demonstrated"] = [one.answer for one in self.situations]
         designs["random"] = [random_config(self.sizes, rng) for rng in rngs]
         return beside_rules(designs, self.situations, self.sizes)
 
-    def between(self, a: str, b: str) -> dict[str, float]:
-        """Returns `between` of two models, asked plainly with the same noise."""
-        return between([p.config for p in self.plain[a]], [p.config for p in self.plain[b]])
+    def changes(self, a: str, b: str) -> list[dict[str, Any]]:
+        """Returns rows of `between`: model a beside b, beside itself told of other failures, and with other noise."""
+        pairs = {f"{a} / {b}": (self.plain[a], self.plain[b])}
+        for name in dict.fromkeys((a, b)):
+            pairs[f"{name} / told other failures"] = (self.plain[name], self.shuffled[name])
+            pairs[f"{name} / other noise"] = (self.plain[name], self.other_noise[name])
+        return [{"compared": title} | between(_configs(x), _configs(y)) for title, (x, y) in pairs.items()]
 
 
 def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, seed: int) -> Survey:
@@ -98,14 +102,20 @@ def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, see
     """
     sizes = legal_sizes(sizes)
     situations = [situation(i, sizes, seed=seed_for(seed, "survey")) for i in range(n)]
-    plain, constrained = (
-        {
-            name: ask(policy, situations, sizes, seed=seed_for(seed, "ask"), constrained=way)
-            for name, policy in models.items()
-        }
-        for way in (False, True)
+    told = [as_told(one.report, one.history, "shuffled", seed=seed) for one in situations]
+    prompts = [one.prompt for one in situations]
+    shuffled = [build_prompt(report, history, sizes, dialect="compact") for report, history in told]
+    noise, other = seed_for(seed, "ask"), seed_for(seed, "ask again")
+    return Survey(
+        sizes,
+        situations,
+        plain={name: ask(policy, prompts, sizes, seed=noise) for name, policy in models.items()},
+        constrained={
+            name: ask(policy, prompts, sizes, seed=noise, constrained=True) for name, policy in models.items()
+        },
+        shuffled={name: ask(policy, shuffled, sizes, seed=noise) for name, policy in models.items()},
+        other_noise={name: ask(policy, prompts, sizes, seed=other) for name, policy in models.items()},
     )
-    return Survey(sizes, situations, plain, constrained)
 
 
 def beside_rules(
@@ -157,6 +167,10 @@ def variation(config: EnvConfig, ratios: Mapping[int, float]) -> float:
     """Returns the total variation between a configuration's data ratios and others: 0 equal, 1 nothing in common."""
     own = {size: part.data_ratio for size, part in config.sizes.items()}
     return sum(abs(own.get(s, 0.0) - ratios.get(s, 0.0)) for s in {*own, *ratios}) / 2
+
+
+def _configs(proposals: Sequence[Proposal]) -> list[EnvConfig | None]:
+    return [p.config for p in proposals]
 
 
 def _differ(x: EnvConfig, y: EnvConfig) -> np.ndarray:

@@ -59,7 +59,7 @@ def test_levels_are_told_apart():
 
 
 def test_demonstrations_lie_between_the_rules_and_random_designs():
-    survey = study.Survey(SIZES, SITUATIONS, {}, {})
+    survey = study.Survey(SIZES, SITUATIONS, {}, {}, {}, {})
     rows = survey.beside_rules()
     mean = {name: sum(r["distance"] for r in rows if r["designer"] == name) / 60 for name in ("demonstrated", "random")}
     assert 0.02 < mean["demonstrated"] < mean["random"] - 0.05
@@ -89,8 +89,16 @@ def test_a_survey_asks_every_model_the_same():
         {"designer": "bad", "plain": 0.0, "constrained": 0.0},
     ]
     assert models["good"].calls == models["bad"].calls
-    assert ["grammar" in call for call in models["good"].calls] == [False, True]
+    plain, bound, shuffled, other = models["good"].calls
+    assert "grammar" in bound
+    assert {**bound, "grammar": None} == {**plain, "grammar": None}
+    assert [a == b for a, b in zip(plain["prompts"], shuffled["prompts"], strict=True)] == [False] * 5
+    assert [sorted(p.split()) for p in plain["prompts"]] == [sorted(p.split()) for p in shuffled["prompts"]]
+    assert {**other, "seed": plain["seed"]} == plain
+    assert other["seed"] != plain["seed"]
     assert {r["designer"] for r in survey.beside_rules()} == {"good", "demonstrated", "random"}
-    assert survey.between("good", "good") == {"designs": 5, "equal": 1.0, "numbers": 0.0, "data": 0.0}
+    same = {"designs": 5, "equal": 1.0, "numbers": 0.0, "data": 0.0}
+    titles = ["good / good", "good / told other failures", "good / other noise"]
+    assert survey.changes("good", "good") == [{"compared": title} | same for title in titles]
     shown = {prompt for prompt, _ in demonstrations(200, SIZES, seed=3)}
     assert not shown & {one.prompt for one in survey.situations}
