@@ -96,7 +96,10 @@ def heuristic_expert(sizes: Iterable[int], *, floor: float = 0.05) -> Designer:
 
 
 def domain_randomisation(sizes: Iterable[int], *, seed: int) -> Designer:
-    """Returns the designer that draws a new `random_config` every round, whatever the policy does."""
+    """Returns the designer that draws a new `random_config` every round, whatever the policy does.
+
+    Source: domain randomisation, Tobin et al. 2017 (arXiv 1703.06907); that one draw lasts a round is our choice.
+    """
     sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
