@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mapflake.engineer.report import Cell, FailureExample, FailureReport, SizeReport
 from mapflake.engineer.wording import MAX_QUOTE, rate, storable
 from mapflake.env import DIALECTS, KINDS, PlanParseError, Task, Verdict, parse_completion
+from mapflake.env.config import MAX_AGENTS
 
 if TYPE_CHECKING:
     from mapflake.trainer.evaluate import Rollout
@@ -118,7 +119,7 @@ def _moves(r: Rollout) -> tuple[str, ...]:
             plan = parse_completion(r.completion, r.task.instance.num_agents, dialect)
         except PlanParseError:
             continue
-        return tuple(storable(moves[:MAX_QUOTE]) for moves in plan.moves)
+        return tuple(storable(moves[:MAX_QUOTE]) for moves in plan.moves[:MAX_AGENTS])
     return ()
 
 

@@ -116,6 +116,13 @@ def test_the_plan_in_an_answer_is_shown_beside_it():
     )
 
 
+def test_what_is_kept_of_a_completion_is_bounded():
+    text = json.dumps({"plan": ["U" * 5000] * 1000})
+    report = diagnose([Rollout(EASY, 0, text, judge(EASY, text, "chat"))])
+    assert len(json.dumps(report.to_dict())) < 10_000
+    assert len(report.to_text()) < 5_000
+
+
 def test_cells_count_kinds_of_boards():
     assert diagnose(ALL).cells == (Cell(3, 0.1, False, 6, 2), Cell(4, 0.8, True, 1, 0))
 
