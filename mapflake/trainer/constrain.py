@@ -1,6 +1,6 @@
 """Decoding under a grammar: which tokens may come next, by llguidance. The texts are validated after in any case.
 
-Not covered: the grammars (whoever asks brings one), jump-ahead decoding, vLLM and servers.
+Not covered: the grammars (whoever asks brings one), jump-ahead decoding, vLLM (which has its own), servers.
 """
 
 from __future__ import annotations

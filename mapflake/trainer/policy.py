@@ -93,15 +93,13 @@ class Policy:
             grammar: What every completion must be, in llguidance's Lark (`constrain.grammar_mask`); None: anything.
 
         Raises:
-            ValueError: A grammar is given, and the back end is vLLM, where it is not supported (or it cannot be read).
+            ValueError: The grammar cannot be read.
         """
         temperature = self.sampling.temperature if temperature is None else temperature
         max_new_tokens = max_new_tokens or self.sampling.max_new_tokens
         ids = encode_prompts(self.tokenizer, prompts)
         if self.model is None:
-            if grammar is not None:
-                raise ValueError("constrained decoding is for the back end 'transformers', not for vLLM")
-            return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed)
+            return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed, grammar)
         with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
             decoded = decode(
                 self.model,
@@ -254,13 +252,18 @@ def save_policy(
 
 
 def _complete_with_vllm(
-    path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int
+    path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int, grammar: str | None
 ) -> list[list[str]]:
     """Returns completions from vLLM's offline engine. Not run on the project's CPU machines: vLLM has no CPU wheel."""
     from vllm import LLM
     from vllm import SamplingParams as VllmSampling
+    from vllm.sampling_params import StructuredOutputsParams
 
-    engine = LLM(model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5)
-    settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed)
+    constraint = {"structured_outputs": StructuredOutputsParams(grammar=grammar)} if grammar else {}
+    engine = LLM(
+        model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5,
+        structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
+    )  # fmt: skip
+    settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed, **constraint)
     outputs = engine.generate([{"prompt_token_ids": row} for row in ids], settings)
     return [[sample.text for sample in output.outputs] for output in outputs]
