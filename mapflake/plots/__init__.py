@@ -2,6 +2,7 @@
 
 from mapflake.plots.animation import Animation, animate
 from mapflake.plots.boards import describe, draw, gallery
+from mapflake.plots.designs import beside_rules
 from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates
 from mapflake.plots.style import show
 from mapflake.plots.survey import feasibility_map, overview
@@ -9,6 +10,7 @@ from mapflake.plots.survey import feasibility_map, overview
 __all__ = [
     "Animation",
     "animate",
+    "beside_rules",
     "configurations",
     "curves",
     "describe",

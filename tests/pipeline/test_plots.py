@@ -131,6 +131,23 @@ def test_figures_say_n_names_and_panels() -> None:
     assert curves.axes[1].get_ylim()[1] > 1.5
 
 
+def test_designs_beside_rules_show_every_designer_and_level() -> None:
+    rows = pd.DataFrame(
+        [
+            {"designer": name, "distance": distance, "levels": level}
+            for name, level in (("model", "free"), ("demonstrated", "as before"))
+            for distance in (0.1, 0.2)
+        ]
+    )
+    figure = plots.beside_rules(rows)
+    said = texts(figure)
+    assert "model (n = 2)" in said
+    assert "demonstrated (n = 2)" in said
+    assert "towards\nhalf-solved" in said
+    bars = [patch.get_height() for patch in figure.axes[1].patches]
+    assert bars == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]  # five levels of the model, then of the demonstrations
+
+
 def test_results_as_markdown() -> None:
     table = pd.DataFrame({"policy": ["a", "long name"], "valid %": ["1.0", "10.0"]}).set_index("policy")
     assert report.markdown(table, ["Note."]) == (
