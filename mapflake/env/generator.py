@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mapflake.env import kernel
 from mapflake.env.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, EnvConfig, SizeConfig, cells_needed, num_holes
-from mapflake.env.draw import draw
+from mapflake.env.exact import kernel
+from mapflake.env.exact.draw import draw
+from mapflake.env.exact.search import APART, BUDGET, SOLVED
 from mapflake.env.instance import Cell, Instance
-from mapflake.env.search import APART, BUDGET, SOLVED
 from mapflake.env.solver import solution_of
 from mapflake.env.task import Task
 from mapflake.repro import rng_for, seed_for

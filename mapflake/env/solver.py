@@ -1,24 +1,35 @@
 """Optimal plans, exactly: `solve` for the makespan or the sum of costs, `needs_wait`, and `analyse` for all of it.
 
-Never looks at a clock and draws no random numbers: the same instance gives the same plan on every machine. The search
-is an increasing-cost-tree search with pair tables (search.py, costs.py), with A* over joint states for small dense
-boards (joint.py); boards up to 10x10 with up to 10 agents take its compiled form (kernel.py), all others the Python.
-An instance without a plan is proven so, or BudgetExceeded is raised.
+Never looks at a clock and draws no random numbers: the same instance gives the same plan on every machine. The search,
+in exact/, is an increasing-cost-tree search with pair tables (search.py, costs.py), with A* over joint states for small
+crowded boards (joint.py); boards up to 10x10 with up to 10 agents take its compiled form (kernel.py), all others the
+Python. An instance without a plan is proven so, or BudgetExceeded is raised.
 
 Among plans of optimal makespan one with the least sum of costs is returned, and the other way round, unless that
-search grew out of proportion (`_allowance` in search.py). Which of these plans it is, groups.py pins down. The paper
-takes its ground truth from Conflict-Based Search; any exact solver has the same costs. Not covered:
-bounded-suboptimal search.
+search grew out of proportion (`_fewest_moves` in search.py). Which of these plans it is, groups.py pins down. The paper
+takes its ground truth from Conflict-Based Search; any exact solver has the same costs. Not covered: bounded-suboptimal
+search.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mapflake.env import kernel
-from mapflake.env.costs import BudgetExceeded
+from mapflake.env.exact import kernel
+from mapflake.env.exact.costs import BudgetExceeded
+from mapflake.env.exact.search import (
+    ANALYSE,
+    APART,
+    BUDGET,
+    MAKESPAN,
+    NEEDS_WAIT,
+    PAIR,
+    SOLVED,
+    SUM_OF_COSTS,
+    Answer,
+    search,
+)
 from mapflake.env.instance import Cell, Instance, Plan
-from mapflake.env.search import ANALYSE, APART, BUDGET, MAKESPAN, NEEDS_WAIT, PAIR, SOLVED, SUM_OF_COSTS, Answer, search
 
 __all__ = [
     "NODE_BUDGET",
@@ -36,7 +47,7 @@ __all__ = [
 OBJECTIVES = {"makespan": MAKESPAN, "sum_of_costs": SUM_OF_COSTS}
 
 NODE_BUDGET = 1_000_000
-"""Default limit of search nodes: table rows of pairs and joint states."""
+"""Default limit of search nodes (table rows of pairs, joint states): about a second, compiled."""
 
 
 class Unsolvable(Exception):

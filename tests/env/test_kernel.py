@@ -9,9 +9,21 @@ from collections import Counter
 import pytest
 from boards import random_board
 
-from mapflake.env import Instance, kernel, solve
-from mapflake.env.draw import draw
-from mapflake.env.search import ANALYSE, APART, BUDGET, MAKESPAN, NEEDS_WAIT, NONE, PAIR, SOLVED, SUM_OF_COSTS, search
+from mapflake.env import Instance, solve
+from mapflake.env.exact import kernel
+from mapflake.env.exact.draw import draw
+from mapflake.env.exact.search import (
+    ANALYSE,
+    APART,
+    BUDGET,
+    MAKESPAN,
+    NEEDS_WAIT,
+    NONE,
+    PAIR,
+    SOLVED,
+    SUM_OF_COSTS,
+    search,
+)
 
 needs_compiler = pytest.mark.skipif(kernel.library() is None, reason="no C compiler here")
 

@@ -21,7 +21,7 @@ from mapflake.env import (
     symmetries,
     transform,
 )
-from mapflake.env import search as search_module
+from mapflake.env.exact import search as search_module
 
 GOLDEN = Instance.from_text("""
 S2   H    G2   .

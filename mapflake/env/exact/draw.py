@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mapflake.env.search import ANALYSE, BUDGET, SOLVED, Answer, search
+from mapflake.env.exact.search import ANALYSE, BUDGET, SOLVED, Answer, search
 
 _WORD = (1 << 64) - 1
 

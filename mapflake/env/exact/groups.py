@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mapflake.env.pairs import Table
+from mapflake.env.exact.pairs import Table
 
 if TYPE_CHECKING:
-    from mapflake.env.costs import CostSearch
+    from mapflake.env.exact.costs import CostSearch
 
 Joint = tuple[int, ...]
 

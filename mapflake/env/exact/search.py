@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
-from mapflake.env.costs import BudgetExceeded, CostSearch, Path
-from mapflake.env.joint import joint_search
-from mapflake.env.pairs import pair_makespan
+from mapflake.env.exact.costs import BudgetExceeded, CostSearch, Path
+from mapflake.env.exact.joint import joint_search
+from mapflake.env.exact.pairs import pair_makespan
 
 SOLVED, APART, PAIR, NONE, BUDGET = range(5)
 """How a search ends: with paths; an agent cut off from its goal; two agents that can never both arrive; no plan for

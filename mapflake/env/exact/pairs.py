@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mapflake.env.costs import CostSearch
+    from mapflake.env.exact.costs import CostSearch
 
 Table = list[dict[int, int]]
 

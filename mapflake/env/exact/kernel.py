@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mapflake.env.draw import Draw
-from mapflake.env.search import APART, PAIR, SOLVED, Answer
+from mapflake.env.exact.draw import Draw
+from mapflake.env.exact.search import APART, PAIR, SOLVED, Answer
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def takes(size: int, agents: int) -> bool:
 
 
 def search(size: int, holes: int, starts: Sequence[int], goals: Sequence[int], what: int, budget: int) -> Answer:
-    """Returns what `mapflake.env.search.search` returns; only where `takes` allows it."""
+    """Returns what `mapflake.env.exact.search.search` returns; only where `takes` allows it."""
     kernel = library()
     low, high = holes & 0xFFFFFFFFFFFFFFFF, holes >> 64
     kernel.mapflake_solve(size, low, high, len(starts), bytes(starts), bytes(goals), what, budget, _answer)
@@ -107,7 +107,7 @@ def search(size: int, holes: int, starts: Sequence[int], goals: Sequence[int], w
 
 
 def draw(state: int, size: int, holes: int, agents: int, waits: bool | None, attempts: int, budget: int) -> Draw:
-    """Returns what `mapflake.env.draw.draw` returns; only where `takes` allows it."""
+    """Returns what `mapflake.env.exact.draw.draw` returns; only where `takes` allows it."""
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
     wanted = -1 if waits is None else int(waits)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from mapflake.env.groups import group_paths
-from mapflake.env.pairs import Staircase, Table, balls, grow, pair_table, staircase
+from mapflake.env.exact.groups import group_paths
+from mapflake.env.exact.pairs import Staircase, Table, balls, grow, pair_table, staircase
 
 Path = list[int]
 
