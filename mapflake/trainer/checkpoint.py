@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from accelerate import PartialState
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mapflake import repro
@@ -114,6 +115,7 @@ class Seal(TrainerCallback):
     """Seals every checkpoint that a `transformers` trainer saves."""
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
-        """Called by the trainer after it has written `checkpoint-<step>`."""
+        """Called by the trainer, on all processes, after each has written its part of `checkpoint-<step>`."""
+        PartialState().wait_for_everyone()
         if state.is_world_process_zero:
             seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")
