@@ -1,8 +1,8 @@
 """Speed of a GRPO step on one thread, against stock TRL: same policy, same boards, same batch, same run.
 
 Stock is GRPOTrainer with its own `generate`; ours is `RoundTrainer`. Both make the default profile's step from one warm
-start, made here, which knows enough that many groups carry signal and some carry none. Each trains in processes of its own,
-by turns, so that peak memory is its own too; a first step warms up and is not counted.
+start, made here, which knows enough that many groups carry signal and some carry none. Each trains in processes of its
+own, by turns, so that peak memory is its own too; a first step warms up and is not counted.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ STEPS = 3
 PARTS = {
     "generation": {"ours": "_sample", "stock": "_generate_single_turn"},
     "rewards": {"ours": "_calculate_rewards", "stock": "_calculate_rewards"},
-    "log-probabilities of the start, for the curve of KL": {"ours": "_start_logps"},
+    "log-probabilities of the start, for KL": {"ours": "_start_logps"},
     "forward": {"ours": "_compute_loss", "stock": "_compute_loss"},
     "backward": {"ours": "backward", "stock": "backward"},
 }
-"""Part of a step -> the method of the trainer, or of its accelerator, that is timed for it. Neither computes old
-log-probabilities: samples are used once, so TRL takes the forward pass's own."""
+"""Part of a step -> the method of the trainer, or of its accelerator, that is timed. Neither computes old
+log-probabilities: samples are used once, so TRL takes those of the forward pass."""
 
 
 def measure() -> dict[str, Any]:
-    """Returns, for stock and ours: seconds of a step and of its parts (medians), samples and tokens a second, memory."""
+    """Returns, for stock and ours: seconds of a step and its parts (medians), samples and tokens a second, memory."""
     with tempfile.TemporaryDirectory() as folder:
         start = _warm_start(Path(folder) / "start")
         runs: dict[str, list[dict[str, Any]]] = {"stock": [], "ours": []}
@@ -56,7 +56,7 @@ def markdown(numbers: dict[str, Any]) -> str:
     rows = [
         ("samples a second", f"{stock['samples_per_s']:.0f}", f"{ours['samples_per_s']:.0f}", _ratio(ours, stock)),
         ("seconds a step", f"{stock['step_s']:.2f}", f"{ours['step_s']:.2f}", ""),
-        ("tokens a second, generation", f"{stock['tokens_per_s']:.0f}", f"{ours['tokens_per_s']:.0f}", ""),
+        ("tokens a second, sampled", f"{stock['tokens_per_s']:.0f}", f"{ours['tokens_per_s']:.0f}", ""),
         ("peak memory, GiB", f"{stock['peak_gib']:.2f}", f"{ours['peak_gib']:.2f}", ""),
     ]
     parts = [(name, *(_seconds(numbers[which]["parts"].get(name)) for which in numbers)) for name in [*PARTS, "rest"]]

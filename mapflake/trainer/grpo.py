@@ -136,9 +136,7 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
         policy,
         tasks,
         training_rows(policy, tasks, params, seed),
-        training_arguments(
-            params, checkpoint.resumable(out, made_from), seed, large=len(policy.tokenizer) > LARGE_VOCABULARY
-        ),
+        training_arguments(params, saves, seed, large=len(policy.tokenizer) > LARGE_VOCABULARY),
         seed=seed,
         lora=_lora(params),
     )
