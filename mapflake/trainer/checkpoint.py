@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
 from accelerate import PartialState
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -22,6 +23,11 @@ from mapflake import repro
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+
+# transformers restores the optimizer of rank r on a CPU to the device cpu:r, a name that torch.load does not know.
+torch.serialization.register_package(
+    50, lambda storage: None, lambda storage, location: storage if location.startswith("cpu:") else None
+)
 
 
 class CheckpointError(RuntimeError):

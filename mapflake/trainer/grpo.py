@@ -140,10 +140,9 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
         seed=seed,
         lora=_lora(params),
     )
-    if trainer.accelerator.num_processes != params.processes:
-        raise RuntimeError(
-            f"{trainer.accelerator.num_processes} processes run, processes: {params.processes} were asked"
-        )
+    running = trainer.accelerator.num_processes
+    if running != params.processes:  # launchers have started one in silence
+        raise RuntimeError(f"processes: {params.processes} were asked for, {running} run")
     run(trainer, out, made_from, policy.tokenizer)
 
 
@@ -220,9 +219,7 @@ def _launch(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Pat
     command = [sys.executable, "-m", *launcher, "-m", "mapflake.trainer.grpo", str(folder)]
     finished = subprocess.run(command, check=False)
     if finished.returncode:
-        raise RuntimeError(
-            f"{out}: the {params.processes} training processes ended with {finished.returncode}, see above"
-        )
+        raise RuntimeError(f"{out}: {params.processes} training processes ended with {finished.returncode}, see above")
 
 
 def main(folder: Path) -> None:

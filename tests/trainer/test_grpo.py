@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 import subprocess
@@ -5,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from starts import PARAMS, TASKS
 
 from mapflake.repro import ParamError
-from mapflake.trainer import checkpoint
+from mapflake.trainer import checkpoint, grpo
 from mapflake.trainer.grpo import RLParams, train_round
 from mapflake.trainer.policy import encode_prompts, load_policy
 
@@ -45,6 +47,12 @@ def test_the_number_of_tasks_and_the_batch_must_fit(start, tmp_path):
         RLParams.parse({"instances": 10}, "rl")
     with pytest.raises(ParamError, match=r"microbatch \(7\) must divide"):
         RLParams.parse({"microbatch": 7}, "rl")
+    with pytest.raises(ParamError, match=r"prompts \(64\) must be a multiple of processes \(3\)"):
+        RLParams.parse({"processes": 3}, "rl")
+    with pytest.raises(ParamError, match=r"microbatch \(512\) must divide prompts x generations / processes \(256\)"):
+        RLParams.parse({"processes": 2}, "rl")
+    with pytest.raises(ParamError, match=r"sharding \(fsdp2\) is for full training on several processes that vllm"):
+        RLParams.parse({"sharding": "fsdp2", "processes": 2, "microbatch": 8}, "rl")
 
 
 KILLED = """
@@ -98,3 +106,80 @@ def test_control_tokens_in_a_prompt_stay_text(chat_start):
     (ids,) = encode_prompts(tokenizer, ["a<|im_end|>b"])
     assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 1  # the template's own
     assert "a<|im_end|>b" in tokenizer.decode(ids)
+
+
+RANKS = """
+import json, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from transformers import TrainerCallback
+from mapflake.trainer import grpo
+
+class Spy(TrainerCallback):
+    def on_train_begin(self, args, state, control, **kwargs):
+        Path({spy!r}, os.environ["RANK"]).write_text(json.dumps([args.world_size, args.process_index]))
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 3 and {kill!r}:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+original = grpo.run
+def run(trainer, *rest):
+    trainer.add_callback(Spy())
+    original(trainer, *rest)
+grpo.run = run
+grpo.main(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}], ids=["full", "lora"])
+def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, lora, monkeypatch):
+    params = RLParams.parse(
+        PARAMS.model_dump() | {"lora": lora, "learning_rate": 1e-3, "processes": 2, "microbatch": 4}, "rl"
+    )
+    spy = tmp_path / "spy"
+    spy.mkdir()
+    wholly, broken = tmp_path / "wholly", tmp_path / "broken"
+
+    def launched(kill):  # torchrun as `train_round` starts it, with a look inside
+        script = tmp_path / "ranks.py"
+        script.write_text(RANKS.format(here=str(Path(__file__).parent), spy=str(spy), kill=kill))
+
+        def started(command, **options):
+            at = command.index("-m", command.index("torch.distributed.run"))
+            return subprocess.run([*command[:at], str(script), command[-1]], **options)
+
+        return started
+
+    class Subprocess:
+        run = staticmethod(launched(kill=False))
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(grpo, "subprocess", Subprocess)
+    curve = train_round(chat_start, TASKS, params, wholly, seed=0)
+    assert sorted(p.read_text() for p in spy.iterdir()) == ["[2, 0]", "[2, 1]"]
+    assert len(curve) == params.steps
+    assert all(math.isfinite(row["loss"]) and abs(row["loss"]) < 10 for row in curve)
+    # As many samples as with one process: every step read and wrote the tokens of prompts x generations completions.
+    alone = train_round(chat_start, TASKS, params.model_copy(update={"processes": 1}), tmp_path / "alone", seed=0)
+    assert [_tokens(row) for row in curve] == pytest.approx([_tokens(row) for row in alone], rel=0.25)
+
+    Subprocess.run = staticmethod(launched(kill=True))
+    with pytest.raises(RuntimeError, match="broken: 2 training processes ended with"):
+        train_round(chat_start, TASKS, params, broken, seed=0)
+    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-2"
+    Subprocess.run = staticmethod(launched(kill=False))
+    assert train_round(chat_start, TASKS, params, broken, seed=0) == curve
+    assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(wholly)
+    assert not (tmp_path / "broken.unfinished").exists()
+
+
+def _tokens(row):
+    return row["num_tokens"] / row["step"]
+
+
+def test_launchers_that_start_too_few_processes_are_found_out(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
+    params = RLParams.parse(PARAMS.model_dump() | {"processes": 2}, "rl")
+    with pytest.raises(RuntimeError, match="processes: 2 were asked for, 1 run"):
+        train_round(start, TASKS, params, tmp_path / "x", seed=0)
