@@ -138,7 +138,7 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
         training_rows(policy, tasks, params, seed),
         training_arguments(params, saves, seed, large=len(policy.tokenizer) > LARGE_VOCABULARY),
         seed=seed,
-        lora=_lora(params),
+        lora=lora_config(params),
     )
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence
@@ -158,7 +158,8 @@ def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed:
     return [{"prompt": [{"role": "user", "content": prompts[i]}] if chat else prompts[i], "task": i} for i in order]
 
 
-def _lora(params: RLParams) -> Any:
+def lora_config(params: RLParams) -> Any:
+    """Returns peft's configuration of the adapters, or None."""
     if params.lora is None:
         return None
     from peft import LoraConfig

@@ -92,13 +92,19 @@ def test_a_round_killed_in_the_middle_goes_on_to_the_same_weights(start, trained
 
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}])
 def test_a_chat_model_takes_the_same_path_full_and_lora(chat_start, tmp_path, lora):
-    params = RLParams.parse(PARAMS.model_dump() | {"lora": lora, "learning_rate": 1e-2}, "rl")
-    first, second = tmp_path / "first", tmp_path / "second"
-    curve = train_round(chat_start, TASKS, params, first, seed=0)
-    assert len(curve) == params.steps
-    train_round(first, TASKS, params, second, seed=1)  # the next round starts from whole weights
-    assert load_policy(second).dialect == "chat"
-    assert len(load_policy(second).complete(["hello"], n=2, max_new_tokens=4)[0]) == 2
+    params = RLParams.parse(PARAMS.model_dump() | {"lora": lora, "learning_rate": 2e-3}, "rl")
+    at, hashes = chat_start, {checkpoint.weights_sha256(chat_start)}
+    for index in range(3):  # each round starts from the whole weights that the last one left
+        out = tmp_path / f"round-{index}"
+        curve = train_round(at, TASKS, params, out, seed=index)
+        assert len(curve) == params.steps
+        assert all(math.isfinite(row["loss"]) for row in curve)
+        assert not (out / "adapter_config.json").exists()
+        hashes.add(checkpoint.weights_sha256(out))
+        at = out
+    assert len(hashes) == 4
+    assert load_policy(at).dialect == "chat"
+    assert len(load_policy(at).complete(["hello"], n=2, max_new_tokens=4)[0]) == 2
 
 
 def test_control_tokens_in_a_prompt_stay_text(chat_start):
@@ -135,7 +141,7 @@ grpo.main(Path(sys.argv[1]))
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}], ids=["full", "lora"])
 def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, lora, monkeypatch):
     params = RLParams.parse(
-        PARAMS.model_dump() | {"lora": lora, "learning_rate": 1e-3, "processes": 2, "microbatch": 4}, "rl"
+        PARAMS.model_dump() | {"lora": lora, "learning_rate": 1e-2, "processes": 2, "microbatch": 4}, "rl"
     )
     spy = tmp_path / "spy"
     spy.mkdir()
@@ -160,6 +166,8 @@ def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, lor
     assert sorted(p.read_text() for p in spy.iterdir()) == ["[2, 0]", "[2, 1]"]
     assert len(curve) == params.steps
     assert all(math.isfinite(row["loss"]) and abs(row["loss"]) < 10 for row in curve)
+    assert any(row["grad_norm"] > 0 for row in curve)
+    assert checkpoint.weights_sha256(wholly) != checkpoint.weights_sha256(chat_start)
     # As many samples as with one process: every step read and wrote the tokens of prompts x generations completions.
     alone = train_round(chat_start, TASKS, params.model_copy(update={"processes": 1}), tmp_path / "alone", seed=0)
     assert [_tokens(row) for row in curve] == pytest.approx([_tokens(row) for row in alone], rel=0.25)
@@ -176,6 +184,38 @@ def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, lor
 
 def _tokens(row):
     return row["num_tokens"] / row["step"]
+
+
+def test_the_shipped_configuration_is_one_that_accelerate_reads():
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    sharding = [value for value in RLParams.model_fields["sharding"].annotation.__args__ if value != "none"]
+    assert sorted(p.stem for p in grpo.ACCELERATE.glob("*.yaml")) == sorted(sharding)
+    for value in sharding:
+        config = load_config_from_file(str(grpo.ACCELERATE / f"{value}.yaml"))
+        assert config.distributed_type == "FSDP"
+        assert config.fsdp_config["fsdp_version"] == 2
+        assert config.fsdp_config["fsdp_state_dict_type"] == "FULL_STATE_DICT"  # one file of whole weights at the end
+
+
+def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch):
+    commands = []
+
+    class Subprocess:
+        @staticmethod
+        def run(command, **_):
+            commands.append(command)
+            return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(grpo, "subprocess", Subprocess)
+    params = RLParams.parse(
+        PARAMS.model_dump() | {"processes": 2, "microbatch": 8, "sharding": "fsdp2", "vllm": "colocate"}, "rl"
+    )
+    with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
+        train_round(start, TASKS, params, tmp_path / "x", seed=0)
+    assert commands[0][1:5] == [
+        "-m", "accelerate.commands.launch", f"--config_file={grpo.ACCELERATE}/fsdp2.yaml", "--num_processes=2"
+    ]  # fmt: skip
 
 
 def test_launchers_that_start_too_few_processes_are_found_out(start, tmp_path, monkeypatch):
