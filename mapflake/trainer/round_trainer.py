@@ -107,16 +107,17 @@ class RoundTrainer(GRPOTrainer):
         """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
         if self.use_vllm:
             return self._generate_single_turn([row for row in ids for _ in range(size)], None, {}, size)
-        decoded = decode(
-            self.accelerator.unwrap_model(self.model),
-            ids,
-            n=size,
-            temperature=self.temperature,
-            max_new_tokens=self.max_completion_length,
-            eos=self.processing_class.eos_token_id,
-            rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
-            batch_size=len(ids) * size,  # one batch: its long tail is paid once
-        )
+        with self.accelerator.autocast():  # as the loss reads them
+            decoded = decode(
+                self.accelerator.unwrap_model(self.model),
+                ids,
+                n=size,
+                temperature=self.temperature,
+                max_new_tokens=self.max_completion_length,
+                eos=self.processing_class.eos_token_id,
+                rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
+                batch_size=len(ids) * size,  # one batch: its long tail is paid once
+            )
         return [d.ids for d in decoded], [d.logps for d in decoded]
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
@@ -137,7 +138,7 @@ class RoundTrainer(GRPOTrainer):
             stride = max(1, len(said) // KL_ROWS)
             some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
             counts, said = counts[::stride], said[::stride]
-            with torch.no_grad():
+            with torch.no_grad(), self.accelerator.autocast():
                 gap = self._start_logps(some) - said
             self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts)  # k3 of Schulman (2020), as TRL has it
         return batch
