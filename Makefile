@@ -1,8 +1,8 @@
-# make repro | test | lab | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
+# make repro | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro test lint lab clean
+.PHONY: help install repro test lint lab bench clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -43,6 +43,9 @@ test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest
 
 lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks
+
+bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
+	python -m mapflake.bench $(PART)
 
 clean:                ## remove what interactive runs left (not the pipeline's results)
 	rm -rf runs/interactive runs/work

@@ -1,6 +1,8 @@
 """MAPF-FrozenLake: boards, an exact solver, a verifier, two text dialects, a generator. Imports no torch."""
 
+from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import EnvConfig, SizeConfig, cells_needed, num_holes
+from mapflake.env.dataset import save_shards, tasks_of, to_dataset
 from mapflake.env.generator import SPLITS, GenerationError, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
@@ -29,6 +31,7 @@ __all__ = [
     "Verdict",
     "Violation",
     "analyse",
+    "benchmark_sets",
     "careless_fails",
     "cells_needed",
     "check",
@@ -42,10 +45,13 @@ __all__ = [
     "num_holes",
     "parse_completion",
     "render_prompt",
+    "save_shards",
     "save_tasks",
     "solve",
     "split_of",
     "symmetries",
+    "tasks_of",
+    "to_dataset",
     "transform",
     "transform_task",
 ]

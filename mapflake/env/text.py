@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import NoReturn
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
@@ -161,14 +161,17 @@ def _parse_compact(text: str, num_agents: int) -> Plan:
     steps, rest = divmod(len(words), step)
     if rest or words.count(";") != steps or words[width::step] != [";"] * steps:
         raise PlanParseError("the steps are not all of one length")
-    lists: list[list[str]] = [[] for _ in range(width // 3)]
-    for first in range(0, len(words), step):
-        for agent, moves in enumerate(lists):
-            legal, move, cell = words[first + 3 * agent : first + 3 * agent + 3]
-            if legal not in _LEGAL_WORDS or cell not in _CELL_WORDS:
-                raise PlanParseError(f"step {first // step + 1}, agent {agent + 1}: not `<legal-moves> move cell`")
-            moves.append(move if len(move) == 1 else _UNKNOWN)
-    return Plan(tuple(map("".join, lists)))
+    columns = [words[column::step] for column in range(width)]
+    if not (_LEGAL_WORDS.issuperset(chain(*columns[::3])) and _CELL_WORDS.issuperset(chain(*columns[2::3]))):
+        wrong = min(
+            (time, column // 3)
+            for column in range(width)
+            if column % 3 != 1
+            for time, word in enumerate(columns[column], start=1)
+            if word not in (_CELL_WORDS if column % 3 else _LEGAL_WORDS)
+        )
+        raise PlanParseError(f"step {wrong[0]}, agent {wrong[1] + 1}: not `<legal-moves> move cell`")
+    return Plan(tuple(map(_letters, columns[1::3])))
 
 
 # ---------------------------------------------------------------- chat
@@ -244,7 +247,12 @@ def _parse_chat(text: str) -> Plan:
 def _moves_of(entry: object) -> str:
     """One agent's moves: a string, or a list with one string for each step (forgiven, not asked for)."""
     if isinstance(entry, list) and all(isinstance(move, str) for move in entry):
-        return "".join(move if len(move) == 1 else _UNKNOWN for move in entry)
+        return _letters(entry)
     if isinstance(entry, str):
         return entry
     raise PlanParseError('an entry of "plan" is neither a string nor a list of strings')
+
+
+def _letters(moves: list[str]) -> str:
+    """One letter for each move."""
+    return "".join([move if len(move) == 1 else _UNKNOWN for move in moves])

@@ -9,6 +9,8 @@ leaves the board and comes back gives one `bounds` and nothing else. Not covered
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, pairwise
 
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute
 
@@ -75,45 +77,45 @@ def check(instance: Instance, plan: Plan) -> Verdict:
     violations = []
     trajectory = execute(instance, plan)
     for agent, moves in enumerate(plan.moves):
-        for time, move in enumerate(moves, start=1):
-            if move not in MOVES:
-                violations.append(Violation("move", time, (agent,), trajectory[time][agent]))
-    for time in range(1, len(trajectory)):
-        violations += _step(instance, time, trajectory[time - 1], trajectory[time])
+        if moves.strip(MOVES):  # something that is no move
+            for time, move in enumerate(moves, start=1):
+                if move not in MOVES:
+                    violations.append(Violation("move", time, (agent,), trajectory[time][agent]))
+    for time, (before, after) in enumerate(pairwise(trajectory), start=1):
+        violations += _step(instance, time, before, after)
     for agent, (cell, goal) in enumerate(zip(trajectory[-1], instance.goals, strict=True)):
         if cell != goal:
             violations.append(Violation("goal", plan.horizon, (agent,), cell))
     if violations:
         violations.sort(key=lambda v: (v.time, _RANK[v.kind], v.agents))
         return Verdict(tuple(violations))
-    costs = [_arrival([cells[agent] for cells in trajectory]) for agent in range(instance.num_agents)]
+    costs = [len(moves.rstrip("W")) for moves in plan.moves]
     return Verdict((), makespan=max(costs), sum_of_costs=sum(costs))
 
 
 def _step(instance: Instance, time: int, before: tuple[Cell, ...], after: tuple[Cell, ...]) -> list[Violation]:
     found = []
-    size = instance.size
-    for agent, cell in enumerate(after):
-        if cell == before[agent]:
-            continue
-        if not (0 <= cell[0] < size and 0 <= cell[1] < size):
-            found.append(Violation("bounds", time, (agent,), cell))
-        elif cell in instance.holes:
-            found.append(Violation("hole", time, (agent,), cell))
+    board = _cells(instance.size)
+    if not (board.issuperset(after) and instance.holes.isdisjoint(after)):
+        for agent, cell in enumerate(after):
+            if cell != before[agent] and not instance.is_free(cell):
+                found.append(Violation("hole" if cell in board else "bounds", time, (agent,), cell))
     if len(set(after)) < len(after):
         for cell in sorted(set(after)):
             agents = tuple(agent for agent, other in enumerate(after) if other == cell)
             if len(agents) > 1 and any(before[agent] != cell for agent in agents):
                 found.append(Violation("vertex", time, agents, cell))
-    for first, cell in enumerate(after):
-        for second in range(first + 1, len(after)):
-            if cell == before[second] and after[second] == before[first] and cell != before[first]:
-                found.append(Violation("edge", time, (first, second), cell))
+    for first, second in _pairs(len(after)):
+        if after[first] == before[second] != after[second] == before[first]:
+            found.append(Violation("edge", time, (first, second), after[first]))
     return found
 
 
-def _arrival(path: list[Cell]) -> int:
-    time = len(path) - 1
-    while time > 0 and path[time - 1] == path[-1]:
-        time -= 1
-    return time
+@lru_cache
+def _cells(size: int) -> frozenset[Cell]:
+    return frozenset((row, col) for row in range(size) for col in range(size))
+
+
+@lru_cache
+def _pairs(count: int) -> tuple[tuple[int, int], ...]:
+    return tuple(combinations(range(count), 2))

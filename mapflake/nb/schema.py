@@ -67,6 +67,13 @@ class BenchmarkParams(Params):
     wait_ratios: list[Ratio] = Field(min_length=1)
     cells: list[BenchmarkCells] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _once(self) -> BenchmarkParams:
+        agents = [cell.agents for cell in self.cells]
+        if len({*agents}) < len(agents):
+            raise ValueError(f"cells: each number of agents is there once, not {agents}")
+        return self
+
 
 class EnvDesign(Params):
     """Notebook 01: the boards that everything else is measured on and started from."""

@@ -1,6 +1,11 @@
 """Each check fails alone on a board made for it, and is reported with time, agents and cell."""
 
+from itertools import combinations, pairwise
+
 import pytest
+from boards import boards
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mapflake.env import KINDS, Instance, Plan, Task, Verdict, Violation, check, format_plan, judge
 
@@ -119,3 +124,34 @@ def test_a_verdict_of_check_alone_claims_no_optimum():
     assert verdict.valid
     assert not verdict.optimal
     assert not verdict.soc_optimal
+
+
+@given(boards(sizes=(3, 4), agents=(1, 4)), st.data())
+def test_against_the_rules_written_down_plainly(board, data):
+    plan = Plan(tuple(data.draw(st.text("UDLRWx", max_size=5)) for _ in board.starts))
+    horizon = max(map(len, plan.moves))
+    steps = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
+    paths = []
+    for cell, moves in zip(board.starts, plan.moves, strict=True):
+        path = [cell]
+        for move in moves.ljust(horizon, "W"):
+            down, right = steps.get(move, (0, 0))
+            path.append((path[-1][0] + down, path[-1][1] + right))
+        paths.append(path)
+    on_board = {(row, col) for row in range(board.size) for col in range(board.size)}
+    two = list(combinations(paths, 2))
+    broken = {
+        "move": any("x" in moves for moves in plan.moves),
+        "bounds": any(cell not in on_board for path in paths for cell in path),
+        "hole": any(cell in board.holes for path in paths for cell in path),
+        "vertex": any(a == b for p, q in two for a, b in zip(p, q, strict=True)),
+        "edge": any(
+            a != b and (a, b) == (d, c) for p, q in two for (a, b), (c, d) in zip(pairwise(p), pairwise(q), strict=True)
+        ),
+        "goal": any(path[-1] != goal for path, goal in zip(paths, board.goals, strict=True)),
+    }
+    verdict = check(board, plan)
+    assert set(verdict.kinds) == {kind for kind in KINDS if broken.get(kind)}
+    if verdict.valid:
+        arrivals = [max((t for t in range(1, len(p)) if p[t] != p[t - 1]), default=0) for p in paths]
+        assert (verdict.makespan, verdict.sum_of_costs) == (max(arrivals), sum(arrivals))

@@ -1,8 +1,11 @@
 """The README's numbers are those of the committed reports, and what it shows and names is there."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
+
+from mapflake.bench.report import block, markdown
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -16,6 +19,16 @@ def test_the_results_table_is_the_committed_one():
     ).stdout
     assert found is not None
     assert found[1].strip() == shown.strip()
+
+
+def test_the_benchmark_tables_are_the_committed_ones():
+    shown = subprocess.run(
+        ["git", "show", "HEAD:reports/bench.json"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    quoted = {name: block(name).search(README) for name in json.loads(shown)}
+    assert quoted["env"] is not None
+    for name, entry in json.loads(shown).items():
+        assert quoted[name][2].strip() == markdown(name, entry)
 
 
 def test_links_and_pictures_lead_somewhere():

@@ -85,6 +85,11 @@ MISTAKES = [
         r"^env_design: benchmark\.cells: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for this size",
     ),
     (
+        r"      - \{agents: 2, sizes: .*",
+        r"      - {agents: 2, sizes: [3]}\n      - {agents: 2, sizes: [4]}",
+        r"^env_design\.benchmark: cells: each number of agents is there once, not \[2, 2, 3\]$",
+    ),
+    (
         r"    instances: .*",
         "    instances: 7",
         r"^baseline_rl\.rl: instances \(7\) must be a multiple of prompts \(\d+\)$",

@@ -1,0 +1,34 @@
+"""Runs benchmarks, prints their tables and writes reports/bench.json; see `python -m mapflake.bench --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from mapflake.bench import PARTS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the parts asked for and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m mapflake.bench", description="How fast is it, on one thread.")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}; none: all of them")
+    parser.add_argument("--readme", action="store_true", help="then quote reports/bench.json in README.md")
+    chosen = parser.parse_args(arguments)
+    for name in chosen.parts:
+        if name not in PARTS:
+            parser.error(f"part: {name!r} is none of {', '.join(PARTS)}")
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"  # before numpy and torch are imported
+
+    from mapflake.bench import report
+
+    for name in chosen.parts or PARTS:
+        print(f"\n{report.markdown(name, report.record(name))}", flush=True)
+    if chosen.readme:
+        print("\nREADME.md quotes:", ", ".join(report.quote()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""Speed of the environment: solving, drawing rounds, starting up, judging; the part `env` of the benchmark.
+
+What takes seconds in one process is told in CPU time: neighbours on a shared machine must not count.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from statistics import mean
+from typing import Any
+
+from tqdm import tqdm
+
+from mapflake.bench import solvers
+from mapflake.bench.report import table
+from mapflake.env import EnvConfig, Plan, SizeConfig, Task, execute, format_plan, generate, judge
+from mapflake.env.dataset import save_shards
+
+PACKAGES = ("mapflake", "numpy", "w9-pathfinding")
+
+ROUND = 4000
+"""Tasks of a training round."""
+
+PAPER = EnvConfig.uniform(range(3, 11), hole_ratio=0.2, wait_ratio=0.5)
+
+MIXED = tuple(
+    EnvConfig({n: SizeConfig(1 / 8, (n + agents) % 6 / 10, (n + 1) % 4 / 4) for n in range(3, 11)}, agents)
+    for agents in (2, 3, 4, 5)
+)
+"""A quarter of the mixed round each: all sizes, hole ratios from 0 to 0.5, wait ratios from 0 to 0.75."""
+
+
+def measure() -> dict[str, Any]:
+    """Returns the numbers of all tables; takes some minutes.
+
+    Raises:
+        DisagreementError: The solvers do not agree on a cost.
+    """
+    limits = {"textbook_nodes": solvers.TEXTBOOK_NODES, "w9_seconds": solvers.W9_SECONDS}
+    return {
+        "start": start_up(),
+        "solve": {"limits": limits, "cells": solvers.compare()},
+        "draw": drawing(),
+        "shards": sharding(),
+        "judge": judging(),
+    }
+
+
+# ---------------------------------------------------------------- drawing
+
+
+def drawing() -> list[dict[str, Any]]:
+    """Returns the CPU seconds of drawing a training round, after a few boards to warm up."""
+    found = []
+    for name, configs in (
+        ("2 to 5 agents, holes 0 to 0.5, waits 0 to 0.75", MIXED),
+        ("2 agents, holes 0.2, waits 0.5", (PAPER,)),
+    ):
+        for config in configs:
+            generate(config, 8, seed=1)
+        begin = time.process_time()
+        for config in tqdm(configs, desc=name, disable=None):
+            generate(config, ROUND // len(configs), seed=0)
+        found.append({"round": name, "tasks": ROUND, "seconds": time.process_time() - begin})
+    return found
+
+
+def sharding() -> list[dict[str, Any]]:
+    """Returns the seconds (of the clock) until the paper's round is drawn and written by one process, and by more."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        save_shards(f"{folder}/0", PAPER, 8, seed=1)  # imports `datasets`
+        for processes in sorted({1, os.cpu_count() or 1}):
+            begin = time.perf_counter()
+            save_shards(f"{folder}/{processes}", PAPER, ROUND, seed=0, shard_size=250, num_proc=processes)
+            found.append({"tasks": ROUND, "processes": processes, "seconds": time.perf_counter() - begin})
+    return found
+
+
+# ---------------------------------------------------------------- starting up
+
+_FRESH = """
+import time
+begin = time.perf_counter()
+from mapflake.env import Instance, solve
+imported = time.perf_counter()
+solve(Instance.from_text("S1 S2 G1\\n. H .\\nG2 . ."))
+print(imported - begin, time.perf_counter() - imported)
+"""
+
+
+def start_up(repeats: int = 5) -> dict[str, float]:
+    """Returns the seconds of `import mapflake.env` and of the first solve, in fresh processes; the best of some.
+
+    The first solve after an installation has an empty cache: whatever it compiles, it compiles then.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _, cold = _fresh({"XDG_CACHE_HOME": folder})
+    warm = [_fresh({}) for _ in range(repeats)]
+    return {
+        "import_seconds": min(imported for imported, _ in warm),
+        "first_solve_empty_cache_seconds": cold,
+        "first_solve_seconds": min(solved for _, solved in warm),
+    }
+
+
+def _fresh(environment: dict[str, str]) -> tuple[float, float]:
+    done = subprocess.run(
+        [sys.executable, "-c", _FRESH], env=os.environ | environment, capture_output=True, text=True, check=True
+    )
+    imported, solved = map(float, done.stdout.split())
+    return imported, solved
+
+
+# ---------------------------------------------------------------- judging
+
+
+def judging(count: int = 10_000) -> list[dict[str, Any]]:
+    """Returns the CPU seconds of parsing, checking and costing `count` completions, half of them spoilt."""
+    configs = [EnvConfig.uniform(range(4, 11), 0.2, num_agents=agents) for agents in (2, 3, 4, 5)]
+    tasks = [task for config in configs for task in generate(config, 63, seed=0)]
+    found = []
+    for dialect, reasoning in (("compact", 0), ("chat", 300), ("chat", 2200)):
+        rng = random.Random(0)
+        answers = [(task, completion(task, dialect, reasoning, rng)) for task in tasks]
+        seconds = []
+        for _ in range(3):
+            begin = time.process_time()
+            for k in range(count):
+                task, text = answers[k % len(answers)]
+                judge(task, text, dialect)
+            seconds.append(time.process_time() - begin)
+        found.append(
+            {
+                "dialect": dialect,
+                "completions": count,
+                "seconds": min(seconds),
+                "mean_characters": mean(len(text) for _, text in answers),
+                "valid": mean(judge(task, text, dialect).valid for task, text in answers),
+            }
+        )
+    return found
+
+
+def completion(task: Task, dialect: str, reasoning: int, rng: random.Random) -> str:
+    """Returns what a model might answer: the optimal plan, or in one case of two with one move changed.
+
+    Args:
+        task: The question.
+        dialect: "chat" or "compact".
+        reasoning: Characters of thought before the answer (chat).
+        rng: Decides the rest.
+    """
+    plan = task.solution.plan
+    if rng.random() < 0.5:
+        moves = list(plan.moves)
+        agent = rng.randrange(len(moves))
+        at = rng.randrange(len(moves[agent]))
+        moves[agent] = moves[agent][:at] + rng.choice("UDLRW") + moves[agent][at + 1 :]
+        spoilt = Plan(tuple(moves))
+        coordinates = {x for cells in execute(task.instance, spoilt) for cell in cells for x in cell}
+        if coordinates <= {*range(task.instance.size)}:  # compact has no words for cells off the board
+            plan = spoilt
+    thought = "Agent 1 goes right, then down around the hole, and agent 2 waits for one step. " * (reasoning // 80 + 1)
+    before = f"<think>\n{thought[:reasoning]}\n</think>\n\n" if reasoning else ""
+    return before + format_plan(task.instance, plan, dialect)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def markdown(numbers: Mapping[str, Any]) -> str:
+    """Returns the tables of `measure`'s numbers."""
+    return f"{_solve_table(**numbers['solve'])}\n\n{_other_table(numbers)}"
+
+
+def _solve_table(limits: Mapping[str, Any], cells: list[dict[str, Any]]) -> str:
+    others = {"textbook": "CBS in Python", "w9": "CBS in C++"}
+    others = {name: title for name, title in others.items() if name in cells[0]}
+    header = ["agents, size, holes", "sum of costs, µs", "makespan, µs", "solved"]
+    for title in others.values():
+        header += [f"{title}: both solve", "all", "solved"]
+    header += ["C++, search alone"] if "w9" in others else []
+    lines = []
+    for row in cells:
+        line = [f"{row['agents']}, {row['size']}x{row['size']}, {row['hole_ratio']:g}"]
+        for objective in ("mapflake", "makespan"):
+            times = row[objective]
+            line.append(f"{times['mean_us']:.0f} ({times['p50_us']:.0f}; {times['max_us']:.0f})")
+        line.append(f"{row['mapflake']['solved']}")
+        for name in others:
+            line += [f"{row[name]['ratio_both']:.1f}x", f"{row[name]['ratio_all']:.1f}x", f"{row[name]['solved']}"]
+        line += [f"{row['w9']['ratio_both_search']:.1f}x"] if "w9" in others else []
+        lines.append(line)
+    alone = sum(row[name]["solved_by_it_alone"] for row in cells for name in others)
+    boards, nodes, seconds = cells[0]["boards"], limits["textbook_nodes"], limits["w9_seconds"]
+    return (
+        f"Solving {boards} random connected boards a line: mean time (median; maximum), and how many times as long\n"
+        f"others take, on boards that both solve and on all. CBS in Python gives up after {nodes} nodes of its tree,\n"
+        f"CBS in C++ after {seconds:g} s. Boards that only another solver solved: {alone}.\n\n{table(header, lines)}"
+    )
+
+
+def _other_table(numbers: Mapping[str, Any]) -> str:
+    start = numbers["start"]
+    lines = [
+        ["`import mapflake.env`", f"{start['import_seconds']:.2f}"],
+        ["first solve of a process", f"{start['first_solve_seconds']:.4f}"],
+        ["first solve after installation", f"{start['first_solve_empty_cache_seconds']:.2f}"],
+    ]
+    for row in numbers["draw"]:
+        lines.append([f"drawing {row['tasks']} tasks, sizes 3 to 10, {row['round']}", f"{row['seconds']:.1f}"])
+    for row in numbers["shards"]:
+        what = f"the last into JSONL shards, {row['processes']} process" + "es" * (row["processes"] > 1)
+        lines.append([what, f"{row['seconds']:.1f}"])
+    for row in numbers["judge"]:
+        what = f"{row['completions']} completions, {row['dialect']}, {row['mean_characters']:.0f} characters"
+        lines.append([f"judging {what}", f"{row['seconds']:.2f}"])
+    return table(["", "seconds"], lines)

@@ -1,0 +1,92 @@
+"""reports/bench.json, its tables in markdown, and the README's copy of them.
+
+The file maps a part to `{"machine": ..., "versions": ..., "numbers": ...}`; a run replaces its own part and leaves the
+others, so parts may come from different machines.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mapflake.bench import PARTS
+from mapflake.repro import read_json, write_json, write_text
+
+BENCH = Path("reports/bench.json")
+README = Path("README.md")
+
+
+def part(name: str) -> ModuleType:
+    """Returns the module of a part of the benchmark, one of `PARTS`."""
+    return importlib.import_module(PARTS[name])
+
+
+def record(name: str, path: Path = BENCH) -> dict[str, Any]:
+    """Returns what `path` says of a part after measuring it anew and writing it there."""
+    numbers = part(name).measure()
+    entry = {"machine": machine(), "versions": versions(part(name).PACKAGES), "numbers": numbers}
+    written = read_json(path) if path.is_file() else {}
+    merged = {key: entry if key == name else written[key] for key in PARTS if key == name or key in written}
+    write_json(path, merged)
+    return entry
+
+
+def machine() -> dict[str, Any]:
+    """Returns what a time depends on: the model of the CPU and the number of cores."""
+    model = ""
+    if Path("/proc/cpuinfo").is_file():  # platform.processor() is empty on many a Linux
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        model = found[1] if found else ""
+    return {"cpu": model or platform.processor() or platform.machine(), "cores": os.cpu_count()}
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Returns the versions of Python and of those of `packages` that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def markdown(name: str, entry: Mapping[str, Any]) -> str:
+    """Returns the tables of a part with the line that says where they were taken."""
+    host = entry["machine"]
+    software = ", ".join(f"{package} {version}" for package, version in entry["versions"].items())
+    where = f"{host['cpu']}, {host['cores']} cores, one of them used; {software}."
+    return f"{part(name).markdown(entry['numbers'])}\n\n{where}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Returns a markdown table, columns padded to one width."""
+    lines = [list(map(str, row)) for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |" for line in lines]
+    return "\n".join([text[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *text[1:]])
+
+
+def block(name: str) -> re.Pattern[str]:
+    """Returns the pattern of the README's block for a part; its second group is the tables."""
+    return re.compile(rf"(<!-- bench {name}: .*? -->\n)(.*?)(<!-- /bench {name} -->)", re.DOTALL)
+
+
+def quote(bench: Path = BENCH, readme: Path = README) -> list[str]:
+    """Writes the tables of `bench` into the blocks of `readme` and returns the names of the parts it found there."""
+    text = readme.read_text(encoding="utf-8")
+    quoted = []
+    for name, entry in read_json(bench).items():
+        found = block(name).search(text)
+        if found:
+            text = f"{text[: found.start(2)]}{markdown(name, entry)}\n{text[found.end(2) :]}"
+            quoted.append(name)
+    write_text(readme, text)
+    return quoted

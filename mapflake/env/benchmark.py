@@ -1,0 +1,62 @@
+"""The benchmark: subsets by wait ratio, each with as many boards for every number of agents and size.
+
+The shape is the paper's: wait ratios 0.25, 0.5 and 0.75, 3 to 5 agents, 50 boards for each of 21 cells, 3150 in all.
+Its hole ratio is not stated there; 0.2 is our choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from mapflake.env.config import EnvConfig
+from mapflake.env.generator import generate
+from mapflake.env.task import Task
+
+PAPER_CELLS: Mapping[int, Sequence[int]] = MappingProxyType({3: range(3, 11), 4: range(4, 11), 5: range(5, 11)})
+"""Number of agents -> sizes."""
+
+
+def benchmark_sets(
+    seed: int = 0,
+    *,
+    cells: Mapping[int, Sequence[int]] = PAPER_CELLS,
+    wait_ratios: Sequence[float] = (0.25, 0.5, 0.75),
+    hole_ratio: float = 0.2,
+    boards: int = 50,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, list[Task]]:
+    """Returns the subsets, `{"wr025": [...], "wr050": [...], "wr075": [...]}`: the paper's without arguments.
+
+    All boards are of the split "benchmark"; a subset has them by agents, sizes shuffled. The wait ratio is met in every
+    cell (halves upwards: 13, 25 and 38 of 50).
+
+    Args:
+        seed: Any non-negative integer.
+        cells: For each number of agents the sizes.
+        wait_ratios: One subset for each.
+        hole_ratio: Of all boards.
+        boards: In every cell of every subset.
+        progress: Called with 1 after each board.
+
+    Raises:
+        GenerationError: No board was found for a task.
+        ValueError: Names what is out of range.
+    """
+    names = [f"wr{round(100 * ratio):03d}" for ratio in wait_ratios]
+    if len({*names}) < len(names):
+        raise ValueError(f"wait_ratios: {list(wait_ratios)} give two subsets one name, of {', '.join(names)}")
+    return {
+        name: [
+            task
+            for agents, sizes in cells.items()
+            for task in generate(
+                EnvConfig.uniform(sizes, hole_ratio, ratio, agents),
+                boards * len(sizes),
+                seed=seed,
+                split="benchmark",
+                progress=progress,
+            )
+        ]
+        for name, ratio in zip(names, wait_ratios, strict=True)
+    }

@@ -1,0 +1,171 @@
+"""Tasks as a Hugging Face `datasets.Dataset`, and sets too large for one process or one host.
+
+A task depends on its index and not on who draws it, so a set is cut into shards of consecutive tasks: the files are
+the same for any number of processes. On several hosts every job writes its own slice with `generate` and `save_tasks`,
+here as a Slurm array (`sbatch --array=0-63 ...`); a Ray task over `range(64)` has the same body. Neither engine is
+installed where this is tested; that slices put together are the whole is tested.
+
+    job, jobs = int(os.environ["SLURM_ARRAY_TASK_ID"]), 64
+    mine = range(n * job // jobs, n * (job + 1) // jobs)
+    save_tasks(f"boards/{job:05d}.jsonl", generate(config, n, seed=0, indices=mine))
+
+Not covered: streaming, uploading (`Dataset.push_to_hub` does). `datasets` is imported when a function here is called:
+it takes longer than all of `mapflake.env`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mapflake.env.config import EnvConfig
+from mapflake.env.generator import generate
+from mapflake.env.instance import Instance
+from mapflake.env.task import Task, save_tasks
+from mapflake.env.text import DIALECTS, render_prompt
+
+if TYPE_CHECKING:
+    from datasets import Dataset, Features
+
+FORMATS = ("jsonl", "parquet")
+
+ANSWER = ("plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
+
+
+def to_dataset(tasks: Iterable[Task], dialect: str = "chat") -> Dataset:
+    """Returns one row for each task, with the columns
+
+    - `prompt`: the question in `dialect`, as TRL wants it: for chat a list of one message, for compact a string;
+    - `instance`: the board as JSON; `size` and `num_agents`, to filter by;
+    - those of `ANSWER`, as in `Task.to_dict`.
+
+    Raises:
+        ValueError: Unknown dialect, or a board that it has no words for.
+    """
+    from datasets import Dataset
+
+    features = _features(dialect)
+    rows = [_row(task, dialect) for task in tasks]
+    return Dataset.from_dict({column: [row[column] for row in rows] for column in features}, features=features)
+
+
+def _features(dialect: str) -> Features:
+    from datasets import Features, Value
+
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
+    text, count = Value("string"), Value("int64")
+    return Features(
+        {
+            "prompt": [{"role": text, "content": text}] if dialect == "chat" else text,
+            "instance": text,
+            "size": count,
+            "num_agents": count,
+            "plan": [text],
+            "makespan": count,
+            "sum_of_costs": count,
+            "needs_wait": Value("bool"),
+            "best_sum_of_costs": count,
+        }
+    )
+
+
+def _row(task: Task, dialect: str) -> dict[str, Any]:
+    prompt = render_prompt(task.instance, dialect)
+    return task.to_dict() | {
+        "prompt": [{"role": "user", "content": prompt}] if dialect == "chat" else prompt,
+        "instance": json.dumps(task.instance.to_dict()),
+        "size": task.instance.size,
+        "num_agents": task.instance.num_agents,
+    }
+
+
+def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
+    """Returns the tasks of a dataset that `to_dataset` made, possibly filtered, shuffled, or with more columns.
+
+    Raises:
+        ValueError: Names the row and the key; also if a plan is not valid on its board.
+    """
+    tasks = []
+    for number, row in enumerate(dataset):
+        try:
+            answer = {key: row[key] for key in ANSWER}
+            tasks.append(Task.from_dict(answer | {"instance": json.loads(row["instance"])}))
+        except KeyError as error:
+            raise ValueError(f"row {number}: {error.args[0]}: missing") from None
+        except ValueError as error:
+            raise ValueError(f"row {number}: {error}") from None
+    return tasks
+
+
+def save_shards(
+    folder: str | Path,
+    config: EnvConfig,
+    n: int,
+    *,
+    seed: int,
+    split: str = "train",
+    exclude: Iterable[Instance] = (),
+    file_format: str = "jsonl",
+    dialect: str = "chat",
+    shard_size: int = 1000,
+    num_proc: int = 1,
+) -> list[Path]:
+    """Writes the tasks of `generate(config, n, ...)` in several processes and returns the files in order.
+
+    Args:
+        folder: Where to; made if missing. Files are `00000.jsonl`, `00001.jsonl`, ...; a folder that has such files
+            already is refused.
+        config: What to draw from.
+        n: How many tasks.
+        seed: As in `generate`.
+        split: As in `generate`.
+        exclude: As in `generate`.
+        file_format: "jsonl", which `load_tasks` reads, or "parquet", the columns of `to_dataset`, which
+            `datasets.load_dataset("parquet", data_dir=...)` reads.
+        dialect: Of the prompts, in Parquet.
+        shard_size: Tasks in a file; the last may have fewer.
+        num_proc: Processes; they change nothing but the time.
+
+    Raises:
+        GenerationError: No board was found for a task.
+        ValueError: Something is out of range, or the folder has shards.
+    """
+    if file_format not in FORMATS:
+        raise ValueError(f"file_format: {file_format!r} is none of {', '.join(FORMATS)}")
+    for name, value in (("shard_size", shard_size), ("num_proc", num_proc)):
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name}: {value!r} is not an integer from 1")
+    arguments: dict[str, Any] = {"config": config, "n": n, "seed": seed, "split": split, "exclude": tuple(exclude)}
+    generate(**arguments, indices=())  # is what is asked for legal?
+    _features(dialect)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    there = sorted(path.name for file_format in FORMATS for path in folder.glob(f"*.{file_format}"))
+    if there:
+        raise ValueError(f"folder: {folder} has {there[0]} already: remove it, or write elsewhere")
+
+    from datasets import Dataset
+
+    paths = [folder / f"{shard:05d}.{file_format}" for shard in range(-(-n // shard_size))]
+    shards = Dataset.from_dict({"path": list(map(str, paths)), "first": list(range(0, n, shard_size))})
+    shards.map(
+        _save_shard,
+        fn_kwargs={"arguments": arguments, "shard_size": shard_size, "dialect": dialect},
+        num_proc=min(num_proc, len(paths)) if num_proc > 1 else None,
+        desc="shards",
+    )
+    return paths
+
+
+def _save_shard(row: Mapping[str, Any], arguments: Mapping[str, Any], shard_size: int, dialect: str) -> None:
+    path, first = Path(row["path"]), row["first"]
+    tasks = generate(**arguments, indices=range(first, min(first + shard_size, arguments["n"])))
+    if path.suffix == ".jsonl":
+        save_tasks(path, tasks)
+    else:
+        unfinished = path.with_suffix(".tmp")
+        to_dataset(tasks, dialect).to_parquet(unfinished)
+        unfinished.replace(path)

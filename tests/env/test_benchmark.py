@@ -1,0 +1,60 @@
+"""The benchmark of the paper's shape: its counts, and that it is the same everywhere."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from mapflake.env import Task, benchmark_sets, check, split_of
+from mapflake.repro import json_sha256
+
+# Of the boards and their answers. A change of the generator or of the solver's costs changes this and every published
+# result: put in what the failing test shows, and say so in CHANGELOG.md.
+SMALL = "76d6edd7e802e1d3"
+PAPER = "419d208b2c5003a6"
+
+
+def content(subsets: dict[str, list[Task]]) -> str:
+    rows = {
+        name: [[t.instance.key, t.solution.makespan, t.best_sum_of_costs, t.needs_wait] for t in tasks]
+        for name, tasks in subsets.items()
+    }
+    return json_sha256(rows)[:16]
+
+
+def test_a_small_one():
+    subsets = benchmark_sets(7, cells={2: [3, 5], 3: [4]}, wait_ratios=[0.0, 0.3], hole_ratio=0.1, boards=5)
+    assert list(subsets) == ["wr000", "wr030"]
+    for waits, tasks in zip((0, 2), subsets.values(), strict=True):
+        cells = Counter((task.instance.num_agents, task.instance.size) for task in tasks)
+        assert cells == {(2, 3): 5, (2, 5): 5, (3, 4): 5}
+        waiting = Counter((task.instance.num_agents, task.instance.size) for task in tasks if task.needs_wait)
+        assert all(waiting[cell] == waits for cell in cells)
+    assert content(subsets) == SMALL
+
+
+def test_it_tells_of_its_progress():
+    ticks: list[int] = []
+    benchmark_sets(cells={2: [3]}, wait_ratios=[0.5, 1.0], boards=3, progress=ticks.append)
+    assert ticks == [1] * 6
+
+
+def test_subsets_do_not_hide_each_other():
+    with pytest.raises(ValueError, match=re.escape("wait_ratios: [0.5, 0.501] give two subsets one name, of wr050")):
+        benchmark_sets(cells={2: [3]}, wait_ratios=[0.5, 0.501])
+
+
+@pytest.mark.slow
+def test_the_papers():
+    subsets = benchmark_sets()
+    assert {name: len(tasks) for name, tasks in subsets.items()} == {"wr025": 1050, "wr050": 1050, "wr075": 1050}
+    shape = {(agents, size) for agents in (3, 4, 5) for size in range(agents, 11)}
+    for waits, tasks in zip((13, 25, 38), subsets.values(), strict=True):
+        boards = [(task.instance, task.needs_wait) for task in tasks]
+        assert Counter((board.num_agents, board.size) for board, _ in boards) == dict.fromkeys(shape, 50)
+        assert Counter((board.num_agents, board.size) for board, wait in boards if wait) == dict.fromkeys(shape, waits)
+        for task in tasks:
+            verdict = check(task.instance, task.solution.plan)
+            assert (verdict.makespan, verdict.sum_of_costs) == (task.solution.makespan, task.solution.sum_of_costs)
+            assert split_of(task.instance) == "benchmark"
+    assert content(subsets) == PAPER

@@ -1,0 +1,126 @@
+"""Tasks as a dataset, and shards that do not depend on who made them."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from mapflake.env import EnvConfig, Instance, SizeConfig, Task, generate, load_tasks, render_prompt
+from mapflake.env.dataset import save_shards, tasks_of, to_dataset
+
+CONFIG = EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 5: SizeConfig(0.5, 0.3)}, num_agents=3)
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[Task]:
+    return generate(CONFIG, 25, seed=4)
+
+
+def test_rows_have_the_prompt_and_the_answer(tasks):
+    chat, compact = to_dataset(tasks), to_dataset(tasks, "compact")
+    assert chat.column_names == compact.column_names
+    for row, short, task in zip(chat, compact, tasks, strict=True):
+        assert row["prompt"] == [{"role": "user", "content": render_prompt(task.instance, "chat")}]
+        assert short["prompt"] == render_prompt(task.instance, "compact")
+        assert Instance.from_dict(json.loads(row["instance"])) == task.instance
+        assert (row["size"], row["num_agents"]) == (task.instance.size, 3)
+        assert tuple(row["plan"]) == task.solution.plan.moves
+        assert (row["makespan"], row["sum_of_costs"]) == (task.solution.makespan, task.solution.sum_of_costs)
+        assert (row["needs_wait"], row["best_sum_of_costs"]) == (task.needs_wait, task.best_sum_of_costs)
+
+
+@pytest.mark.parametrize("dialect", ["chat", "compact"])
+def test_tasks_come_back(tasks, dialect):
+    dataset = to_dataset(tasks, dialect)
+    assert tasks_of(dataset) == tasks
+    chosen = dataset.filter(lambda row: row["needs_wait"]).map(lambda row: {"length": len(row["prompt"])})
+    assert 0 < len(chosen) < len(tasks)
+    assert tasks_of(chosen) == [task for task in tasks if task.needs_wait]
+    assert to_dataset([], dialect).features == dataset.features
+    assert tasks_of(to_dataset([], dialect)) == []
+
+
+def test_rows_that_are_no_tasks(tasks):
+    with pytest.raises(ValueError, match=re.escape("row 0: makespan: missing")):
+        tasks_of(to_dataset(tasks).remove_columns("makespan"))
+    wrong = to_dataset(tasks).map(lambda row, i: {"makespan": row["makespan"] + (i == 3)}, with_indices=True)
+    found = tasks[3].solution.makespan
+    with pytest.raises(ValueError, match=re.escape(f"row 3: makespan: {found + 1} but the plan has {found}")):
+        tasks_of(wrong)
+
+
+def test_shards_are_the_same_for_any_number_of_processes(tasks, tmp_path):
+    files = []
+    for processes in (1, 2, 3):
+        paths = save_shards(tmp_path / str(processes), CONFIG, 25, seed=4, shard_size=4, num_proc=processes)
+        assert [path.name for path in paths] == [f"{shard:05d}.jsonl" for shard in range(7)]
+        assert sorted(path.parent.iterdir() for path in paths[:1])
+        assert sorted(paths[0].parent.iterdir()) == paths
+        assert [task for path in paths for task in load_tasks(path)] == tasks
+        files.append([path.read_bytes() for path in paths])
+    assert files[0] == files[1] == files[2]
+
+
+def test_parquet_shards_are_the_dataset(tasks, tmp_path):
+    from datasets import Dataset
+
+    paths = save_shards(
+        tmp_path / "set", CONFIG, 25, seed=4, shard_size=10, num_proc=2, file_format="parquet", dialect="compact"
+    )
+    assert sorted((tmp_path / "set").iterdir()) == paths
+    found = Dataset.from_parquet(list(map(str, paths)), cache_dir=str(tmp_path / "cache"))
+    expected = to_dataset(tasks, "compact")
+    assert found.features == expected.features
+    assert found.to_list() == expected.to_list()
+
+
+def test_split_and_exclusion_reach_the_workers(tmp_path):
+    banned = [task.instance for task in generate(CONFIG, 25, seed=4, split="validation")[:10]]
+    expected = generate(CONFIG, 25, seed=4, split="validation", exclude=banned)
+    paths = save_shards(tmp_path, CONFIG, 25, seed=4, split="validation", exclude=banned, shard_size=9, num_proc=2)
+    assert [task for path in paths for task in load_tasks(path)] == expected
+    assert not {task.instance.key for task in expected} & {board.key for board in banned}
+
+
+def test_slices_of_many_jobs_put_together_are_the_whole(tasks):
+    n, jobs = 25, 7
+    slices = [range(n * job // jobs, n * (job + 1) // jobs) for job in range(jobs)]
+    assert [task for mine in slices for task in generate(CONFIG, n, seed=4, indices=mine)] == tasks
+
+
+def test_no_tasks_are_no_shards(tmp_path):
+    assert save_shards(tmp_path, CONFIG, 0, seed=4) == []
+
+
+def test_wrong_calls_write_nothing(tmp_path):
+    for wrong, message in (
+        ({"file_format": "csv"}, "file_format: 'csv' is none of jsonl, parquet"),
+        ({"num_proc": 0}, "num_proc: 0 is not an integer from 1"),
+        ({"shard_size": 2.5}, "shard_size: 2.5 is not an integer from 1"),
+        ({"n": -1}, "n: -1 is not an integer from 0"),
+        ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
+        ({"dialect": "json"}, "dialect: 'json' is none of chat, compact"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            save_shards(**({"folder": tmp_path, "config": CONFIG, "n": 5, "seed": 0, "file_format": "parquet"} | wrong))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_shards_are_not_mixed_with_others(tmp_path):
+    save_shards(tmp_path, CONFIG, 3, seed=0)
+    with pytest.raises(ValueError, match=re.escape(f"folder: {tmp_path} has 00000.jsonl already")):
+        save_shards(tmp_path, CONFIG, 3, seed=1, file_format="parquet")
+
+
+def test_a_failure_in_a_worker_is_told(tmp_path):
+    config = EnvConfig.uniform([5], 0.0, num_agents=6)
+    with pytest.raises(ValueError, match=r"the compact dialect has words for .* up to 5 agents, not for size 5 with 6"):
+        save_shards(tmp_path, config, 4, seed=0, shard_size=1, num_proc=2, file_format="parquet", dialect="compact")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_imports_neither_torch_nor_datasets():
+    code = "import sys, mapflake.env, mapflake.env.dataset; print({'torch', 'datasets', 'pandas'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

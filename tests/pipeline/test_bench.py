@@ -1,0 +1,161 @@
+"""The benchmark: its textbook solver is right, its numbers are told apart by part, and the README quotes them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from mapflake.bench import PARTS, environment, report, solvers
+from mapflake.bench.__main__ import main
+from mapflake.bench.textbook_cbs import NodeLimit, textbook_cbs
+from mapflake.env import Instance, check, distances, generate, judge, solve
+
+CORRIDOR = Instance.from_text("S1G2 . . S2G1\nH . H H\nH H H H\nH H H H")
+
+
+# ---------------------------------------------------------------- the solvers
+
+
+def test_the_textbook_finds_least_sums_of_costs():
+    given_up = 0
+    boards = solvers.connected_boards(2, 4, 0.3, 60) + solvers.connected_boards(3, 5, 0.2, 60)
+    for board in boards:
+        try:
+            plan = textbook_cbs(board, node_limit=300)
+        except NodeLimit:
+            given_up += 1
+            continue
+        assert plan is not None
+        assert check(board, plan).sum_of_costs == solve(board, "sum_of_costs").sum_of_costs
+    assert given_up < 12
+
+
+def test_the_textbook_on_a_board_solved_by_hand():
+    plan = textbook_cbs(CORRIDOR)
+    assert plan is not None
+    assert check(CORRIDOR, plan).sum_of_costs == 8  # one of the two steps aside, in and out
+    assert textbook_cbs(Instance.from_text("S1 H\nH G1")) is None
+    with pytest.raises(NodeLimit, match="5 nodes of the constraint tree are not enough"):
+        textbook_cbs(Instance.from_text("S1G2 S2G1\nH H"), node_limit=5)
+
+
+def test_boards_of_the_benchmark_are_connected_and_always_the_same():
+    boards = solvers.connected_boards(3, 6, 0.4, 8)
+    assert boards == solvers.connected_boards(3, 6, 0.4, 8)
+    for board in boards:
+        assert (board.num_agents, board.size, len(board.holes)) == (3, 6, 14)
+        for start, goal in zip(board.starts, board.goals, strict=True):
+            assert distances(board, goal)[start] > 0
+
+
+def test_a_comparison():
+    (row,) = solvers.compare([(2, 4, 0.2)], boards=5)
+    assert row["mapflake"]["solved"] == row["textbook"]["solved"] == row["makespan"]["solved"] == 5
+    assert row["mapflake"]["p50_us"] <= row["mapflake"]["max_us"]
+    ratio = row["textbook"]["mean_us"] / row["mapflake"]["mean_us"]
+    assert row["textbook"]["ratio_both"] == pytest.approx(ratio) == pytest.approx(row["textbook"]["ratio_all"])
+
+
+def test_solvers_that_disagree_end_it(monkeypatch):
+    def wrong(board: Instance) -> solvers.Call:
+        return solvers.Call(1.0, solve(board, "sum_of_costs").sum_of_costs + 1, 1.0)
+
+    monkeypatch.setattr(solvers, "textbook", wrong)
+    with pytest.raises(solvers.DisagreementError, match=r"sum of costs \{'mapflake': \d+, 'textbook': \d+"):
+        solvers.compare([(2, 4, 0.2)], boards=2)
+
+
+def test_a_proof_that_another_refutes_ends_it(monkeypatch):
+    monkeypatch.setattr(solvers, "mapflake", lambda board: solvers.Call(1.0, None, 1.0, unsolvable=True))
+    with pytest.raises(solvers.DisagreementError, match=r"sum of costs \{'mapflake': None, 'textbook': "):
+        solvers.compare([(2, 4, 0.2)], boards=1)
+
+
+def test_what_is_given_up_is_counted_and_not_compared(monkeypatch):
+    calls = iter([(1.0, 4), (2.0, None), (3.0, 6)])
+    monkeypatch.setattr(solvers, "textbook", lambda board: solvers.Call(*(call := next(calls)), call[0]))
+    costs = iter([4, None, None])
+    monkeypatch.setattr(
+        solvers,
+        "mapflake",
+        lambda board, objective="": solvers.Call(0.5, next(costs) if not objective else 1, 0.5),
+    )
+    monkeypatch.setattr(solvers, "find_spec", lambda name: None)
+    (row,) = solvers.compare([(2, 4, 0.2)], boards=3)
+    assert (row["mapflake"]["solved"], row["textbook"]["solved"]) == (1, 2)
+    assert (row["textbook"]["ratio_both"], row["textbook"]["ratio_all"]) == (2.0, 4.0)
+    assert row["textbook"]["solved_by_it_alone"] == 1
+    boards = [board.to_text() for board in solvers.connected_boards(2, 4, 0.2, 3)]
+    assert row["unsolved"] == [
+        {"unsolvable": False, "solved_by": [], "board": boards[1]},
+        {"unsolvable": False, "solved_by": ["textbook"], "board": boards[2]},
+    ]
+
+
+def test_completions_are_half_right():
+    tasks = generate(environment.MIXED[1], 40, seed=0)
+    for dialect, reasoning in (("compact", 0), ("chat", 500)):
+        texts = [environment.completion(task, dialect, reasoning, random.Random(i)) for i, task in enumerate(tasks)]
+        verdicts = [judge(task, text, dialect) for task, text in zip(tasks, texts, strict=True)]
+        assert all("parse" not in verdict.kinds for verdict in verdicts)
+        assert 10 <= sum(verdict.valid for verdict in verdicts) <= 35
+        assert min(map(len, texts)) >= reasoning
+
+
+def test_the_mixed_round_has_everything():
+    parts = [part for config in environment.MIXED for part in config.sizes.values()]
+    assert {config.num_agents for config in environment.MIXED} == {2, 3, 4, 5}
+    assert {part.hole_ratio for part in parts} == {0.0, 0.1, 0.2, 0.3, 0.4, 0.5}
+    assert {part.wait_ratio for part in parts} == {0.0, 0.25, 0.5, 0.75}
+
+
+def test_start_up_is_measured_in_fresh_processes():
+    assert all(seconds > 0 for seconds in environment.start_up(repeats=1).values())
+
+
+# ---------------------------------------------------------------- the report
+
+
+def test_a_run_replaces_its_own_part_and_leaves_the_others(tmp_path, monkeypatch):
+    toy = SimpleNamespace(
+        measure=lambda: {"seconds": 2}, markdown=lambda n: f"{n['seconds']} s", PACKAGES=("numpy", "?")
+    )
+    monkeypatch.setitem(sys.modules, "toy_part", toy)
+    monkeypatch.setitem(PARTS, "toy", "toy_part")
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({"toy": {"numbers": 1}, "env": {"numbers": 3}, "gone": {}}))
+    entry = report.record("toy", path)
+    assert json.loads(path.read_text()) == {"env": {"numbers": 3}, "toy": entry}
+    assert entry["numbers"] == {"seconds": 2}
+    assert list(entry["versions"]) == ["python", "numpy"]
+    assert re.fullmatch(
+        r"2 s\n\n.+, \d+ cores, one of them used; python 3\S+, numpy \S+\.", report.markdown("toy", entry)
+    )
+
+    readme = tmp_path / "README.md"
+    readme.write_text("a\n<!-- bench toy: where -->\nold\nold\n<!-- /bench toy -->\nb\n")
+    path.write_text(json.dumps({"toy": entry}))
+    assert report.quote(path, readme) == ["toy"]
+    expected = f"a\n<!-- bench toy: where -->\n{report.markdown('toy', entry)}\n<!-- /bench toy -->\nb\n"
+    assert readme.read_text() == expected
+
+
+def test_tables_are_padded():
+    assert report.table(["a", "bcd"], [[10, "x"]]) == "| a  | bcd |\n|----|-----|\n| 10 | x   |"
+
+
+def test_the_machine_is_named():
+    machine = report.machine()
+    assert machine["cpu"]
+    assert machine["cores"] >= 1
+
+
+def test_an_unknown_part_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["solver"])
+    assert "part: 'solver' is none of env" in capsys.readouterr().err
