@@ -99,6 +99,7 @@ def test_a_chat_model_takes_the_same_path_full_and_lora(chat_start, tmp_path, lo
         curve = train_round(at, TASKS, params, out, seed=index)
         assert len(curve) == params.steps
         assert all(math.isfinite(row["loss"]) for row in curve)
+        assert all(row["kl"] >= -1e-6 for row in curve)
         assert not (out / "adapter_config.json").exists()
         hashes.add(checkpoint.weights_sha256(out))
         at = out
