@@ -8,5 +8,6 @@ test holds that it quotes them right.
 
 PARTS = {
     "env": "mapflake.bench.environment",
+    "trainer": "mapflake.bench.trainer",
 }
 """Name of a part -> its module, imported when it is run: some need torch."""

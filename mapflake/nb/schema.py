@@ -42,11 +42,15 @@ class ValidationParams(Params):
 
 
 class DemonstrationsParams(Params):
-    """Solved boards of one number of agents for the warm start; waits as they fall, or in this share of the boards."""
+    """Solved boards of one number of agents for the warm start; waits as they fall, or in this share of the boards.
+
+    `sizes` may leave out sizes that are too crowded; null is all of them.
+    """
 
     agents: Agents
     boards: Count
     wait_ratio: Ratio | None = None
+    sizes: list[Size] | None = Field(default=None, min_length=1)
 
 
 class BenchmarkCells(Params):
@@ -86,7 +90,7 @@ class EnvDesign(Params):
     @model_validator(mode="after")
     def _feasible(self) -> EnvDesign:
         asked = [("validation", self.validation.agents, self.sizes, self.hole_ratios)]
-        asked += [("demonstrations", d.agents, self.sizes, self.hole_ratios) for d in self.demonstrations]
+        asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
         asked += [("benchmark.cells", c.agents, c.sizes, [self.benchmark.hole_ratio]) for c in self.benchmark.cells]
         for where, agents, sizes, ratios in asked:
             for ratio in ratios:

@@ -14,6 +14,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+from accelerate import PartialState
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mapflake import repro
@@ -21,6 +23,11 @@ from mapflake import repro
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+
+# transformers restores the optimizer of rank r on a CPU to the device cpu:r, a name that torch.load does not know.
+torch.serialization.register_package(
+    50, lambda storage: None, lambda storage, location: storage if location.startswith("cpu:") else None
+)
 
 
 class CheckpointError(RuntimeError):
@@ -114,6 +121,7 @@ class Seal(TrainerCallback):
     """Seals every checkpoint that a `transformers` trainer saves."""
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
-        """Called by the trainer after it has written `checkpoint-<step>`."""
+        """Called by the trainer, on all processes, after each has written its part of `checkpoint-<step>`."""
+        PartialState().wait_for_everyone()
         if state.is_world_process_zero:
             seal(Path(args.output_dir) / f"checkpoint-{state.global_step}")

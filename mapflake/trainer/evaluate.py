@@ -6,6 +6,7 @@ Differences between two policies are paired by board. Not covered: variation ove
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,10 @@ from mapflake.env import Task, Verdict, judge, render_prompt
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mapflake.trainer.openai_client import OpenAIPolicy
     from mapflake.trainer.policy import Policy
+
+logger = logging.getLogger(__name__)
 
 RESAMPLES = 2000
 SCHEMA = 1
@@ -36,7 +40,7 @@ class Rollout:
 
 
 def rollout(
-    policy: Policy,
+    policy: Policy | OpenAIPolicy,
     tasks: Sequence[Task],
     *,
     samples: int = 1,
@@ -44,17 +48,29 @@ def rollout(
     seed: int,
     progress: str | None = None,
 ) -> list[Rollout]:
-    """Returns `samples` judged completions for each task, task-major: `[len(tasks) * samples]`.
+    """Returns `samples` judged completions for each task, task-major: `[len(tasks) * samples]` if all were answered.
 
     The noise depends on `seed` and the position of the task alone, so two policies on the same tasks are paired.
+    Samples for which a server had no answer (None) are left out, with a warning: they are not wrong answers.
+
+    Raises:
+        ValueError: There was no answer at all.
     """
     prompts = [render_prompt(task.instance, dialect=policy.dialect) for task in tasks]
-    completions = policy.complete(prompts, n=samples, temperature=temperature, seed=seed, progress=progress)
-    return [
+    completions: Sequence[Sequence[str | None]] = policy.complete(
+        prompts, n=samples, temperature=temperature, seed=seed, progress=progress
+    )
+    rollouts = [
         Rollout(task, sample, text, judge(task, text, policy.dialect))
         for task, texts in zip(tasks, completions, strict=True)
         for sample, text in enumerate(texts)
+        if text is not None
     ]
+    if lost := len(tasks) * samples - len(rollouts):
+        if not rollouts:
+            raise ValueError(f"none of {lost} samples was answered")
+        logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
+    return rollouts
 
 
 def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], dialect: str) -> None:

@@ -224,7 +224,7 @@ def load_model(path: str | Path, full_precision: bool = False) -> PreTrainedMode
         trust_remote_code=False,
         use_safetensors=True,
         dtype=torch.float32 if full_precision or not cuda else torch.bfloat16,
-        device_map="cuda" if cuda else None,
+        device_map=f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if cuda else None,
         attn_implementation="sdpa",
         output_loading_info=True,
     )
@@ -243,11 +243,15 @@ def save_policy(
     out: str | Path,
     made_from: str | None = None,
     curve: Sequence[Mapping[str, Any]] = (),
+    weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
-    """Writes a sealed checkpoint folder at `out`, replacing what was there in one step; `curve` goes with it."""
+    """Writes a sealed checkpoint folder at `out`, replacing what was there in one step; `curve` goes with it.
+
+    `weights` are written in place of the model's own, where processes hold only shards of these.
+    """
     with checkpoint.publish(Path(out), made_from) as folder:
         write_jsonl(folder / "curve.jsonl", curve)
-        model.save_pretrained(folder, safe_serialization=True)
+        model.save_pretrained(folder, safe_serialization=True, state_dict=weights)
         tokenizer.save_pretrained(folder)
 
 

@@ -1,7 +1,7 @@
 """Supervised warm start of the from-scratch policy: its "pretraining", on (prompt, completion) pairs.
 
 The pairs come from callers (solved boards, the engineer's language); nothing here knows what they say. The recipe
-is ours (measured: findings in reports/log.md). Real LLMs need no warm start: they come pretrained.
+is ours; what was tried is in reports/log.md. Real LLMs need no warm start: they come pretrained.
 """
 
 from __future__ import annotations
@@ -102,12 +102,16 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
     if resume:
         logger.warning("%s: going on from %s", out, resume.name)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
     if trainer.is_world_process_zero():
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
         if hasattr(model, "merge_and_unload"):  # LoRA: the next round starts from whole weights
             model = model.merge_and_unload()
-        save_policy(model, tokenizer, out, made_from, curve=_without_times(trainer.state.log_history))
+            weights = None
+        curve = _without_times(trainer.state.log_history)
+        save_policy(model, tokenizer, out, made_from, curve=curve, weights=weights)
         shutil.rmtree(unfinished)
+    trainer.accelerator.wait_for_everyone()
 
 
 class Progress(TrainerCallback):
@@ -168,7 +172,7 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         lr_scheduler_kwargs={"min_lr_rate": params.final_share},
         adam_beta2=0.98,
         weight_decay=0.01,
-        train_sampling_strategy="sequential",  # the order is ours: batches of like lengths, shuffled
+        train_sampling_strategy="sequential",  # the order is ours, see _order
         remove_unused_columns=False,
         save_steps=params.save_every,
         save_total_limit=2,

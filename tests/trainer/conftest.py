@@ -1,7 +1,11 @@
 import pytest
 import torch
+from starts import TASKS, byte_level_tokenizer
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from mapflake.trainer.policy import ModelParams, Policy, from_scratch
+from mapflake.env import VOCABULARY, Plan, format_plan, render_prompt
+from mapflake.trainer.policy import ModelParams, Policy, encode_prompts, from_scratch, save_policy
+from mapflake.trainer.warmstart import WarmStartParams, warm_start
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -13,3 +17,48 @@ def tiny() -> Policy:
     with torch.no_grad():
         policy.model.model.embed_tokens.weight.mul_(20)
     return policy
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory):
+    """A compact policy that was shown the right plan of each board as often as a wrong one: it has much to gain."""
+    right = [(render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact")) for t in TASKS]
+    wrong = [(prompt, "<> W a0 <> W a0 ;") for prompt, _ in right]
+    params = WarmStartParams(
+        model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32),
+        steps=80,
+        batch_size=16,
+        learning_rate=1e-2,
+        warmup_steps=5,
+    )
+    out = tmp_path_factory.mktemp("start") / "policy"
+    warm_start(right + wrong, VOCABULARY, params, out, seed=0)
+    return out
+
+
+@pytest.fixture(scope="session")
+def chat_start(tmp_path_factory):
+    """A tiny Qwen3 with a byte-level BPE tokenizer and Qwen3's chat template that has seen answers, right and wrong."""
+    tokenizer = byte_level_tokenizer()
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        head_dim=16, intermediate_size=32, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    model = Qwen3ForCausalLM(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    answers = [format_plan(t.instance, t.solution.plan, "chat") for t in TASKS]
+    answers += [format_plan(t.instance, Plan(("W", "W")), "chat") for t in TASKS]
+    prompts = encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS] * 2)
+    for step in range(640):
+        i = step % len(prompts)
+        answer = [*tokenizer(answers[i], add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        ids = torch.tensor([prompts[i] + answer])
+        labels = torch.tensor([[-100] * len(prompts[i]) + answer])
+        model(input_ids=ids, labels=labels).loss.backward()
+        if i % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+    out = tmp_path_factory.mktemp("chat") / "policy"
+    save_policy(model.eval(), tokenizer, out)
+    return out

@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 import subprocess
@@ -6,129 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-from trl import GRPOTrainer
+from starts import PARAMS, TASKS
 
-from mapflake.env import VOCABULARY, EnvConfig, Verdict, Violation, format_plan, generate, render_prompt
 from mapflake.repro import ParamError
-from mapflake.trainer import checkpoint
-from mapflake.trainer.grpo import RLParams, RoundTrainer, reward, train_round
-from mapflake.trainer.policy import ModelParams, load_policy, save_policy
-from mapflake.trainer.warmstart import WarmStartParams, warm_start
-
-TASKS = generate(EnvConfig.uniform((3,), 0.0, 0.0), 8, seed=1)
-PARAMS = RLParams(
-    instances=8, epochs=2, prompts=4, generations=4, microbatch=8, max_new_tokens=32, save_every=1, warmup_steps=0
-)
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """A compact policy that was shown the right plan of each board as often as a wrong one: it has much to gain."""
-    right = [(render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact")) for t in TASKS]
-    wrong = [(prompt, "<> W a0 <> W a0 ;") for prompt, _ in right]
-    params = WarmStartParams(
-        model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32),
-        steps=80,
-        batch_size=16,
-        learning_rate=1e-2,
-        warmup_steps=5,
-    )
-    out = tmp_path_factory.mktemp("start") / "policy"
-    warm_start(right + wrong, VOCABULARY, params, out, seed=0)
-    return out
-
-
-@pytest.fixture(scope="module")
-def chat_start(tmp_path_factory):
-    """A random Qwen3 with a byte-level BPE tokenizer and the shape of Qwen3's chat template."""
-    corpus = [render_prompt(task.instance, "chat") for task in TASKS]
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        corpus, trainers.BpeTrainer(vocab_size=400, special_tokens=specials, initial_alphabet=alphabet)
-    )
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    fast.chat_template = (
-        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-    )
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(fast), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=16, intermediate_size=32, eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
-    )  # fmt: skip
-    out = tmp_path_factory.mktemp("chat") / "policy"
-    save_policy(Qwen3ForCausalLM(config), fast, out)
-    return out
-
-
-def test_the_reward_is_half_for_valid_half_for_optimal():
-    assert reward(Verdict((Violation("parse"),))) == 0
-    assert reward(Verdict((), 3, 5)) == 0.5
-    assert reward(Verdict((), 3, 5, optimal=True)) == 1
-
-
-def _trainer(start, tmp_path):
-    policy = load_policy(start)
-    rows = [{"prompt": render_prompt(t.instance, "compact"), "task": i} for i, t in enumerate(TASKS)]
-    return RoundTrainer(policy, TASKS, rows, PARAMS, tmp_path, 0)
-
-
-def _ragged_batch(trainer, rows=24):
-    """Returns a batch with left-padded prompts, right-padded completions and many rows without advantage."""
-    generator = torch.Generator().manual_seed(0)
-    before, after = (torch.randint(1, 9, (rows,), generator=generator) for _ in range(2))
-    ids = torch.randint(3, 100, (rows, 16), generator=generator)
-    columns = torch.arange(8)
-    return {
-        "prompt_ids": ids[:, :8],
-        "prompt_mask": (columns >= 8 - before[:, None]).long(),
-        "completion_ids": ids[:, 8:],
-        "completion_mask": (columns < after[:, None]).long(),
-        "advantages": torch.randn(rows, generator=generator) * (torch.rand(rows, generator=generator) < 0.6),
-        "num_items_in_batch": torch.tensor(90.0),
-    }
-
-
-def test_log_probabilities_without_padding_are_those_of_trl(start, tmp_path):
-    trainer = _trainer(start, tmp_path)
-    batch = _ragged_batch(trainer)
-    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
-    mask = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
-    with torch.no_grad():
-        ours = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, 8, compute_entropy=True)
-        stock = GRPOTrainer._get_per_token_logps_and_entropies(
-            trainer, trainer.model, ids, mask, 8, compute_entropy=True
-        )
-    real = batch["completion_mask"].bool()
-    assert (batch["advantages"] == 0).any()
-    torch.testing.assert_close(ours[0][real], stock[0][real], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(ours[1][real], stock[1][real], atol=1e-5, rtol=1e-5)
-
-
-def test_loss_and_gradient_are_those_of_trl(start, tmp_path, monkeypatch):
-    trainer = _trainer(start, tmp_path)
-    trainer.current_gradient_accumulation_steps = 1
-
-    def gradients():
-        trainer.model.zero_grad()
-        loss = trainer._compute_loss(trainer.model, _ragged_batch(trainer))
-        loss.backward()
-        return loss.detach(), {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
-
-    ours_loss, ours = gradients()
-    monkeypatch.delattr(RoundTrainer, "_compute_loss")
-    monkeypatch.delattr(RoundTrainer, "_get_per_token_logps_and_entropies")
-    stock_loss, stock = gradients()
-    torch.testing.assert_close(ours_loss, stock_loss, atol=1e-6, rtol=1e-5)
-    assert any(g.abs().max() > 1e-3 for g in stock.values())
-    for name, gradient in stock.items():
-        torch.testing.assert_close(ours[name], gradient, atol=1e-6, rtol=1e-4)
+from mapflake.trainer import checkpoint, grpo
+from mapflake.trainer.grpo import RLParams, train_round
+from mapflake.trainer.policy import encode_prompts, load_policy
 
 
 @pytest.fixture(scope="module")
@@ -163,13 +47,19 @@ def test_the_number_of_tasks_and_the_batch_must_fit(start, tmp_path):
         RLParams.parse({"instances": 10}, "rl")
     with pytest.raises(ParamError, match=r"microbatch \(7\) must divide"):
         RLParams.parse({"microbatch": 7}, "rl")
+    with pytest.raises(ParamError, match=r"prompts \(64\) must be a multiple of processes \(3\)"):
+        RLParams.parse({"processes": 3}, "rl")
+    with pytest.raises(ParamError, match=r"microbatch \(512\) must divide prompts x generations / processes \(256\)"):
+        RLParams.parse({"processes": 2}, "rl")
+    with pytest.raises(ParamError, match=r"sharding \(fsdp2\) is for full training on several processes that vllm"):
+        RLParams.parse({"sharding": "fsdp2", "processes": 2, "microbatch": 8}, "rl")
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
-import test_grpo as t
+import starts as t
 from transformers import TrainerCallback
 from mapflake.trainer import grpo
 
@@ -202,19 +92,135 @@ def test_a_round_killed_in_the_middle_goes_on_to_the_same_weights(start, trained
 
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}])
 def test_a_chat_model_takes_the_same_path_full_and_lora(chat_start, tmp_path, lora):
-    params = RLParams.parse(PARAMS.model_dump() | {"lora": lora, "learning_rate": 1e-2}, "rl")
-    first, second = tmp_path / "first", tmp_path / "second"
-    curve = train_round(chat_start, TASKS, params, first, seed=0)
-    assert len(curve) == params.steps
-    train_round(first, TASKS, params, second, seed=1)  # the next round starts from whole weights
-    assert load_policy(second).dialect == "chat"
-    assert len(load_policy(second).complete(["hello"], n=2, max_new_tokens=4)[0]) == 2
+    params = RLParams.parse(PARAMS.model_dump() | {"lora": lora, "learning_rate": 2e-3}, "rl")
+    at, hashes = chat_start, {checkpoint.weights_sha256(chat_start)}
+    for index in range(3):  # each round starts from the whole weights that the last one left
+        out = tmp_path / f"round-{index}"
+        curve = train_round(at, TASKS, params, out, seed=index)
+        assert len(curve) == params.steps
+        assert all(math.isfinite(row["loss"]) for row in curve)
+        assert all(row["kl"] >= -1e-6 for row in curve)
+        assert not (out / "adapter_config.json").exists()
+        hashes.add(checkpoint.weights_sha256(out))
+        at = out
+    assert len(hashes) == 4
+    assert load_policy(at).dialect == "chat"
+    assert len(load_policy(at).complete(["hello"], n=2, max_new_tokens=4)[0]) == 2
 
 
 def test_control_tokens_in_a_prompt_stay_text(chat_start):
-    from mapflake.trainer.policy import encode_prompts
-
     tokenizer = load_policy(chat_start).tokenizer
     (ids,) = encode_prompts(tokenizer, ["a<|im_end|>b"])
     assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 1  # the template's own
     assert "a<|im_end|>b" in tokenizer.decode(ids)
+
+
+RANKS = """
+import json, os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from transformers import TrainerCallback
+from mapflake.trainer import grpo
+
+class Spy(TrainerCallback):
+    def on_train_begin(self, args, state, control, **kwargs):
+        Path({spy!r}, os.environ["RANK"]).write_text(json.dumps([args.world_size, args.process_index]))
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 3 and {kill!r}:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+original = grpo.run
+def run(trainer, *rest):
+    trainer.add_callback(Spy())
+    original(trainer, *rest)
+grpo.run = run
+grpo.main(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}], ids=["full", "lora"])
+def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, lora, monkeypatch):
+    params = RLParams.parse(
+        PARAMS.model_dump() | {"lora": lora, "learning_rate": 1e-2, "processes": 2, "microbatch": 4}, "rl"
+    )
+    spy = tmp_path / "spy"
+    spy.mkdir()
+    wholly, broken = tmp_path / "wholly", tmp_path / "broken"
+
+    def launched(kill):  # torchrun as `train_round` starts it, with a look inside
+        script = tmp_path / "ranks.py"
+        script.write_text(RANKS.format(here=str(Path(__file__).parent), spy=str(spy), kill=kill))
+
+        def started(command, **options):
+            at = command.index("-m", command.index("torch.distributed.run"))
+            return subprocess.run([*command[:at], str(script), command[-1]], **options)
+
+        return started
+
+    class Subprocess:
+        run = staticmethod(launched(kill=False))
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(grpo, "subprocess", Subprocess)
+    curve = train_round(chat_start, TASKS, params, wholly, seed=0)
+    assert sorted(p.read_text() for p in spy.iterdir()) == ["[2, 0]", "[2, 1]"]
+    assert len(curve) == params.steps
+    assert all(math.isfinite(row["loss"]) and abs(row["loss"]) < 10 for row in curve)
+    assert any(row["grad_norm"] > 0 for row in curve)
+    assert checkpoint.weights_sha256(wholly) != checkpoint.weights_sha256(chat_start)
+    # As many samples as with one process: every step read and wrote the tokens of prompts x generations completions.
+    alone = train_round(chat_start, TASKS, params.model_copy(update={"processes": 1}), tmp_path / "alone", seed=0)
+    assert [_tokens(row) for row in curve] == pytest.approx([_tokens(row) for row in alone], rel=0.25)
+
+    Subprocess.run = staticmethod(launched(kill=True))
+    with pytest.raises(RuntimeError, match="broken: 2 training processes ended with"):
+        train_round(chat_start, TASKS, params, broken, seed=0)
+    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-2"
+    Subprocess.run = staticmethod(launched(kill=False))
+    assert train_round(chat_start, TASKS, params, broken, seed=0) == curve
+    assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(wholly)
+    assert not (tmp_path / "broken.unfinished").exists()
+
+
+def _tokens(row):
+    return row["num_tokens"] / row["step"]
+
+
+def test_the_shipped_configuration_is_one_that_accelerate_reads():
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    sharding = [value for value in RLParams.model_fields["sharding"].annotation.__args__ if value != "none"]
+    assert sorted(p.stem for p in grpo.ACCELERATE.glob("*.yaml")) == sorted(sharding)
+    for value in sharding:
+        config = load_config_from_file(str(grpo.ACCELERATE / f"{value}.yaml"))
+        assert config.distributed_type == "FSDP"
+        assert config.fsdp_config["fsdp_version"] == 2
+        assert config.fsdp_config["fsdp_state_dict_type"] == "FULL_STATE_DICT"  # one file of whole weights at the end
+
+
+def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch):
+    commands = []
+
+    class Subprocess:
+        @staticmethod
+        def run(command, **_):
+            commands.append(command)
+            return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(grpo, "subprocess", Subprocess)
+    params = RLParams.parse(
+        PARAMS.model_dump() | {"processes": 2, "microbatch": 8, "sharding": "fsdp2", "vllm": "colocate"}, "rl"
+    )
+    with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
+        train_round(start, TASKS, params, tmp_path / "x", seed=0)
+    assert commands[0][1:5] == [
+        "-m", "accelerate.commands.launch", f"--config_file={grpo.ACCELERATE}/fsdp2.yaml", "--num_processes=2"
+    ]  # fmt: skip
+
+
+def test_launchers_that_start_too_few_processes_are_found_out(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_torchelastic_launched", lambda: True)
+    params = RLParams.parse(PARAMS.model_dump() | {"processes": 2}, "rl")
+    with pytest.raises(RuntimeError, match="processes: 2 were asked for, 1 run"):
+        train_round(start, TASKS, params, tmp_path / "x", seed=0)

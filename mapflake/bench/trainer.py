@@ -1,0 +1,177 @@
+"""Speed of a GRPO step on one thread, against stock TRL: same policy, same boards, same batch, same run.
+
+Stock is GRPOTrainer with its own `generate`; ours is `RoundTrainer`. Both make the default profile's step from one warm
+start, made here, which knows enough that many groups carry signal and some carry none. Each trains in processes of its
+own, by turns, so that peak memory is its own too; a first step warms up and is not counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from mapflake.bench.report import table
+
+PACKAGES = ("mapflake", "torch", "transformers", "trl")
+
+TURNS = 2
+STEPS = 3
+"""That are counted, in each of the turns."""
+
+PARTS = {
+    "generation": {"ours": "_sample", "stock": "_generate_single_turn"},
+    "rewards": {"ours": "_calculate_rewards", "stock": "_calculate_rewards"},
+    "log-probabilities of the start, for KL": {"ours": "_start_logps"},
+    "forward": {"ours": "_compute_loss", "stock": "_compute_loss"},
+    "backward": {"ours": "backward", "stock": "backward"},
+}
+"""Part of a step -> the method of the trainer, or of its accelerator, that is timed. Neither computes old
+log-probabilities: samples are used once, so TRL takes those of the forward pass."""
+
+
+def measure() -> dict[str, Any]:
+    """Returns, for stock and ours: seconds of a step and its parts (medians), samples and tokens a second, memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = _warm_start(Path(folder) / "start")
+        runs: dict[str, list[dict[str, Any]]] = {"stock": [], "ours": []}
+        context = multiprocessing.get_context("spawn")
+        for turn in range(TURNS):
+            for which, results in runs.items():
+                with context.Pool(1) as pool:
+                    out = Path(folder) / f"{which}-{turn}"
+                    results.append(pool.apply(_train, (which, start, out)))
+    return {which: _summary(results) for which, results in runs.items()}
+
+
+def markdown(numbers: dict[str, Any]) -> str:
+    """Returns the tables of throughput and of where a step's time goes."""
+    stock, ours = numbers["stock"], numbers["ours"]
+    rows = [
+        ("samples a second", f"{stock['samples_per_s']:.0f}", f"{ours['samples_per_s']:.0f}", _ratio(ours, stock)),
+        ("seconds a step", f"{stock['step_s']:.2f}", f"{ours['step_s']:.2f}", ""),
+        ("tokens a second, sampled", f"{stock['tokens_per_s']:.0f}", f"{ours['tokens_per_s']:.0f}", ""),
+        ("peak memory, GiB", f"{stock['peak_gib']:.2f}", f"{ours['peak_gib']:.2f}", ""),
+    ]
+    parts = [(name, *(_seconds(numbers[which]["parts"].get(name)) for which in numbers)) for name in [*PARTS, "rest"]]
+    about = f"A step is {ours['samples']} samples; {ours['without_signal']:.0%} of the groups carry no signal."
+    return "\n\n".join(
+        [table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), table(("seconds of a step", *numbers), parts), about]
+    )
+
+
+def _ratio(ours: dict[str, Any], stock: dict[str, Any]) -> str:
+    return f"{ours['samples_per_s'] / stock['samples_per_s']:.1f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the medians over the steps of all turns."""
+    steps = [step for result in results for step in result["steps"]]
+    step = median(s["step"] for s in steps)
+    parts = {name: median(s["parts"][name] for s in steps) for name in steps[0]["parts"]}
+    samples = results[0]["samples"]
+    return {
+        "samples": samples,
+        "step_s": round(step, 4),
+        "samples_per_s": round(samples / step, 1),
+        "tokens_per_s": round(median(s["length"] * samples / s["parts"]["generation"] for s in steps)),
+        "parts": {name: round(value, 4) for name, value in parts.items()}
+        | {"rest": round(step - sum(parts.values()), 4)},
+        "without_signal": round(sum(s["without_signal"] for s in steps) / len(steps), 3),
+        "peak_gib": round(max(result["peak_gib"] for result in results), 2),
+    }
+
+
+def _warm_start(out: Path) -> Path:
+    """Returns the folder of a policy of the default shape after some hundred steps on boards that need care."""
+    from mapflake.env import VOCABULARY, EnvConfig, careless_fails, format_plan, generate, render_prompt
+    from mapflake.trainer.warmstart import WarmStartParams, warm_start
+
+    tasks = [t for h in (0.1, 0.2) for t in generate(EnvConfig.uniform((3, 4, 5, 6), h), 6000, seed=0)]
+    tasks = [t for i, t in enumerate(tasks) if i % 3 == 0 or careless_fails(t.instance)]
+    pairs = [(render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact")) for t in tasks]
+    warm_start(pairs, VOCABULARY, WarmStartParams(steps=400, save_every=1000), out, seed=0)
+    return out
+
+
+def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
+    """Returns what was measured over `STEPS` steps of `which` trainer; runs in a process of its own."""
+    import torch
+    from datasets import Dataset
+    from transformers import ProgressCallback, TrainerCallback
+    from trl import GRPOTrainer
+
+    from mapflake.env import EnvConfig, generate
+    from mapflake.trainer import grpo
+    from mapflake.trainer.policy import load_policy
+    from mapflake.trainer.rewards import reward_functions
+    from mapflake.trainer.round_trainer import RoundTrainer
+
+    torch.set_num_threads(1)
+    params = grpo.RLParams(instances=64 * (STEPS + 1), epochs=1, save_every=1000)
+    tasks = generate(EnvConfig.uniform((3, 4, 5, 6), 0.15, 0.2), params.instances, seed=1)
+    policy = load_policy(start)
+    rows = grpo.training_rows(policy, tasks, params, seed=0)
+    args = grpo.training_arguments(params, out, seed=0, large=False)
+    trainer: Any
+    if which == "ours":
+        trainer = RoundTrainer(policy, tasks, rows, args, seed=0)
+    else:
+        trainer = GRPOTrainer(
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            reward_funcs=reward_functions(tasks, "compact"),
+            args=args,
+            train_dataset=Dataset.from_list(rows),
+        )
+    trainer.remove_callback(ProgressCallback)
+    spent: dict[str, float] = {name: 0.0 for name, methods in PARTS.items() if which in methods}
+    for name in spent:
+        method = PARTS[name][which]
+        owner = trainer if hasattr(trainer, method) else trainer.accelerator
+        setattr(owner, method, _timed(getattr(owner, method), name, spent))
+    steps: list[dict[str, Any]] = []
+
+    class Clock(TrainerCallback):
+        """Notes the time of each step, and of its parts."""
+
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            spent.update(dict.fromkeys(spent, 0.0))
+            self.began = time.perf_counter()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            steps.append({"step": time.perf_counter() - self.began, "parts": dict(spent)})
+
+        def on_log(self, *_: Any, logs: dict[str, Any], **__: Any) -> None:
+            if "completions/mean_length" in logs:
+                steps[-1] |= {"length": logs["completions/mean_length"], "without_signal": logs["frac_reward_zero_std"]}
+
+    trainer.add_callback(Clock())
+    trainer.train()
+    return {
+        "samples": params.prompts * params.generations,
+        "steps": steps[1:],
+        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
+def _timed(call: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            spent[name] += time.perf_counter() - began
+
+    return timed

@@ -1,0 +1,67 @@
+"""Log-probabilities of completions with their gradient, without reading anything twice or reading padding.
+
+The numbers are those of a plain forward pass over `[prompt | completion]` (tests/trainer/test_logps.py). A prompt that
+several completions share is read once and its keys and values are handed to each; completions are read in buckets of
+like lengths; a completion without a token that counts is not read at all. For models with full attention in every
+layer and a vocabulary so small that logits fit (Qwen3's architecture in small); not covered: sliding windows, recurrent
+layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from transformers import DynamicCache
+
+BUCKET = 64  # completions of like length in one forward pass
+
+
+def completion_logps(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor, length: int, temperature: float = 1.0
+) -> torch.Tensor:
+    """Returns the log-probability of the last `length` tokens of each row, 0 where `mask` is 0: `[B, length]`.
+
+    Args:
+        model: The policy, as it is or wrapped for data parallelism.
+        ids: Rows `[prompt, left-padded | completion, right-padded]`, `[B, P + length]`.
+        mask: 1 at tokens, 0 at padding, `[B, P + length]`.
+        length: Columns of the completions.
+        temperature: Logits are divided by it.
+    """
+    split = ids.size(1) - length
+    lengths = mask[:, split:].sum(1)
+    rows = lengths.nonzero()[:, 0]
+    if not len(rows):  # a gradient must be there, if only of zeros: data parallelism waits for it
+        rows = lengths.new_zeros(1)
+    rows = rows[lengths[rows].argsort(stable=True)]
+
+    distinct, prompt_of = torch.unique(
+        ids[rows, :split].masked_fill(mask[rows, :split] == 0, -1), dim=0, return_inverse=True
+    )
+    distinct = distinct[:, int((distinct == -1).sum(1).min()) :]  # columns that are padding in all
+    prompt_mask = (distinct >= 0).long()
+    read = model(
+        input_ids=distinct.clamp_min(0),
+        attention_mask=prompt_mask,
+        past_key_values=DynamicCache(),
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    found = []
+    for bucket, of in zip(rows.split(BUCKET), prompt_of.split(BUCKET), strict=True):
+        width = max(1, int(lengths[bucket].max()))
+        tokens, counts = ids[bucket, split : split + width], mask[bucket, split : split + width]
+        logits = read.logits[of]
+        if width > 1:
+            more = model(
+                input_ids=tokens[:, :-1],
+                attention_mask=torch.cat([prompt_mask[of], counts[:, :-1]], 1),
+                past_key_values=DynamicCache([(keys[of], values[of]) for keys, values, *_ in read.past_key_values]),
+                use_cache=True,
+            )
+            logits = torch.cat([logits, more.logits], 1)
+        logps = torch.log_softmax(logits.float() / temperature, -1).gather(-1, tokens[..., None])[..., 0]
+        found.append(pad(logps * counts, (0, length - width)))
+    return torch.zeros(len(ids), length, device=ids.device).index_copy(0, rows, torch.cat(found))

@@ -1,0 +1,192 @@
+"""TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and curves of what the policy does.
+
+What differs from stock TRL is small, and the numbers are the same (tests/trainer/test_round_trainer.py): completions
+come from `decoding.decode` (or, as TRL does it, from vLLM), through TRL's `rollout_func`; for small vocabularies the
+loss is computed by `logps.completion_logps`, on rows with an advantage alone. An engine that dies, or a reward that is
+not finite, takes its samples out of the step: counted in the curve, neither a crash nor a zero.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+
+from mapflake.env import Task
+from mapflake.repro import rng_for
+from mapflake.trainer import checkpoint
+from mapflake.trainer.decoding import decode
+from mapflake.trainer.logps import completion_logps
+from mapflake.trainer.policy import Policy, encode_prompts
+from mapflake.trainer.rewards import reward_functions
+
+logger = logging.getLogger(__name__)
+
+LARGE_VOCABULARY = 8192  # from here on logits are too large to hold: TRL's fused head does the work
+KL_ROWS = 64  # completions a step on which the divergence from the start is measured
+MAX_LOST_STEPS = 3
+
+
+class EngineError(RuntimeError):
+    """The engine that samples completions failed in several steps in a row."""
+
+
+class RoundTrainer(GRPOTrainer):
+    """TRL's trainer for one round; its curve has a row a step."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        tasks: Sequence[Task],
+        rows: Sequence[dict[str, Any]],
+        args: GRPOConfig,
+        *,
+        seed: int,
+        lora: Any = None,
+    ) -> None:
+        """Makes the trainer of one round.
+
+        Args:
+            policy: What is trained.
+            tasks: The instances of the round.
+            rows: Its training rows in order: `prompt`, and the index `task` into `tasks`.
+            args: TRL's configuration.
+            seed: Of the sampling noise.
+            lora: peft's configuration of adapters; None trains all weights.
+        """
+        self._seed = seed
+        self._lost_steps = 0
+        self._seen: dict[str, float] = {}
+        self._small = len(policy.tokenizer) <= LARGE_VOCABULARY
+        # A second copy of a large model is not worth a curve; with LoRA the start is the model without its adapters.
+        model: Any = policy.model
+        self._start = copy.deepcopy(model).requires_grad_(False) if self._small and lora is None else None
+        super().__init__(
+            model=model,
+            processing_class=policy.tokenizer,
+            reward_funcs=reward_functions(tasks, policy.dialect),
+            args=args,
+            train_dataset=Dataset.from_list(list(rows)),
+            rollout_func=self._rollout,
+            peft_config=lora,
+            callbacks=[checkpoint.Seal()],
+        )
+
+    # ------------------------------------------------------------ sampling
+
+    def _rollout(self, prompts: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
+        """Returns one completion for each prompt; TRL repeats a prompt for each sample of its group."""
+        size = self.num_generations
+        texts = [p if isinstance(p, str) else p[0]["content"] for p in prompts]
+        if texts != [text for text in texts[::size] for _ in range(size)]:
+            raise ValueError(f"a process needs whole groups of {size} samples a prompt, {len(texts)} rows came")
+        ids = encode_prompts(self.processing_class, texts[::size])
+        try:
+            completions, logps = self._sample(ids, size)
+            lost = False
+            self._lost_steps = 0
+        except Exception as error:  # whatever an engine dies of
+            self._lost_steps += 1
+            logger.exception("step %d: the engine failed, its samples are lost", self.state.global_step + 1)
+            if self._lost_steps >= MAX_LOST_STEPS:
+                raise EngineError(f"the engine failed in {MAX_LOST_STEPS} steps in a row: {error}") from error
+            completions, logps, lost = [[self.processing_class.eos_token_id]] * len(texts), [[0.0]] * len(texts), True
+        return {
+            "prompt_ids": [row for row in ids for _ in range(size)],
+            "completion_ids": completions,
+            "logprobs": logps,
+            "failed": [lost] * len(texts),
+        }
+
+    def _sample(self, ids: list[list[int]], size: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
+        if self.use_vllm:
+            return self._generate_single_turn([row for row in ids for _ in range(size)], None, {}, size)
+        with self.accelerator.autocast():  # as the loss reads them
+            decoded = decode(
+                self.accelerator.unwrap_model(self.model),
+                ids,
+                n=size,
+                temperature=self.temperature,
+                max_new_tokens=self.max_completion_length,
+                eos=self.processing_class.eos_token_id,
+                rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
+                batch_size=len(ids) * size,  # one batch: its long tail is paid once
+            )
+        return [d.ids for d in decoded], [d.logps for d in decoded]
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
+        """Returns TRL's rewards `[B, functions]`; a row that is not finite is NaN throughout, which TRL leaves out."""
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        wrong = ~torch.isfinite(rewards).all(1)
+        self._seen["unscored"] = float(wrong.float().mean())
+        return rewards.masked_fill(wrong[:, None], torch.nan)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Returns TRL's batch; measures entropy, and divergence from the start, on what was just sampled."""
+        batch = super()._generate_and_score_completions(inputs)
+        counts, said = batch["completion_mask"], batch["sampling_per_token_logps"].nan_to_num()
+        # The surprise of sampled tokens is an unbiased estimate of entropy, of all rows and for nothing; TRL's is exact
+        # but of the rows that the loss reads.
+        self._seen["entropy"] = self._mean(-said, counts)
+        if self.beta == 0 and (self._start is not None or self._small):
+            stride = max(1, len(said) // KL_ROWS)
+            some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
+            counts, said = counts[::stride], said[::stride]
+            with torch.no_grad(), self.accelerator.autocast():
+                gap = self._start_logps(some) - said
+            self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts)  # k3 of Schulman (2020), as TRL has it
+        return batch
+
+    def _start_logps(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Returns the log-probabilities `[B, C]` of the completions under the policy that the round began with."""
+        ids, mask = (torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1) for x in ("ids", "mask"))
+        length = batch["completion_ids"].size(1)
+        if self._start is not None:
+            return completion_logps(self._start.to(ids.device), ids, mask, length, self.temperature)
+        model: Any = self.accelerator.unwrap_model(self.model)
+        with model.disable_adapter():
+            return completion_logps(model, ids, mask, length, self.temperature)
+
+    def _mean(self, values: torch.Tensor, counts: torch.Tensor) -> float:
+        """Returns the mean over the tokens that count, of all processes."""
+        total = self.accelerator.reduce(torch.stack([(values * counts).sum(), counts.sum().float()]), reduction="sum")
+        return float(total[0] / total[1].clamp(min=1))
+
+    # ------------------------------------------------------------ loss
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Returns TRL's loss. Without a KL term rows without advantage add nothing to it, so they are masked out."""
+        if self.beta == 0:
+            carry = (inputs["advantages"] != 0).long()[:, None]
+            inputs = inputs | {"completion_mask": inputs["completion_mask"] * carry}
+        return super()._compute_loss(model, inputs)
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **unused: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
+        """Returns log-probabilities `[B, C]` of the last C tokens; entropies are left to the curve's estimate."""
+        if not self._small:
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **unused
+            )
+        with self.accelerator.autocast():
+            logps = completion_logps(model, input_ids, attention_mask, logits_to_keep, self.temperature)
+        return logps, -logps.detach() if compute_entropy else None, None
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Logs TRL's metrics of the step with ours beside them, or in place of them (entropy)."""
+        self._metrics["train"].update({key: [value] for key, value in self._seen.items()})
+        super().log(logs, start_time)

@@ -1,0 +1,39 @@
+"""What the trainer's tests start from: a few boards, a short round, a chat tokenizer like Qwen3's in small."""
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from mapflake.env import EnvConfig, generate, render_prompt
+from mapflake.trainer.grpo import RLParams
+
+TASKS = generate(EnvConfig.uniform((3,), 0.0, 0.0), 8, seed=1)
+PARAMS = RLParams(
+    instances=8, epochs=2, prompts=4, generations=4, microbatch=8, max_new_tokens=32, save_every=1, warmup_steps=0
+)
+
+# The shape of Qwen3's chat template, with the reasoning that it drops from earlier turns.
+TEMPLATE = """\
+{%- for m in messages %}
+    {%- set content = m.content.split('</think>')[-1].lstrip('\\n') if m.role == 'assistant' else m.content %}
+    {{- '<|im_start|>' + m.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}"""
+
+
+def byte_level_tokenizer():
+    """Returns a byte-level BPE tokenizer with Qwen3's control tokens and template."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=specials, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator([render_prompt(task.instance, "chat") for task in TASKS], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    fast.chat_template = TEMPLATE
+    return fast

@@ -1,0 +1,68 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mapflake.trainer import logps
+
+
+def _plain(model, ids, mask, length, temperature):
+    """Returns the log-probabilities of a plain forward pass, one row at a time, without any padding."""
+    found = torch.zeros(len(ids), length)
+    for row, (tokens, real) in enumerate(zip(ids, mask.bool(), strict=True)):
+        counts = int(real[-length:].sum())
+        logp = torch.log_softmax(model(tokens[real][None]).logits[0] / temperature, -1)
+        if counts:
+            found[row, :counts] = logp[-counts - 1 : -1].gather(-1, tokens[real][-counts:, None])[:, 0]
+    return found
+
+
+def _gradients(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**20), rows=st.integers(1, 20), bucket=st.sampled_from([1, 3, 64]))
+def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows, bucket):
+    rng = torch.Generator().manual_seed(seed)
+    prompts = torch.randint(2, 43, (4, 6), generator=rng)
+    before = torch.randint(1, 7, (4,), generator=rng)
+    shared = torch.randint(0, 4, (rows,), generator=rng)
+    after = torch.randint(0, 9, (rows,), generator=rng)  # some completions have nothing that counts
+    ids = torch.cat([prompts[shared], torch.randint(2, 43, (rows, 8), generator=rng)], 1)
+    mask = torch.cat([torch.arange(6) >= 6 - before[shared][:, None], torch.arange(8) < after[:, None]], 1).long()
+    weights = torch.randn(rows, 8, generator=rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logps, "BUCKET", bucket)
+        ours = logps.completion_logps(tiny.model, ids, mask, 8, 0.7)
+    plain = _plain(tiny.model, ids, mask, 8, 0.7)
+    torch.testing.assert_close(ours, plain, atol=2e-5, rtol=1e-5)
+    gradients = [
+        _gradients(tiny.model, (x * weights).sum() + 0 * tiny.model(ids[:1]).logits.sum()) for x in (ours, plain)
+    ]
+    for name, gradient in gradients[1].items():
+        torch.testing.assert_close(gradients[0][name], gradient, atol=1e-3 * float(1 + gradient.abs().max()), rtol=1e-3)
+
+
+def test_a_shared_prompt_is_read_once(tiny, monkeypatch):
+    read = []
+    forward = type(tiny.model).forward
+
+    def counted(self, input_ids, **kwargs):
+        read.append(tuple(input_ids.shape))
+        return forward(self, input_ids=input_ids, **kwargs)
+
+    monkeypatch.setattr(type(tiny.model), "forward", counted)
+    ids = torch.cat([torch.full((8, 5), 7), torch.arange(2, 26).reshape(8, 3)], 1)
+    logps.completion_logps(tiny.model, ids, torch.ones_like(ids), 3)
+    assert read == [(1, 5), (8, 2)]
+
+
+def test_there_is_a_gradient_of_zero_where_nothing_counts(tiny):
+    ids = torch.full((2, 6), 7)
+    mask = torch.tensor([[1, 1, 1, 1, 0, 0]] * 2)
+    ours = logps.completion_logps(tiny.model, ids, mask, 2)
+    assert (ours == 0).all()
+    assert all((g == 0).all() for g in _gradients(tiny.model, ours.sum()).values())

@@ -1,0 +1,241 @@
+"""The client against a scripted server that misbehaves, and against a real one, both on this machine."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from starts import TASKS
+
+from mapflake.env import format_plan
+from mapflake.trainer import evaluate
+from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
+
+
+def _reply(text, finish="stop"):
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    return json.dumps({"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Answers with the next line of the script, the last one for good: (status, body, headers) or a callable."""
+
+    def do_POST(self):
+        server = self.server
+        with server.lock:
+            server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            server.keys.append(self.headers["Authorization"])
+            server.under_way += 1
+            server.most = max(server.most, server.under_way)
+            step = server.script.pop(0) if len(server.script) > 1 else server.script[0]
+        try:
+            if callable(step):
+                step(self)
+            else:
+                status, body, *headers = step
+                self.answer(status, body, dict(headers))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the client went away, as it should from a server that drips
+        finally:
+            with server.lock:
+                server.under_way -= 1
+
+    def answer(self, status, body, headers=()):
+        self.send_response(status)
+        for name, value in (
+            {"Content-Type": "application/json", "Content-Length": str(len(body))} | dict(headers)
+        ).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Returns (server, policy) for a script."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    servers = []
+
+    def serve(*script, **settings):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
+        server.script, server.asked, server.keys, server.lock = list(script), [], [], threading.Lock()
+        server.under_way = server.most = 0
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        settings = {"pause": 0.01, "timeout": 5.0, "retries": 2} | settings
+        return server, OpenAIPolicy("m", f"http://127.0.0.1:{server.server_port}/v1", **settings)
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+
+
+def _error(status, message="no"):
+    return status, json.dumps({"error": {"message": message}})
+
+
+def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
+    server, policy = served((200, _reply("yes")))
+    assert policy.complete(["a", "b"], n=2, temperature=0.5, max_new_tokens=7, seed=3) == [["yes"] * 2] * 2
+    assert Counter(a["messages"][0]["content"] for a in server.asked) == {"a": 2, "b": 2}
+    assert {(a["temperature"], a["max_tokens"], a["model"]) for a in server.asked} == {(0.5, 7, "m")}
+    seeds = sorted(a["seed"] for a in server.asked)
+    assert len(set(seeds)) == 4
+    policy.complete(["a", "b"], n=2, seed=3)
+    assert sorted(a["seed"] for a in server.asked[4:]) == seeds
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        _error(429),
+        _error(500),
+        _error(503),
+        (200, _reply("yes")[:40]),
+        (200, "[]"),
+        (200, '{"choices": []}'),
+        (200, _reply(None)),
+        (200, "<html>busy</html>", ("Content-Type", "text/html")),
+        lambda handler: handler.connection.close(),
+    ],
+    ids=["429", "500", "503", "half", "list", "no choices", "null", "html", "hung up"],
+)
+def test_what_may_pass_is_tried_again(served, trouble, caplog):
+    server, policy = served(trouble, trouble, (200, _reply("yes")))
+    assert policy.complete(["a"]) == [["yes"]]
+    assert len(server.asked) == 3
+    assert not policy.failures
+    server, policy = served(trouble)
+    assert policy.complete(["a", "b"]) == [[None], [None]]
+    assert len(server.asked) == 6
+    assert policy.failures.total() == 2
+    assert "m: 2 of 2 samples failed and are left out" in caplog.text
+
+
+def test_a_drip_does_not_outlive_its_time(served):
+    def drip(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        for _ in range(50):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            time.sleep(0.05)
+
+    _, policy = served(drip, timeout=0.3, retries=1)
+    began = time.monotonic()
+    assert policy.complete(["a"]) == [[None]]
+    assert time.monotonic() - began < 2
+    assert policy.failures == {"no answer within 0.3 s": 1}
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_what_will_not_pass_stops_everything_and_says_why(served, status):
+    server, policy = served(_error(status, "such a thing"), concurrency=1)
+    with pytest.raises(ServerError, match=r"http://127.*/v1/: m: .*such a thing") as caught:
+        policy.complete(["a"] * 20)
+    assert ("OPENAI_API_KEY" in str(caught.value)) == (status == 401)
+    assert len(server.asked) == 1
+
+
+def test_a_server_says_how_long_to_wait(served):
+    server, policy = served((*_error(429), ("Retry-After", "0")), (200, _reply("yes")), pause=50.0)
+    began = time.monotonic()
+    assert policy.complete(["a"]) == [["yes"]]
+    assert time.monotonic() - began < 40
+    assert len(server.asked) == 2
+
+
+def test_no_more_requests_at_once_than_allowed(served):
+    def slow(handler):
+        time.sleep(0.05)
+        handler.answer(200, _reply("yes"))
+
+    server, policy = served(slow, concurrency=3)
+    policy.complete(["a"] * 12)
+    assert server.most == 3
+
+
+def test_the_key_is_read_from_the_environment_alone(served, monkeypatch):
+    with pytest.raises(ServerError, match="set the environment variable OPENAI_API_KEY"):
+        OpenAIPolicy("m", "https://somewhere.example/v1").complete(["a"])
+    server, policy = served((200, _reply("yes")), key="OTHER_KEY")
+    monkeypatch.setenv("OTHER_KEY", "secret")
+    policy.complete(["a"])
+    assert server.keys == ["Bearer secret"]
+    assert "secret" not in repr(policy)
+
+
+def test_a_reply_cut_off_while_reasoning_is_an_unfinished_answer(served):
+    _, policy = served((200, _reply(None, "length")))
+    assert policy.complete(["a"]) == [[""]]
+    assert not policy.failures
+
+
+def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, caplog):
+    right = format_plan(TASKS[0].instance, TASKS[0].solution.plan)
+    _, policy = served((200, _reply(right)), _error(500), (200, _reply(right)), concurrency=1, retries=0)
+    rollouts = evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
+    assert [(r.sample, r.verdict.valid) for r in rollouts] == [(0, True), (2, True)]
+    assert "1 of 3 samples were not answered and are left out" in caplog.text
+    _, policy = served(_error(500), retries=0)
+    with pytest.raises(ValueError, match="none of 3 samples was answered"):
+        evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
+
+
+def test_it_works_where_an_event_loop_runs_as_in_notebooks(served):
+    import asyncio
+
+    async def cell(policy):
+        return policy.complete(["a"])
+
+    _, policy = served((200, _reply("yes")))
+    assert asyncio.run(cell(policy)) == [["yes"]]
+
+
+@pytest.fixture(scope="module")
+def real_server(chat_start, tmp_path_factory):
+    """Returns the address of `transformers serve` with the tiny chat model."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(chat_start)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    log = tmp_path_factory.mktemp("serve") / "log"
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    with open(log, "w") as file:
+        server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+    try:
+        for _ in range(600):
+            if server.poll() is not None:
+                pytest.fail(f"transformers serve ended: {log.read_text()[-2000:]}")
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
+                break
+            except OSError:
+                time.sleep(0.2)
+        else:
+            pytest.fail(f"transformers serve did not come up: {log.read_text()[-2000:]}")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_a_real_server(real_server, chat_start):
+    policy = OpenAIPolicy(str(chat_start), real_server, timeout=60.0, retries=1)
+    rollouts = evaluate.rollout(policy, TASKS[:3], samples=2, seed=0)
+    assert len(rollouts) == 6
+    assert all(r.verdict.kinds for r in rollouts)  # random weights
+    assert any(r.completion for r in rollouts)

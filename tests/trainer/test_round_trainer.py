@@ -1,0 +1,151 @@
+import pytest
+import torch
+from starts import PARAMS, TASKS
+from trl import GRPOTrainer
+
+from mapflake.env import render_prompt
+from mapflake.trainer import grpo
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.round_trainer import EngineError, RoundTrainer
+
+
+def _trainer(start, tmp_path, **changed):
+    policy, params = load_policy(start), PARAMS.model_copy(update=changed)
+    rows = grpo.training_rows(policy, TASKS, params, 0)
+    return RoundTrainer(policy, TASKS, rows, grpo.training_arguments(params, tmp_path, 0, large=False), seed=0)
+
+
+def _ragged_batch(trainer, rows=24):
+    """Returns a batch with left-padded prompts, right-padded completions and many rows without advantage."""
+    generator = torch.Generator().manual_seed(0)
+    before, after = (torch.randint(1, 9, (rows,), generator=generator) for _ in range(2))
+    ids = torch.randint(3, 100, (rows, 16), generator=generator)
+    columns = torch.arange(8)
+    return {
+        "prompt_ids": ids[:, :8],
+        "prompt_mask": (columns >= 8 - before[:, None]).long(),
+        "completion_ids": ids[:, 8:],
+        "completion_mask": (columns < after[:, None]).long(),
+        "advantages": torch.randn(rows, generator=generator) * (torch.rand(rows, generator=generator) < 0.6),
+        "num_items_in_batch": torch.tensor(90.0),
+    }
+
+
+def test_loss_and_gradient_are_those_of_trl(start, tmp_path, monkeypatch):
+    trainer = _trainer(start, tmp_path)
+    trainer.current_gradient_accumulation_steps = 1
+
+    def gradients():
+        trainer.model.zero_grad()
+        loss = trainer._compute_loss(trainer.model, _ragged_batch(trainer))
+        loss.backward()
+        return loss.detach(), {n: p.grad.clone() for n, p in trainer.model.named_parameters()}
+
+    ours_loss, ours = gradients()
+    monkeypatch.delattr(RoundTrainer, "_compute_loss")
+    monkeypatch.delattr(RoundTrainer, "_get_per_token_logps_and_entropies")
+    stock_loss, stock = gradients()
+    torch.testing.assert_close(ours_loss, stock_loss, atol=1e-6, rtol=1e-5)
+    assert any(g.abs().max() > 1e-3 for g in stock.values())
+    for name, gradient in stock.items():
+        torch.testing.assert_close(ours[name], gradient, atol=1e-6, rtol=1e-4)
+
+
+def test_a_step_without_any_signal_has_a_gradient_of_zero(start, tmp_path):
+    trainer = _trainer(start, tmp_path)
+    trainer.current_gradient_accumulation_steps = 1
+    batch = _ragged_batch(trainer)
+    trainer._compute_loss(trainer.model, batch | {"advantages": 0 * batch["advantages"]}).backward()
+    assert all((p.grad == 0).all() for p in trainer.model.parameters())
+
+
+def _curve(trainer):
+    trainer.train()
+    return [row for row in trainer.state.log_history if "loss" in row]
+
+
+def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
+    curve = _curve(_trainer(start, tmp_path, learning_rate=1e-2))
+    assert curve[0]["kl"] == pytest.approx(0, abs=1e-6)  # sampled from the start itself
+    assert curve[-1]["kl"] > 1e-3
+    assert all(row["unscored"] == 0 for row in curve)
+    # A uniform policy over the vocabulary would have the logarithm of its size.
+    assert all(0 < row["entropy"] < 5.6 for row in curve)
+
+
+def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
+    """The estimate on many samples is TRL's exact entropy on the same samples, up to its standard error."""
+    trainer = _trainer(start, tmp_path)
+    rows = [{"prompt": render_prompt(TASKS[0].instance, "compact"), "task": 0}] * 400
+    trainer.num_generations = 400
+    trainer.model.train()
+    batch = trainer._generate_and_score_completions(rows)
+    ids, mask = (torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1) for x in ("ids", "mask"))
+    counts = batch["completion_mask"]
+    with torch.no_grad():
+        _, exact, _ = GRPOTrainer._get_per_token_logps_and_entropies(
+            trainer, trainer.model, ids, mask, counts.size(1), compute_entropy=True
+        )
+    expected = float((exact * counts).sum() / counts.sum())
+    assert trainer._seen["entropy"] == pytest.approx(expected, rel=0.1)
+
+
+def test_a_dead_engine_costs_its_samples_and_not_the_round(start, tmp_path, monkeypatch, caplog):
+    trainer = _trainer(start, tmp_path)
+    sample, calls = trainer._sample, []
+
+    def sometimes(*args):
+        calls.append(None)
+        if len(calls) in (2, 3):
+            raise ConnectionError("the engine is gone")
+        return sample(*args)
+
+    monkeypatch.setattr(trainer, "_sample", sometimes)
+    curve = _curve(trainer)
+    assert [row["unscored"] for row in curve] == [0, 1, 1, 0]
+    assert curve[1]["reward"] is None  # not zero
+    assert curve[1]["grad_norm"] == 0
+    assert "step 2: the engine failed" in caplog.text
+
+
+def test_an_engine_that_stays_dead_stops_the_round(start, tmp_path, monkeypatch):
+    trainer = _trainer(start, tmp_path)
+
+    def never(*_):
+        raise ConnectionError("the engine is gone")
+
+    monkeypatch.setattr(trainer, "_sample", never)
+    with pytest.raises(EngineError, match="3 steps in a row: the engine is gone"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_reward_that_is_not_finite_is_counted_and_trains_nothing(start, tmp_path, value):
+    trainer = _trainer(start, tmp_path)
+    valid = trainer.reward_funcs[0]
+
+    def broken(completions, **columns):  # for the first sample of each group
+        return [value if i % 4 == 0 else r for i, r in enumerate(valid(completions=completions, **columns))]
+
+    trainer.reward_funcs[0] = broken
+    seen = []
+    score = trainer._generate_and_score_completions
+
+    def watched(inputs):
+        seen.append(score(inputs))
+        return seen[-1]
+
+    trainer._generate_and_score_completions = watched
+    curve = _curve(trainer)
+    assert [row["unscored"] for row in curve] == [0.25] * 4
+    assert all(row["reward"] is not None and abs(row["reward"]) <= 1 for row in curve)
+    for batch in seen:
+        assert torch.isfinite(batch["advantages"]).all()
+        assert (batch["advantages"][::4] == 0).all()
+    assert any(row["grad_norm"] > 0 for row in curve)
+
+
+def test_groups_must_be_whole(start, tmp_path):
+    trainer = _trainer(start, tmp_path)
+    with pytest.raises(ValueError, match="whole groups of 4 samples"):
+        trainer._rollout(["size3 plan"] * 3 + ["size4 plan"], trainer)
