@@ -18,6 +18,7 @@ import hashlib
 import json
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -193,6 +194,7 @@ def generate(
     slots = layout(config, n, seed=seed, split=split)
     tasks: list[Task] = []
     boards = dropped = 0
+    began = time.perf_counter()
     for i in range(n) if indices is None else indices:
         if i not in range(n):
             raise ValueError(f"indices: {i!r} is not in 0..{n - 1}")
@@ -201,7 +203,8 @@ def generate(
         boards, dropped = boards + tried, dropped + over
         if progress is not None:
             progress(1)
-    logger.info("%d tasks from %d boards, %d of them dropped over budget", len(tasks), boards, dropped)
+    spent = time.perf_counter() - began
+    logger.info("%d tasks from %d boards in %.1f s, %d dropped over budget", len(tasks), boards, spent, dropped)
     return tasks
 
 
