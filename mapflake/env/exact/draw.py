@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mapflake.env.exact.search import ANALYSE, BUDGET, SOLVED, Answer, search
+from mapflake.env.exact.search import ANALYSE, BUDGET, NEEDS_WAIT, SOLVED, Answer, search
 
 _WORD = (1 << 64) - 1
 
@@ -59,9 +59,14 @@ def draw(state: int, size: int, holes: int, agents: int, waits: bool | None, att
             goals = ice[:agents]
         mask = sum(1 << place[cell] for cell in board[:holes])
         ends = [[place[cell] for cell in cells] for cells in (starts, goals)]
-        answer = search(size, mask, ends[0], ends[1], ANALYSE, budget)
+        found = True
+        if waits is not None:  # most boards have the other label: the plan is for those that have not
+            answer = search(size, mask, ends[0], ends[1], NEEDS_WAIT, budget)
+            found = answer.status == SOLVED and answer.needs_wait == waits
+        if found:
+            answer = search(size, mask, ends[0], ends[1], ANALYSE, budget)
+            found = answer.status == SOLVED
         dropped += answer.status == BUDGET
-        found = answer.status == SOLVED and waits in (None, answer.needs_wait)
         if found or attempt == attempts:
             return Draw(state, attempt, dropped, found, bytes(board[:holes] + starts + goals), answer)
     raise ValueError(f"attempts: {attempts!r} is not a positive integer")

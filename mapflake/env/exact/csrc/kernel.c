@@ -122,11 +122,17 @@ int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, i
             int cell = (board[h] / size + 1) * (size + 1) + board[h] % size;
             *(cell < 64 ? &low : &high) |= (uint64_t)1 << (cell & 63);
         }
-        int status = mapflake_solve(size, low, high, count, starts, ends, ANALYSE, most, answer);
+        int status = SOLVED, right = 1;
+        if (wanted >= 0) { /* most boards have the other label: the plan is for those that have not */
+            status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
+            right = answer->needs_wait == wanted;
+        }
+        if (status == SOLVED && right)
+            status = mapflake_solve(size, low, high, count, starts, ends, ANALYSE, most, answer);
         if (status == NO_MEMORY)
             return 0;
         *dropped += status == BUDGET;
-        if (status == SOLVED && (wanted < 0 || wanted == answer->needs_wait))
+        if (status == SOLVED && right)
             return attempt;
     }
     return -attempts;
