@@ -26,7 +26,7 @@ def start(tmp_path_factory):
     wrong = [(prompt, "<> W a0 <> W a0 ;") for prompt, _ in right]
     params = WarmStartParams(
         model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32),
-        steps=80,
+        steps=140,
         batch_size=16,
         learning_rate=1e-2,
         warmup_steps=5,
