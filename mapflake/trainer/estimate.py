@@ -76,8 +76,8 @@ class Estimate:
         return (
             f"a round needs up to {needed} GiB a process (weights, gradients, moments {weights}; then cache {cache} or "
             f"activations {activations}), {free} are free; {self.parameters / 1e6:.2f}M parameters, "
-            f"{self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, "
-            f"{_time(self.seconds)} for so many"
+            f"{self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, for so many "
+            f"{_time(self.seconds)}"
         )
 
     def checked(self) -> Estimate:

@@ -130,7 +130,10 @@ class RoundTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Returns TRL's batch; measures entropy, and divergence from the start, on what was just sampled."""
         batch = super()._generate_and_score_completions(inputs)
-        counts, said = batch["completion_mask"], batch["sampling_per_token_logps"].nan_to_num()
+        said = batch["sampling_per_token_logps"].nan_to_num()
+        # What `_rollout` said beyond tokens, TRL has added to the rows.
+        answered = torch.tensor([not row["failed"] for row in inputs], device=said.device)
+        counts = batch["completion_mask"] * answered[:, None]
         # The surprise of sampled tokens is an unbiased estimate of entropy, of all rows and for nothing; TRL's is exact
         # but of the rows that the loss reads.
         self._seen["entropy"] = self._mean(-said, counts)
@@ -154,9 +157,9 @@ class RoundTrainer(GRPOTrainer):
             return completion_logps(model, ids, mask, length, self.temperature)
 
     def _mean(self, values: torch.Tensor, counts: torch.Tensor) -> float:
-        """Returns the mean over the tokens that count, of all processes."""
+        """Returns the mean over the tokens that count, of all processes; NaN if there are none."""
         total = self.accelerator.reduce(torch.stack([(values * counts).sum(), counts.sum().float()]), reduction="sum")
-        return float(total[0] / total[1].clamp(min=1))
+        return float(total[0] / total[1])
 
     # ------------------------------------------------------------ loss
 

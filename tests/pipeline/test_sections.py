@@ -80,7 +80,7 @@ MISTAKES = [
         r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$",
     ),
     (
-        r"  hole_ratio: (?:.*\n)*?    cells:\n(?:      - .*\n)*",
+        r"  hole_ratio: (?:.*\n)*?    cells:\n(?:      - .*\n)+",
         "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    cells:\n      - {agents: 5, sizes: [3]}\n",
         r"^env_design: benchmark\.cells: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for this size",
     ),

@@ -103,7 +103,8 @@ def test_a_dead_engine_costs_its_samples_and_not_the_round(start, tmp_path, monk
     monkeypatch.setattr(trainer, "_sample", sometimes)
     curve = _curve(trainer)
     assert [row["unscored"] for row in curve] == [0, 1, 1, 0]
-    assert curve[1]["reward"] is None  # not zero
+    for key in ("reward", "entropy", "kl"):
+        assert [row[key] is None for row in curve] == [False, True, True, False]  # not zero
     assert curve[1]["grad_norm"] == 0
     assert "step 2: the engine failed" in caplog.text
 
