@@ -44,9 +44,9 @@ def rng_for(seed: int, *path: str | int) -> np.random.Generator:
     return np.random.default_rng(_sequence(seed, path))
 
 
-def seed_for(seed: int, *path: str | int) -> int:
-    """Returns a 32-bit seed of the stream `path`, for libraries that take an integer instead of a generator."""
-    return int(_sequence(seed, path).generate_state(1, np.uint32)[0])
+def seed_for(seed: int, *path: str | int, bits: int = 32) -> int:
+    """Returns a seed of the stream `path`, of 32 or 64 bits, for what takes an integer instead of a generator."""
+    return int(_sequence(seed, path).generate_state(1, np.uint32 if bits == 32 else np.uint64)[0])
 
 
 # ---------------------------------------------------------------- strict parameters

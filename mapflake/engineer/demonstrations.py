@@ -27,11 +27,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from mapflake.engineer.baselines import random_config
 from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, build_prompt
-from mapflake.engineer.designers import random_config
-from mapflake.engineer.failures import FailureReport, SizeReport
-from mapflake.engineer.ledger import Round
+from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.reply import Proposal
+from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.space import format_config, legal_sizes, project
 from mapflake.env import KINDS, EnvConfig
 from mapflake.repro import rng_for
@@ -62,13 +62,37 @@ def demonstrations(
     """
     if n < 0:
         raise ValueError(f"n: {n} is negative")
+    sizes = legal_sizes(sizes)
     if unknown := [v for v in variants if v not in VARIANTS] or not variants:
         raise ValueError(f"variants: {unknown or 'none'} is not among {', '.join(VARIANTS)}")
-    sizes = legal_sizes(sizes)
-    return [_pair(rng_for(seed, "demonstrations", i), sizes, variants) for i in range(n)]
+    drawn = [situation(i, sizes, seed=seed, variants=variants) for i in range(n)]
+    return [(one.prompt, format_config(one.answer, "compact")) for one in drawn]
 
 
-def _pair(rng: np.random.Generator, sizes: tuple[int, ...], variants: Sequence[str]) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Situation:
+    """A made-up run at the point where its engineer is asked, and the answer that a demonstration gives.
+
+    Attributes:
+        report: Failures of the made-up policy.
+        history: The rounds so far.
+        last: The last configuration if the prompt shows it, else None.
+        prompt: The whole prompt, compact.
+        answer: What the demonstration designs.
+    """
+
+    report: FailureReport
+    history: History
+    last: EnvConfig | None
+    prompt: str
+    answer: EnvConfig
+
+
+def situation(
+    number: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
+) -> Situation:
+    """Returns the situation behind a demonstration; another seed gives situations that were not demonstrated."""
+    sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
     variant = variants[int(rng.integers(len(variants)))]
     shown = VARIANTS[variant].history
     learner = _Learner.draw(rng)
@@ -85,7 +109,7 @@ def _pair(rng: np.random.Generator, sizes: tuple[int, ...], variants: Sequence[s
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
     prompt = build_prompt(report, history, sizes, variant=variant, dialect="compact")
-    return prompt, format_config(answer, "compact")
+    return Situation(report, history, visible, prompt, answer)
 
 
 # ---------------------------------------------------------------- synthetic reports
@@ -206,6 +230,14 @@ LEVEL_RULES: dict[str, Callable[[_Seen], Levels]] = {
     "independent": lambda seen: {s: (seen.rng.uniform(0, 0.5), seen.rng.uniform(0, 1)) for s in seen.sizes},
 }
 """Hole and wait ratios of the sizes; all equally likely."""
+
+
+def data_ratios(rule: str, situation: Situation, sizes: Iterable[int]) -> dict[int, float]:
+    """Returns the data ratios that a rule of `DATA_RULES` asks for, without noise."""
+    rates = {s.size: s.valid_rate for s in situation.report.sizes}
+    weights = DATA_RULES[rule](_Seen(legal_sizes(sizes), rates, situation.last, rng_for(0, "unused")))
+    total = sum(weights.values())
+    return {size: weight / total for size, weight in weights.items()}
 
 
 def _design(

@@ -1,33 +1,36 @@
-"""Who designs the next configuration: the policy itself, or the rules that it is compared with.
+"""Who designs the next configuration: a model, in all the ways that it can be asked, or a rule. Arms by name.
 
-Every designer has one signature and gives a `Proposal`; all configurations go through the same projection. `ARMS` is
-the one place where the names of arms are given a meaning. Not covered (yet): designers constrained by a grammar,
-learnability and learning-progress baselines.
+Every designer has one signature and gives a `Proposal`; all configurations go through the same projection. `ENGINEERS`
+and `RULES` are the one place where the names of arms are given a meaning; params.yaml adds model engineers of its own
+(`ablations.designers`). Not covered: the rules themselves (`baselines`, `probes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-import numpy as np
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, build_prompt
-from mapflake.engineer.failures import FailureReport, storable
-from mapflake.engineer.ledger import History
-from mapflake.engineer.reply import Proposal, read_reply
-from mapflake.engineer.space import KEYS, STEP, Requested, in_steps, legal_sizes, project
-from mapflake.env import EnvConfig
-from mapflake.repro import Params, rng_for, seed_for
+from mapflake.engineer import baselines, probes
+from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
+from mapflake.engineer.controls import Told, as_told
+from mapflake.engineer.grammar import reply_grammar
+from mapflake.engineer.ledger import Designer, History, Round, next_index
+from mapflake.engineer.reply import Proposal, read_replies
+from mapflake.engineer.report import FailureReport
+from mapflake.engineer.space import legal_sizes
+from mapflake.engineer.wording import storable
+from mapflake.repro import Params, seed_for
 
 if TYPE_CHECKING:
     from mapflake.trainer.policy import SamplingParams
 
-Designer = Callable[[FailureReport, History], Proposal]
-"""Takes the failures of the current checkpoint and the rounds so far; gives the design of the next round."""
+
+logger = logging.getLogger(__name__)
 
 
 class Completer(Protocol):
@@ -46,195 +49,188 @@ class Completer(Protocol):
         max_new_tokens: int | None = None,
         seed: int = 0,
         progress: str | None = None,
-    ) -> list[list[str]]:
-        """Returns n texts for each prompt."""
+    ) -> Sequence[Sequence[str | None]]:
+        """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`."""
+
+
+def _variant(value: Any) -> Any:
+    if isinstance(value, str) and value not in VARIANTS:
+        raise ValueError(f"legal variants: {', '.join(VARIANTS)}, or modules: {', '.join(Variant.model_fields)}")
+    return Variant.parse(value, "variant") if isinstance(value, Mapping) else value
+
+
+class EngineerParams(Params):
+    """How a model is asked for a design.
+
+    Attributes:
+        model: Who is asked: `current` (the checkpoint just trained), `base` (before any RL), a checkpoint's folder or a
+            name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
+        base_url: Of that server; None: what the `openai` client takes from the environment.
+        variant: Which modules the prompt has: a name in `VARIANTS`, or modules, `{guideline: true, history: all}`.
+        report: `current`, or a control: `shuffled` (the rows of the failure tables belong to other sizes) or `previous`
+            (the report of the round before).
+        samples: Replies drawn; the first legal one counts, all are recorded.
+        temperature: Of sampling; 0 is greedy (then one sample says it all).
+        constrained: Whether decoding follows a grammar in which every reply is legal (`grammar`).
+        prompt_tokens: The prompt's budget (see `build_prompt`).
+        max_new_tokens: Where a reply is cut off; None: 4 words a size and a few more in compact, 4096 tokens in JSON.
+    """
+
+    model: str = Field(default="current", min_length=1)
+    base_url: str | None = None
+    variant: Annotated[str | Variant, BeforeValidator(_variant)] = DEFAULT_VARIANT
+    report: Told = "current"
+    samples: int = Field(default=4, ge=1)
+    temperature: float = Field(default=1.0, ge=0)
+    constrained: bool = False
+    prompt_tokens: int = Field(default=8192, ge=1)
+    max_new_tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _possible(self) -> EngineerParams:
+        if self.model.startswith("openai:") and self.constrained:
+            raise ValueError("constrained: a server decodes by itself; ask it plainly")
+        if self.base_url is not None and not self.model.startswith("openai:"):
+            raise ValueError(f"base_url: of a server, but model is {self.model!r}, not openai:<name>")
+        return self
+
+    def weights(self, base: str | Path | None) -> str | Path | None:
+        """Returns what fixed weights are asked; None if they change every round or lie behind a server.
+
+        Raises:
+            ValueError: They are those of the base model, and it is not given.
+        """
+        if self.model == "current" or self.model.startswith("openai:"):
+            return None
+        if self.model == "base" and base is None:
+            raise ValueError("model: 'base' needs the checkpoint of the base model")
+        return base if self.model == "base" else self.model
 
 
 # ---------------------------------------------------------------- the model as engineer
 
 
 def llm_engineer(
-    policy_for: Callable[[History], Completer],
-    sizes: Iterable[int],
-    *,
-    variant: str = DEFAULT_VARIANT,
-    samples: int = 4,
-    temperature: float = 1.0,
-    max_new_tokens: int | None = None,
-    seed: int,
+    policy_for: Callable[[History], Completer], sizes: Iterable[int], params: EngineerParams, *, seed: int
 ) -> Designer:
-    """Returns the designer that asks a model: prompt, `samples` replies, the first that is not rejected counts.
+    """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
     No rule stands between reply and configuration but the projection; if all samples are rejected, so is the proposal.
 
     Args:
         policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
         sizes: Board sizes that may be asked for.
-        variant: Which modules the prompt has.
-        samples: Replies drawn; all are recorded.
-        temperature: Of sampling; 0 is greedy (then one sample says it all).
-        max_new_tokens: Where a reply is cut off; None: 4 words a size and a few more in compact, 4096 tokens in JSON.
-        seed: Of sampling; the round's index goes in too.
+        params: How it is asked.
+        seed: Of sampling (and of a shuffled report); the round's index goes in too.
     """
     sizes = legal_sizes(sizes)
-    if samples < 1:
-        raise ValueError(f"samples: {samples} is not a count of at least 1")
 
     def design(report: FailureReport, history: History) -> Proposal:
         policy = policy_for(history)
         dialect = "compact" if policy.dialect == "compact" else "json"
         agents = history[-1].config.num_agents
-        prompt = build_prompt(report, history, sizes, variant=variant, dialect=dialect, num_agents=agents)
+        told, past = as_told(report, history, params.report, seed=seed)
+        prompt = build_prompt(
+            told, past, sizes, variant=params.variant, dialect=dialect, num_agents=agents,
+            budget=params.prompt_tokens, count=_counter(policy),
+        )  # fmt: skip
         (texts,) = policy.complete(
             [prompt],
-            n=samples,
-            temperature=temperature,
-            max_new_tokens=max_new_tokens or (4 * len(sizes) + 8 if dialect == "compact" else 4096),
+            n=params.samples,
+            temperature=params.temperature,
+            max_new_tokens=params.max_new_tokens or (4 * len(sizes) + 8 if dialect == "compact" else 4096),
             seed=seed_for(seed, "engineer", next_index(history)),
+            **({"grammar": reply_grammar(sizes, dialect)} if params.constrained else {}),
         )
-        replies = tuple(map(storable, texts))  # before reading: what is recorded is what was read
-        read = [read_reply(text, sizes, dialect, num_agents=agents) for text in replies]
-        chosen = next((p for p in read if p.config is not None), read[0])
-        return replace(chosen, prompt=prompt, replies=replies)
+        if lost := sum(text is None for text in texts):
+            logger.warning("%d of %d replies did not come: they count as empty ones", lost, len(texts))
+        replies = [storable(text or "") for text in texts]  # before reading: what is recorded is what was read
+        return replace(read_replies(replies, sizes, dialect, num_agents=agents), prompt=prompt)
 
     return design
 
 
-# ---------------------------------------------------------------- rules
-
-
-def keep() -> Designer:
-    """Returns the designer that leaves the configuration as it is: the baseline "GRPO (random)" of the paper."""
-    return lambda report, history: _ruled(_ratios(history[-1].config), history, "unchanged")
-
-
-def heuristic_expert(sizes: Iterable[int], *, floor: float = 0.05) -> Designer:
-    """Returns the designer that an RL practitioner might write down in five minutes.
-
-    Data goes where the policy succeeds half of the time, r ~ max(floor, 1 - |2 v - 1|) with v the valid rate; where v
-    is above 0.7, holes and waits go up by 0.1, where it is below 0.3, down. A size that the last configuration lacks
-    starts at the mean hole and wait ratios of the others. All of it is our choice, made before any result was seen.
-    """
-    sizes = legal_sizes(sizes)
-
-    def design(report: FailureReport, history: History) -> Proposal:
-        last = history[-1].config
-        present = list(last.sizes.values())
-        waits = [c.wait_ratio for c in present if c.wait_ratio is not None]
-        asked: dict[int, dict[str, float | None]] = {}
-        for size in sizes:
-            c, seen = last.sizes.get(size), report.at(size)
-            valid = seen.valid_rate if seen else 0.5
-            step = 0.1 if valid > 0.7 else -0.1 if valid < 0.3 else 0.0
-            hole = c.hole_ratio if c else sum(p.hole_ratio for p in present) / len(present)
-            wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
-            asked[size] = {
-                "data_ratio": max(floor, 1 - abs(2 * valid - 1)),
-                "hole_ratio": round(hole + step, 9),
-                "wait_ratio": None if wait is None else round(wait + step, 9),
-            }
-        return _ruled(asked, history, "data to half-solved sizes, holes and waits by 0.1 towards them", sizes)
-
-    return design
-
-
-def domain_randomisation(sizes: Iterable[int], *, seed: int) -> Designer:
-    """Returns the designer that draws a new `random_config` every round, whatever the policy does."""
-    sizes = legal_sizes(sizes)
-
-    def design(report: FailureReport, history: History) -> Proposal:
-        rng = rng_for(seed, "domain_randomisation", next_index(history))
-        drawn = random_config(sizes, rng, history[-1].config.num_agents)
-        return _ruled(_ratios(drawn), history, "a new random draw", sizes)
-
-    return design
-
-
-def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: int = 2) -> EnvConfig:
-    """Returns a configuration drawn without knowledge of any policy: that of round 0.
-
-    Data ratios uniform over the simplex (Dirichlet with all parameters 1), hole ratios uniform in [0, 0.5], wait ratios
-    uniform in [0, 1], all rounded to 1/20 (the grid that the compact dialect speaks) and projected. The distribution is
-    our choice; the paper speaks of "random" only.
-    """
-    sizes = legal_sizes(sizes)
-    shares = in_steps(list(rng.dirichlet(np.ones(len(sizes)))))
-    holes = rng.integers(0, STEP // 2 + 1, len(sizes))
-    waits = rng.integers(0, STEP + 1, len(sizes))
-    drawn = zip(sizes, shares, holes, waits, strict=True)
-    asked = {s: dict(zip(KEYS, (int(r) / STEP, int(h) / STEP, int(w) / STEP), strict=True)) for s, r, h, w in drawn}
-    return project(asked, sizes, num_agents)
-
-
-def _ratios(config: EnvConfig) -> Requested:
-    return {size: {key: getattr(c, key) for key in KEYS} for size, c in config.sizes.items()}
-
-
-def _ruled(asked: Requested, history: History, why: str, sizes: Iterable[int] = ()) -> Proposal:
-    """Returns the proposal of a rule: the same projection, and one line of why in place of a reply."""
-    legal, agents = tuple(sizes) or tuple(asked), history[-1].config.num_agents
-    return Proposal(why, project(asked, legal, agents), None, asked, sizes=legal, num_agents=agents)
+def _counter(policy: Completer) -> Callable[[str], int]:
+    """Returns what counts the tokens of a text: the policy's tokenizer, or bytes / 3, more than most texts have."""
+    tokenizer = getattr(policy, "tokenizer", None)
+    if tokenizer is None:
+        return lambda text: len(text.encode()) // 3 + 1
+    return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 # ---------------------------------------------------------------- arms
 
 
-class EngineerParams(Params):
-    """How a model is asked for a design."""
-
-    variant: str = DEFAULT_VARIANT
-    samples: int = Field(default=4, ge=1)
-    temperature: float = Field(default=1.0, ge=0)
-    max_new_tokens: int | None = Field(default=None, ge=1)
-
-    @field_validator("variant")
-    @classmethod
-    def _known(cls, variant: str) -> str:
-        if variant not in VARIANTS:
-            raise ValueError(f"legal variants: {', '.join(VARIANTS)}")
-        return variant
-
-
 @dataclass(frozen=True)
-class ArmInputs:
-    """What an arm may be made from: what all designers share, and what only some of them need.
+class RuleInputs:
+    """What a rule may be made from.
 
     Attributes:
         sizes: Board sizes that may be asked for.
         seed: Root of the run's random streams, the same for all arms.
-        params: How a model is asked.
-        load: Gives the policy in a checkpoint.
-        base: Checkpoint of the model before any RL.
+        current: Gives the checkpoint just trained, as a policy.
+        try_out: Trains a round for real, beside the run (`rounds.run_arm`): number, history, designer -> Round.
     """
 
     sizes: tuple[int, ...]
     seed: int
-    params: EngineerParams
-    load: Callable[[str | Path], Completer]
-    base: str | Path | None = None
-
-    def model(self, checkpoint_of: Callable[[History], str | Path]) -> Designer:
-        """Returns the model engineer whose weights `checkpoint_of` picks."""
-        return llm_engineer(
-            lambda history: self.load(checkpoint_of(history)), self.sizes, seed=self.seed, **self.params.model_dump()
-        )
+    current: Callable[[History], Completer]
+    try_out: Callable[[int, History, Designer], Round]
 
 
-def _base_engineer(inputs: ArmInputs) -> Designer:
-    if inputs.base is None:
-        raise ValueError("arm 'base_engineer' needs the checkpoint of the base model")
-    base = inputs.base
-    return inputs.model(lambda history: base)
-
-
-ARMS: dict[str, Callable[[ArmInputs], Designer]] = {
-    "engineer": lambda i: i.model(lambda history: history[-1].checkpoint),  # the current policy designs
-    "base_engineer": _base_engineer,  # the model before any RL designs, the policy trains
-    "keep": lambda i: keep(),  # the fixed configuration of round 0
-    "heuristic": lambda i: heuristic_expert(i.sizes),
-    "domain_randomisation": lambda i: domain_randomisation(i.sizes, seed=i.seed),
+ENGINEERS: dict[str, dict[str, Any]] = {
+    "engineer": {},  # the current policy designs, as params.yaml says
+    "base_engineer": {"model": "base", "base_url": None},  # the model before any RL designs, the policy trains
+    "constrained_engineer": {"constrained": True},
+    "shuffled_failures": {"report": "shuffled"},  # three controls
+    "previous_report": {"report": "previous"},
+    "schema_only": {"variant": "schema"},
 }
-"""Every arm by name; a new one is one line here."""
+"""The arms in which a model designs: in what each differs from the parameters `engineer`."""
+
+RULES: dict[str, Callable[[RuleInputs], Designer]] = {
+    "keep": lambda i: baselines.keep(),  # the fixed configuration of round 0
+    "fixed_random_1": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=1),
+    "fixed_random_2": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=2),
+    "fixed_random_3": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=3),
+    "uniform": lambda i: baselines.uniform(i.sizes),
+    "evaluation_matched": lambda i: baselines.evaluation_matched(i.sizes),
+    "domain_randomisation": lambda i: baselines.domain_randomisation(i.sizes, seed=i.seed),
+    "heuristic": lambda i: baselines.heuristic_expert(i.sizes),
+    "learnability": lambda i: baselines.learnability(i.sizes),
+    "learning_progress": lambda i: baselines.learning_progress(i.sizes),
+    "random_search": lambda i: probes.random_search(i.current, i.sizes, seed=i.seed),
+    "accel_lite": lambda i: probes.accel_lite(i.current, i.sizes, seed=i.seed),
+    "oracle": lambda i: probes.oracle(i.try_out, i.sizes, seed=i.seed),
+}
+"""The arms in which a rule designs; a new one is one line here."""
+
+ARMS = (*ENGINEERS, *RULES)
+
+
+def params_of(
+    arm: str, params: EngineerParams, designers: Mapping[str, Mapping[str, Any]] | None = None
+) -> EngineerParams | None:
+    """Returns how the model of an arm is asked; None if the arm is a rule.
+
+    Args:
+        arm: A name in `ARMS` or `designers`.
+        params: The parameters that arms differ from.
+        designers: Further model engineers: arm -> in what it differs.
+
+    Raises:
+        ValueError: No arm has this name, or `designers` has one that is taken.
+        ParamError: What it differs in is no parameter.
+    """
+    designers = designers or {}
+    if taken := [name for name in designers if name in ARMS]:
+        raise ValueError(f"designers: {taken[0]!r} is the name of an arm already")
+    if arm in RULES:
+        return None
+    if arm not in ENGINEERS and arm not in designers:
+        raise ValueError(f"arm: {arm!r} is none of {', '.join([*ARMS, *designers])}")
+    changes = ENGINEERS.get(arm) or designers.get(arm) or {}
+    return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 
 
 def designer_for(
@@ -243,17 +239,44 @@ def designer_for(
     sizes: Iterable[int],
     seed: int,
     params: EngineerParams | None = None,
+    designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
     load: Callable[[str | Path], Completer] | None = None,
+    try_out: Callable[[int, History, Designer], Round] | None = None,
 ) -> Designer:
-    """Returns the designer of an arm; see `ArmInputs` for the arguments.
+    """Returns the designer of an arm.
+
+    Args:
+        arm: A name in `ARMS`, or in `designers`.
+        sizes: Board sizes that may be asked for.
+        seed: Root of the run's random streams, the same for all arms.
+        params: How a model is asked, where the arm does not differ from it.
+        designers: As for `params_of`.
+        base: Checkpoint of the model before any RL.
+        load: Gives the policy in a checkpoint.
+        try_out: Trains a round for real; without it the oracle says that it cannot be used.
 
     Raises:
-        ValueError: No arm has this name, or it needs a base checkpoint and none is given.
+        ValueError: The arm needs a base checkpoint and none is given, or no arm has this name.
     """
-    if arm not in ARMS:
-        raise ValueError(f"arm: {arm!r} is none of {', '.join(ARMS)}")
-    return ARMS[arm](ArmInputs(legal_sizes(sizes), seed, params or EngineerParams(), load or load_checkpoint, base))
+    sizes, load = legal_sizes(sizes), load or load_checkpoint
+    asked = params_of(arm, params or EngineerParams(), designers)
+
+    def current(history: History) -> Completer:
+        return load(history[-1].checkpoint)
+
+    if asked is None:
+        return RULES[arm](RuleInputs(sizes, seed, current, try_out or _no_trials))
+    weights = asked.weights(base)
+
+    def policy_for(history: History) -> Completer:
+        if asked.model.startswith("openai:"):
+            from mapflake.trainer.openai_client import OpenAIPolicy
+
+            return OpenAIPolicy(asked.model.removeprefix("openai:"), base_url=asked.base_url)
+        return current(history) if weights is None else load(weights)
+
+    return llm_engineer(policy_for, sizes, asked, seed=seed)
 
 
 def load_checkpoint(path: str | Path, sampling: SamplingParams | None = None) -> Completer:
@@ -263,6 +286,5 @@ def load_checkpoint(path: str | Path, sampling: SamplingParams | None = None) ->
     return load_policy(path, sampling)
 
 
-def next_index(history: History) -> int:
-    """Returns the index of the round after `history`."""
-    return history[-1].index + 1 if history else 0
+def _no_trials(number: int, history: History, designer: Designer) -> Round:
+    raise ValueError("arm 'oracle' trains for real: use `run_arm`")

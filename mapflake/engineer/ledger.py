@@ -7,18 +7,19 @@ against a second process (the entry points take `repro.single_writer`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mapflake import repro
-from mapflake.engineer.failures import FailureReport
-from mapflake.engineer.reply import Proposal, read_reply
+from mapflake.engineer.drawing import Relaxed, relax
+from mapflake.engineer.reply import Proposal, read_replies
+from mapflake.engineer.report import FailureReport
 from mapflake.engineer.space import project
 from mapflake.env import EnvConfig
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class LedgerError(RuntimeError):
@@ -38,6 +39,7 @@ class Round:
         checkpoint_sha256: Hash of the weights.
         seed: Root of the run's random streams.
         proposal: The design behind `config`; None in round 0. A rejected one left the configuration as it was.
+        relaxed: What of the design could not be drawn, by size, and what `config` has instead; usually empty.
         parent_sha256: Hash of the weights that the round started from (or the hub name of a base model).
         training: What the training was: instances, steps, algorithm, hyperparameters.
         metrics: Valid and optimal rates on the validation set, with the numbers behind them.
@@ -54,6 +56,7 @@ class Round:
     checkpoint_sha256: str = ""
     seed: int = 0
     proposal: Proposal | None = None
+    relaxed: Relaxed = field(default_factory=dict)
     parent_sha256: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -70,6 +73,7 @@ class Round:
             "report": self.report.to_dict(),
             "checkpoint": _relative(self.checkpoint, folder),
             "proposal": None if self.proposal is None else self.proposal.to_dict(),
+            "relaxed": {str(size): dict(change) for size, change in self.relaxed.items()},
             "files": {name: _relative(path, folder) for name, path in self.files.items()},
         }
 
@@ -90,6 +94,7 @@ class Round:
                 "report": FailureReport.from_dict(row["report"]),
                 "checkpoint": folder / row["checkpoint"],
                 "proposal": None if row["proposal"] is None else Proposal.from_dict(row["proposal"]),
+                "relaxed": {int(size): change for size, change in row["relaxed"].items()},
                 "files": {name: folder / path for name, path in row["files"].items()},
             }
         )
@@ -97,6 +102,14 @@ class Round:
 
 History = tuple[Round, ...]
 """The rounds so far, oldest first; the last is the one just finished."""
+
+Designer = Callable[[FailureReport, History], Proposal]
+"""Takes the failures of the current checkpoint and the rounds so far; gives the design of the next round."""
+
+
+def next_index(history: History) -> int:
+    """Returns the index of the round after `history`."""
+    return history[-1].index + 1 if history else 0
 
 
 class Ledger:
@@ -161,6 +174,28 @@ class Ledger:
         return rounds
 
 
+def past(*ledgers: Ledger | str | Path, upto: int) -> History:
+    """Returns the recorded rounds 0 to `upto`: what an arm branches from.
+
+    Args:
+        ledgers: Each continues the one before, e.g. that of the shared round 0, then that of an arm.
+        upto: Index of the last round to take.
+
+    Raises:
+        LedgerError: A round is missing, or did not start from the weights of the one before; names it.
+    """
+    opened = [ledger if isinstance(ledger, Ledger) else Ledger(ledger) for ledger in ledgers]
+    found = {one.index: one for ledger in opened for one in ledger.rounds}  # of the same round, the later ledger's
+    history: History = ()
+    for index in range(upto + 1):
+        if index not in found:
+            raise LedgerError(f"round {index} is not recorded in {', '.join(str(ledger.path) for ledger in opened)}")
+        if history and found[index].parent_sha256 != history[-1].checkpoint_sha256:
+            raise LedgerError(f"round {index} of arm {found[index].arm} does not continue round {index - 1} given here")
+        history = (*history, found[index])
+    return history
+
+
 def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]:
     """Returns the configuration of every recorded round, derived anew from the recorded replies.
 
@@ -185,9 +220,10 @@ def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]
                 f"{ledger.path}: round {one.index}: the reply now reads as {again}, "
                 f"recorded is {(one.proposal.config, one.proposal.rejection)}"
             )
-        expected = one.proposal.config or known.get(one.index - 1)
-        if expected is None:
+        designed = one.proposal.config or known.get(one.index - 1)
+        if designed is None:
             raise LedgerError(f"{ledger.path}: round {one.index} kept the configuration of a round that is not given")
+        expected = relax(designed, one.relaxed)
         if expected != one.config:
             raise LedgerError(f"{ledger.path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
     return [known[one.index] for one in ledger.rounds]
@@ -199,12 +235,9 @@ def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
         if proposal.requested is None:
             return None, proposal.rejection
         return project(proposal.requested, proposal.sizes, proposal.num_agents), None
-    read = [
-        read_reply(text, proposal.sizes, proposal.dialect, num_agents=proposal.num_agents)
-        for text in proposal.replies or (proposal.reply,)
-    ]
-    first = next((p for p in read if p.config is not None), read[0])
-    return first.config, first.rejection
+    texts = proposal.replies or (proposal.reply,)
+    again = read_replies(texts, proposal.sizes, proposal.dialect, num_agents=proposal.num_agents)
+    return again.config, again.rejection
 
 
 def _relative(path: Path, folder: Path) -> str:

@@ -6,7 +6,7 @@ moves what was said to the nearest legal configuration. The two are separate, an
 What is rejected and what is projected (our choice; the paper does not say): a reply that is not one configuration in
 the schema, or holds a value that no reader could take for a ratio (negative, not finite, not a number), is rejected.
 Ratios above their limit are clipped, and data ratios are weights: they are scaled to sum to 1.
-Not covered: decoding constrained by a grammar; a reply is read the same way however it was decoded.
+A reply is read the same way however it was decoded. Not covered: decoding constrained by a grammar (`grammar`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mapflake.engineer.space import ANY, DIALECTS, END, KEYS, PERCENT, STEP, Requested, legal_sizes, project
@@ -43,6 +43,7 @@ class Proposal:
         sizes: The board sizes that could be asked for.
         num_agents: Agents of the configuration.
         replies: All samples drawn, in order; `reply` is the first that was not rejected (or the first). Empty: one.
+        spent: What the design cost beyond the round's budget, e.g. `{"rollouts": 512}` for probes; empty: nothing.
     """
 
     reply: str
@@ -54,6 +55,7 @@ class Proposal:
     sizes: tuple[int, ...] = ()
     num_agents: int = 2
     replies: tuple[str, ...] = ()
+    spent: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.config is None) == (self.rejection is None):
@@ -67,6 +69,7 @@ class Proposal:
             "requested": None if self.requested is None else {str(s): dict(v) for s, v in self.requested.items()},
             "sizes": list(self.sizes),
             "replies": list(self.replies),
+            "spent": dict(self.spent),
         }
 
     @classmethod
@@ -120,6 +123,25 @@ def read_reply(text: str, sizes: Iterable[int], dialect: str = "json", *, num_ag
         return replace(proposal, rejection=str(rejected))
     config = project(requested, sizes, num_agents)
     return replace(proposal, config=config, rejection=None, requested=requested)
+
+
+def read_replies(texts: Sequence[str], sizes: Iterable[int], dialect: str = "json", *, num_agents: int = 2) -> Proposal:
+    """Returns the proposal of several samples: the first that is not rejected, or the first; all are kept in `replies`.
+
+    Args:
+        texts: The samples, at least one, in the order in which they were drawn.
+        sizes: As for `read_reply`, as are dialect and num_agents.
+        dialect: "json" or "compact".
+        num_agents: Agents of the configuration.
+
+    Raises:
+        ValueError: As for `read_reply`, or there are no texts.
+    """
+    if not texts:
+        raise ValueError("texts: there is no reply to read")
+    sizes = legal_sizes(sizes)
+    read = [read_reply(text, sizes, dialect, num_agents=num_agents) for text in texts]
+    return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 
 
 # ---------------------------------------------------------------- reading

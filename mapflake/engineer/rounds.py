@@ -1,7 +1,7 @@
 """The method: failures -> design -> configuration -> training -> failures, one recorded round at a time.
 
-`run_round` is the paper's figure. What it takes from the floor below comes through `Grpo`; another object with
-the same methods may take its place (`Trainer`). Not covered: the benchmark, which no designer may see.
+`run_round` is the paper's figure; `run_arm` repeats it with one designer. What they take from the floor below comes
+through a `Trainer`. Not covered: the benchmark, which no designer may see.
 """
 
 from __future__ import annotations
@@ -10,86 +10,33 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from mapflake import repro
-from mapflake.engineer.designers import Completer, Designer, EngineerParams, designer_for, load_checkpoint, next_index
-from mapflake.engineer.failures import FailureReport, diagnose, environment_statistics
-from mapflake.engineer.ledger import History, Ledger, LedgerError, Round
+from mapflake.engineer import drawing
+from mapflake.engineer.designers import EngineerParams, designer_for, params_of
+from mapflake.engineer.failures import diagnose, environment_statistics
+from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
 from mapflake.engineer.reply import Proposal
+from mapflake.engineer.report import FailureReport
 from mapflake.engineer.space import legal_sizes
-from mapflake.env import EnvConfig, Task, generate
+from mapflake.engineer.trainers import Trainer
+from mapflake.env import EnvConfig, Task
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
 
 if TYPE_CHECKING:
     from mapflake.trainer.evaluate import Rollout
-    from mapflake.trainer.grpo import RLParams
 
 BEHAVIOUR = {  # what a report tells of the training, from the trainer's log
     "completion tokens": "completions/mean_length",
+    "longest completion": "completions/max_length",
+    "completions cut off": "completions/clipped_ratio",
     "entropy": "entropy",
     "groups without signal": "frac_reward_zero_std",
 }
-
-
-class Trainer(Protocol):
-    """What a round needs of the floor below."""
-
-    @property
-    def instances(self) -> int:
-        """Training instances a round."""
-
-    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
-        """Trains `start` on `tasks`, writes the checkpoint `out` and returns the curve, a row a step."""
-
-    def load(self, checkpoint: str | Path) -> Completer:
-        """Returns the policy in a checkpoint."""
-
-    def sha256(self, checkpoint: str | Path) -> str:
-        """Returns the hash of a checkpoint's weights."""
-
-    def describe(self) -> dict[str, Any]:
-        """Returns algorithm and hyperparameters as JSON values, `epochs` among them."""
-
-
-@dataclass(frozen=True)
-class Grpo:
-    """The real trainer: GRPO through `mapflake.trainer.grpo`."""
-
-    params: RLParams
-
-    @property
-    def instances(self) -> int:
-        """Training instances a round."""
-        return self.params.instances
-
-    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
-        """Trains one round; does nothing if `out` was made from the same input, goes on if it was interrupted."""
-        from mapflake.trainer.grpo import train_round
-
-        return train_round(start, tasks, self.params, out, seed=seed)
-
-    def load(self, checkpoint: str | Path) -> Completer:
-        """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
-        from mapflake.trainer.policy import SamplingParams
-
-        sampling = SamplingParams(
-            max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"
-        )
-        return load_checkpoint(checkpoint, sampling)
-
-    def sha256(self, checkpoint: str | Path) -> str:
-        """Returns the hash of the weights; of a model on the hub, its name."""
-        from mapflake.trainer.checkpoint import weights_sha256
-
-        return weights_sha256(checkpoint) if Path(checkpoint).is_dir() else str(checkpoint)
-
-    def describe(self) -> dict[str, Any]:
-        """Returns algorithm and hyperparameters."""
-        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"})}
 
 
 @dataclass(frozen=True)
@@ -155,7 +102,7 @@ def run_round(
 
     proposal = step.design(designer, history, parameters) if designer and history else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
-    tasks = step.draw(config)
+    tasks, relaxed = step.draw(config)
     curve = step.train(tasks)
     rollouts = step.roll_out()
     report = diagnose(
@@ -163,8 +110,9 @@ def run_round(
         examples=settings.examples,
         training=environment_statistics(tasks),
         behaviour=_behaviour(curve),
+        before=history[-1].report if history else None,
     )
-    return step.record(parameters, config, proposal, curve, rollouts, report)
+    return step.record(parameters, drawing.relax(config, relaxed), relaxed, proposal, curve, rollouts, report)
 
 
 def run_arm(
@@ -175,36 +123,60 @@ def run_arm(
     rounds: int,
     sizes: Iterable[int],
     params: EngineerParams | None = None,
+    designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
     Args:
-        arm: A name in `designers.ARMS`.
+        arm: A name in `designers.ARMS`, or in `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: What the arm branches from, usually round 0 alone.
+        history: What the arm branches from: round 0 alone, or any recorded rounds (`ledger.past`).
         rounds: How many rounds to add.
         sizes: Board sizes that may be asked for.
         params: How a model engineer is asked.
-        base: Checkpoint of the model before any RL, for the arm that asks it.
+        designers: Model engineers of one's own: arm -> in what its parameters differ from `params`.
+        base: Checkpoint of the model before any RL, for the arms that ask it.
 
     Raises:
         ValueError: The arm is unknown, lacks its base, or there is no history to branch from.
         LedgerError: As for `run_round`.
     """
-    params, trainer, sizes = params or EngineerParams(), settings.trainer, legal_sizes(sizes)
+    trainer, sizes = settings.trainer, legal_sizes(sizes)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
-    designer = designer_for(arm, sizes=sizes, seed=settings.seed, params=params, base=base, load=trainer.load)
-    about = {
-        "sizes": list(sizes),
-        "engineer": params.model_dump(mode="json"),
-        "base_sha256": None if base is None else trainer.sha256(base),
-    }
-    settings = replace(settings, arm=arm, about=about)
+    asked = params_of(arm, params or EngineerParams(), designers or {})
+    settings = replace(settings, arm=arm, about=_about(asked, sizes, base, trainer))
+
+    def try_out(number: int, history: History, designer: Designer) -> Round:
+        folder = settings.folder / f"round-{next_index(history)}" / f"try-{number}"
+        return run_round(replace(settings, folder=folder, arm=f"{arm}, try {number}"), history, designer)
+
+    designer = designer_for(
+        arm,
+        sizes=sizes,
+        seed=settings.seed,
+        params=params,
+        designers=designers,
+        base=base,
+        load=trainer.load,
+        try_out=try_out,
+    )
     for _ in range(rounds):
         history = (*history, run_round(settings, history, designer))
     return history
+
+
+def _about(
+    asked: EngineerParams | None, sizes: Sequence[int], base: str | Path | None, trainer: Trainer
+) -> dict[str, Any]:
+    """Returns what decides an arm's designs, for the record; a rule (asked is None) has no model."""
+    about: dict[str, Any] = {"sizes": list(sizes)}
+    if asked is not None:
+        about["engineer"] = asked.model_dump(mode="json")
+        weights = asked.weights(base)
+        about["model_sha256"] = None if weights is None else trainer.sha256(weights)
+    return about
 
 
 @dataclass(frozen=True)
@@ -263,11 +235,11 @@ class _Step:
         repro.write_json(path, {"parameters": parameters, "proposal": proposal.to_dict()})
         return proposal
 
-    def draw(self, config: EnvConfig) -> list[Task]:
-        """Returns the training instances."""
+    def draw(self, config: EnvConfig) -> tuple[list[Task], drawing.Relaxed]:
+        """Returns the training instances, and what of the design they could not meet."""
         n = self.settings.trainer.instances
         with tqdm(total=n, desc=f"round {self.index}: boards", unit="board") as bar:
-            return generate(config, n, seed=self.seed("train"), split="train", progress=bar.update)
+            return drawing.draw(config, n, seed=self.seed("train"), progress=bar.update)
 
     def train(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """Trains the start on the tasks; returns the curve."""
@@ -290,6 +262,7 @@ class _Step:
         self,
         parameters: Mapping[str, Any],
         config: EnvConfig,
+        relaxed: drawing.Relaxed,
         proposal: Proposal | None,
         curve: Sequence[Mapping[str, Any]],
         rollouts: Sequence[Rollout],
@@ -307,6 +280,7 @@ class _Step:
             checkpoint_sha256=s.trainer.sha256(self.checkpoint),
             seed=s.seed,
             proposal=proposal,
+            relaxed=relaxed,
             parent_sha256=parameters["parent_sha256"],
             training={"instances": s.trainer.instances, "steps": len(curve), **s.trainer.describe()},
             metrics={"temperature": 1.0, "samples": s.samples, **overall.to_dict("records")[0]},

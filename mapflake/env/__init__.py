@@ -3,8 +3,9 @@
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
-from mapflake.env.generator import SPLITS, GenerationError, generate, split_of
+from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
+from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
 from mapflake.env.task import Task, careless_fails, judge, load_tasks, save_tasks, transform_task
 from mapflake.env.text import DIALECTS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
@@ -19,8 +20,10 @@ __all__ = [
     "Analysis",
     "BudgetExceeded",
     "Cell",
+    "Census",
     "EnvConfig",
     "GenerationError",
+    "GridMap",
     "Instance",
     "Plan",
     "PlanParseError",
@@ -34,6 +37,7 @@ __all__ = [
     "benchmark_sets",
     "careless_fails",
     "cells_needed",
+    "census",
     "check",
     "distances",
     "execute",
@@ -44,6 +48,9 @@ __all__ = [
     "needs_wait",
     "num_holes",
     "parse_completion",
+    "read_board",
+    "read_map",
+    "read_scenario",
     "render_prompt",
     "save_shards",
     "save_tasks",

@@ -1,13 +1,15 @@
 """From a distribution of boards to tasks with their answers.
 
-Task i depends on (seed, split, config, n, i) and on what is excluded alone, so any worker can make any slice. The
-data ratios are met by largest remainder, the wait ratio of each size by a quota (halves upwards), the holes of a board
-by `num_holes`. Splits have no board in common, not even up to a symmetry of the square or a renaming of agents:
-a hash of what these leave alone decides where a board belongs. Boards within one split may repeat: there are few
-small ones. All tasks are solvable and no agent starts on its goal.
+A configuration and a number of tasks say how many tasks of each kind (size, wait label) there are: the data ratios by
+largest remainder, the wait ratio of each size by a quota (halves upwards), the holes of a board by `num_holes`. Task
+number k of its kind depends on (seed, split, size, holes, agents, wait label, k) and on what is excluded alone. So any
+worker can make any slice, a larger set has the boards of a smaller one, and configurations that ask for boards of one
+kind get the same ones. Splits have no board in common, not even up to a symmetry of the square or a renaming of
+agents: a hash of what these leave alone decides where a board belongs. Boards within one split may repeat: there are
+few small ones. All tasks are solvable and no agent starts on its goal.
 
 How boards are drawn is our choice, the paper does not say: holes, starts and goals uniformly, boards that cannot be
-solved or have the wrong wait label thrown away. Not covered: parallel generation; statistics of a config.
+solved or have the wrong wait label thrown away. Not covered: many processes (dataset.py).
 """
 
 from __future__ import annotations
@@ -16,16 +18,22 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mapflake.env.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, EnvConfig, SizeConfig, cells_needed, num_holes
+from mapflake.env.exact import kernel
+from mapflake.env.exact.draw import draw
+from mapflake.env.exact.search import APART, BUDGET, SOLVED
 from mapflake.env.instance import Cell, Instance
-from mapflake.env.solver import BudgetExceeded, Unsolvable
+from mapflake.env.solver import solution_of
 from mapflake.env.task import Task
-from mapflake.repro import rng_for
+from mapflake.repro import rng_for, seed_for
 
 __all__ = [
     "MAX_ATTEMPTS",
@@ -33,12 +41,15 @@ __all__ = [
     "MAX_SIZE",
     "MIN_SIZE",
     "SPLITS",
+    "Census",
     "EnvConfig",
     "GenerationError",
     "SizeConfig",
+    "Slot",
     "apportion",
     "canonical",
     "cells_needed",
+    "census",
     "generate",
     "layout",
     "num_holes",
@@ -53,6 +64,9 @@ _SPLIT_OF_DIGIT = ("train",) * 8 + ("validation", "benchmark")
 
 MAX_ATTEMPTS = 200_000
 """Boards drawn for one task before giving up."""
+
+DRAW_BUDGET = 100_000
+"""Nodes of the search for each board that is drawn; boards that take more are dropped, and counted."""
 
 
 class GenerationError(ValueError):
@@ -112,18 +126,37 @@ def apportion(n: int, config: EnvConfig) -> dict[int, int]:
     return counts
 
 
-def layout(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[tuple[int, bool | None]]:
-    """Returns for each of the n tasks its size and whether it needs a wait (None: as it falls), shuffled."""
-    slots: list[tuple[int, bool | None]] = []
+class Slot(NamedTuple):
+    """What one task is to be like.
+
+    Attributes:
+        size: Rows of its board.
+        waits: Whether it needs a wait; None as it falls.
+        number: How many tasks like it come before.
+    """
+
+    size: int
+    waits: bool | None
+    number: int
+
+
+def layout(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[Slot]:
+    """Returns for each of the n tasks what it is to be like, shuffled."""
+    kinds: list[tuple[int, bool | None]] = []
     for size, count in apportion(n, config).items():
         ratio = config.sizes[size].wait_ratio
         if ratio is None:
-            slots += [(size, None)] * count
+            kinds += [(size, None)] * count
         else:
             waits = math.floor(ratio * count + 0.5)
-            slots += [(size, True)] * waits + [(size, False)] * (count - waits)
-    keys = rng_for(seed, "layout", split, _config_key(config), n).random(n)
-    return [slots[i] for i in np.argsort(keys, kind="stable")]
+            kinds += [(size, True)] * waits + [(size, False)] * (count - waits)
+    keys = rng_for(seed, "layout", split, json.dumps(config.to_dict()), n).random(n)
+    before: Counter[tuple[int, bool | None]] = Counter()
+    slots = []
+    for i in np.argsort(keys, kind="stable"):
+        slots.append(Slot(kinds[i][0], kinds[i][1], before[kinds[i]]))
+        before[kinds[i]] += 1
+    return slots
 
 
 def generate(
@@ -159,63 +192,96 @@ def generate(
         raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
     banned = frozenset(map(canonical, exclude))
     slots = layout(config, n, seed=seed, split=split)
-    tasks = []
+    tasks: list[Task] = []
+    boards = dropped = 0
+    began = time.perf_counter()
     for i in range(n) if indices is None else indices:
         if i not in range(n):
             raise ValueError(f"indices: {i!r} is not in 0..{n - 1}")
-        rng = rng_for(seed, "task", split, _config_key(config), n, i)
-        tasks.append(_draw(rng, config, *slots[i], split, banned))
+        task, tried, over = _find(config, slots[i], seed, split, banned)
+        tasks.append(task)
+        boards, dropped = boards + tried, dropped + over
         if progress is not None:
             progress(1)
+    spent = time.perf_counter() - began
+    logger.info("%d tasks from %d boards in %.1f s, %d dropped over budget", len(tasks), boards, spent, dropped)
     return tasks
 
 
-def _config_key(config: EnvConfig) -> str:
-    return json.dumps(config.to_dict(), separators=(",", ":"))
-
-
-def _draw(
-    rng: np.random.Generator,
-    config: EnvConfig,
-    size: int,
-    waits: bool | None,
-    split: str,
-    banned: frozenset[tuple[Any, ...]],
-) -> Task:
+def _find(
+    config: EnvConfig, slot: Slot, seed: int, split: str, banned: frozenset[tuple[Any, ...]]
+) -> tuple[Task, int, int]:
+    """The task of a slot, the boards drawn for it, and how many of them were dropped over budget."""
+    size, waits, agents = slot.size, slot.waits, config.num_agents
     holes = num_holes(size, config.sizes[size].hole_ratio)
-    over_budget = 0
-    for attempts, instance in enumerate(_boards(rng, size, holes, config.num_agents), start=1):
-        if attempts > MAX_ATTEMPTS:
+    state = seed_for(seed, "task", split, size, holes, agents, str(waits), slot.number, bits=64)
+    find = kernel.draw if kernel.takes(size, agents) else draw
+    boards = dropped = 0
+    while boards < MAX_ATTEMPTS:
+        drawn = find(state, size, holes, agents, waits, MAX_ATTEMPTS - boards, DRAW_BUDGET)
+        state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped
+        if not drawn.found:
             break
-        if instance is None or split_of(instance) != split or (banned and canonical(instance) in banned):
-            continue
-        try:
-            task = Task.of(instance)
-        except Unsolvable:
-            continue
-        except BudgetExceeded:
-            over_budget += 1
-            continue
-        if waits is None or task.needs_wait == waits:
-            logger.debug("size %d, needs_wait %s: attempt %d, %d over budget", size, waits, attempts, over_budget)
-            return task
+        instance = _instance(size, holes, agents, drawn.cells)
+        if split_of(instance) == split and not (banned and canonical(instance) in banned):
+            answer = drawn.answer
+            return Task(instance, solution_of(answer), answer.needs_wait, answer.best_sum), boards, dropped
     kind = {None: "", True: " that needs a wait", False: " that needs no wait"}[waits]
     raise GenerationError(
-        f"no solvable board{kind} found in {MAX_ATTEMPTS} attempts: size {size}, {config.num_agents} agents, "
-        f"{size * size - holes} free cells, split {split!r}, {over_budget} dropped over budget"
+        f"no solvable board{kind} found in {boards} attempts: size {size}, {agents} agents, "
+        f"{size * size - holes} free cells, split {split!r}, {dropped} dropped over budget"
     )
 
 
-def _boards(rng: np.random.Generator, size: int, holes: int, agents: int) -> Iterator[Instance | None]:
-    """Yields random boards for ever, None for one with an agent that starts on its goal."""
-    cells = [(row, col) for row in range(size) for col in range(size)]
-    free = size * size - holes
-    while True:
-        order = [cells[i] for i in np.argsort(rng.random(size * size), kind="stable")]
-        ice = order[holes:]
-        starts = tuple(ice[:agents])
-        goals = tuple(ice[i] for i in np.argsort(rng.random(free), kind="stable")[:agents])
-        if any(start == goal for start, goal in zip(starts, goals, strict=True)):
-            yield None
-        else:
-            yield Instance(size, frozenset(order[:holes]), starts, goals)
+def _instance(size: int, holes: int, agents: int, cells: bytes) -> Instance:
+    places = [divmod(cell, size) for cell in cells]
+    return Instance(
+        size, frozenset(places[:holes]), tuple(places[holes : holes + agents]), tuple(places[holes + agents :])
+    )
+
+
+# ---------------------------------------------------------------- what there is to draw from
+
+
+@dataclass(frozen=True)
+class Census:
+    """What random boards of one kind are like, before any is thrown away.
+
+    Attributes:
+        size: Rows of the board.
+        num_agents: How many.
+        holes: How many.
+        boards: Drawn, no agent of which starts on its goal.
+        connected: Of these, every agent can reach its goal, others aside.
+        over_budget: Of the connected ones, neither solved nor proven to have no plan.
+        solved: Of the connected ones.
+        waits: Of the solved ones, those that need a wait.
+    """
+
+    size: int
+    num_agents: int
+    holes: int
+    boards: int
+    connected: int
+    over_budget: int
+    solved: int
+    waits: int
+
+
+def census(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Census:
+    """Returns what `boards` random boards are like.
+
+    Raises:
+        ValueError: There is no such kind of board, as `EnvConfig` says.
+    """
+    holes = num_holes(size, EnvConfig.uniform([size], hole_ratio, None, num_agents).sizes[size].hole_ratio)
+    state = seed_for(seed, "census", size, holes, num_agents, bits=64)
+    find = kernel.draw if kernel.takes(size, num_agents) else draw
+    ends: Counter[int] = Counter()
+    waits = 0
+    for _ in range(boards):
+        drawn = find(state, size, holes, num_agents, None, 1, DRAW_BUDGET)
+        state = drawn.state
+        ends[drawn.answer.status] += 1
+        waits += drawn.answer.needs_wait
+    return Census(size, num_agents, holes, boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)

@@ -10,7 +10,8 @@ The one text format of a board has a line for each row and cells separated by bl
     G1 .  .  .
 
 `.` is free, `H` a hole, `S1` the start of agent 1, `G1` its goal, `S1G2` the start of one and the goal of another
-(or of the same) agent. Not covered: boards that are not square, cells with a cost, maps of other formats.
+(or of the same) agent. `read_board` takes it from a file. An instance at the end of a notebook cell is a picture.
+Not covered: boards that are not square, cells with a cost; for maps of other formats see maps.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from mapflake.env import svg
 
 Cell = tuple[int, int]
 
@@ -109,6 +112,18 @@ class Instance:
         rows = [[marks.get((row, col), ".") for col in range(self.size)] for row in range(self.size)]
         width = max(len(mark) for row in rows for mark in row)
         return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
+
+    def to_svg(self, plan: Plan | None = None) -> str:
+        """Returns the board as a picture (SVG): rings are starts, squares goals, arrows the plan, dots its waits.
+
+        Raises:
+            ValueError: The plan has not one string for each agent.
+        """
+        paths = [] if plan is None else list(zip(*execute(self, plan), strict=True))
+        return svg.picture(self.size, self.holes, self.starts, self.goals, paths)
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
     @classmethod
     def from_text(cls, text: str) -> Instance:

@@ -44,6 +44,9 @@ class Task:
         found = analyse(instance)
         return cls(instance, found.solution, found.needs_wait, found.best_sum_of_costs)
 
+    def _repr_svg_(self) -> str:
+        return self.instance.to_svg(self.solution.plan)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the task as JSON values; `from_dict` reads them back."""
         return {

@@ -31,7 +31,7 @@ def publish(root: Path) -> None:
         for found in sorted((source / section).rglob("notebook.ipynb")):
             item = found.parent.relative_to(source / section).as_posix()
             copies[found] = target / "notebooks" / (f"{notebook}.ipynb" if item == "." else f"{notebook}_{item}.ipynb")
-        for found in sorted((source / section).rglob("figures/*.png")):
+        for found in sorted(path for kind in ("png", "gif") for path in (source / section).rglob(f"figures/*.{kind}")):
             copies[found] = target / "figures" / f"{_prefix(source, found.parent.parent)}_{found.name}"
         for found in sorted((source / section).rglob("rounds.jsonl")):
             copies[found] = target / "rounds" / f"{_prefix(source, found.parent)}.jsonl"

@@ -6,11 +6,12 @@ configurations that the notebook will ask for.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mapflake.engineer.designers import ARMS, EngineerParams
+from mapflake.engineer.context import VARIANTS
+from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
 from mapflake.trainer.grpo import RLParams
@@ -24,13 +25,13 @@ Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 
 
-def _is_arm(arm: str) -> str:
-    if arm not in ARMS:
-        raise ValueError(f"legal arms: {', '.join(ARMS)}")
-    return arm
+def _is_variant(name: str) -> str:
+    if name not in VARIANTS:
+        raise ValueError(f"legal variants: {', '.join(VARIANTS)}")
+    return name
 
 
-Arm = Annotated[str, AfterValidator(_is_arm)]
+VariantName = Annotated[str, AfterValidator(_is_variant)]
 
 
 class ValidationParams(Params):
@@ -84,6 +85,7 @@ class EnvDesign(Params):
     validation: ValidationParams
     benchmark: BenchmarkParams
     demonstrations: list[DemonstrationsParams] = Field(min_length=1)
+    census_boards: Count
 
     @model_validator(mode="after")
     def _feasible(self) -> EnvDesign:
@@ -114,6 +116,7 @@ class BaselineRL(Params):
     base: str | None = None
     hard_share: Ratio
     engineer_share: Annotated[float, Field(ge=0, lt=1)]
+    engineer_variants: list[VariantName] = Field(min_length=1)
     warm_start: WarmStartParams
     rl: RLParams
     rounds: Count
@@ -127,16 +130,26 @@ class EngineerLoop(Params):
 
 
 class Ablations(Params):
-    """Notebook 04: the arms that the engineer is compared with; asked, where a model is, as in notebook 03."""
+    """Notebook 04: the arms that the engineer is compared with; asked, where a model is, as in notebook 03.
 
-    arms: list[Arm] = Field(min_length=1)
+    `designers` adds model engineers by name: in what each differs from `engineer`.
+    """
+
+    arms: list[str] = Field(min_length=1)
     engineer: EngineerParams
+    designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _known(self) -> Ablations:
+        for arm in (*self.arms, *self.designers):
+            params_of(arm, self.engineer, self.designers)
+        return self
 
 
 class Analysis(Params):
-    """Notebook 05: which arms it shows."""
+    """Notebook 05: which arms it shows; of `ablations.arms` (`sections.effective` holds that)."""
 
-    arms: list[Arm] = Field(min_length=1)
+    arms: list[str] = Field(min_length=1)
 
 
 SECTIONS: dict[str, type[Params]] = {

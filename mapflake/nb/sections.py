@@ -85,6 +85,8 @@ def effective(raw: Mapping[str, Any], profile: str) -> dict[str, dict[str, Any]]
             result[name] = section.model_dump(mode="json")
         except ParamError as error:
             errors += [_readable(line) for line in str(error).splitlines()]
+    if not errors and (strangers := set(result["analysis"]["arms"]) - set(result["ablations"]["arms"])):
+        errors.append(f"analysis.arms: {sorted(strangers)} are not run; legal: those of ablations.arms")
     if errors:
         raise ParamError("\n".join(errors))
     return result

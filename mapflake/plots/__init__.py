@@ -1,18 +1,25 @@
 """Floor 4: boards, animations and figures; imported by notebooks only."""
 
-from mapflake.plots.boards import Animation, animate, describe, draw, gallery
-from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates, show
+from mapflake.plots.animation import Animation, animate
+from mapflake.plots.boards import describe, draw, gallery
+from mapflake.plots.designs import beside_rules
+from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates
+from mapflake.plots.style import show
+from mapflake.plots.survey import feasibility_map, overview
 
 __all__ = [
     "Animation",
     "animate",
+    "beside_rules",
     "configurations",
     "curves",
     "describe",
     "differences",
     "draw",
     "failures",
+    "feasibility_map",
     "gallery",
+    "overview",
     "panels",
     "rates",
     "show",

@@ -36,6 +36,7 @@ def decode(
     rng: np.random.Generator,
     batch_size: int = 256,
     progress: Callable[[int], object] = lambda rows: None,
+    mask: Callable[[list[list[int]]], torch.Tensor] | None = None,
 ) -> list[Decoded]:
     """Returns n completions for each prompt, prompt-major: `[len(prompts) * n]`.
 
@@ -49,6 +50,7 @@ def decode(
         rng: Source of all sampling noise; one uniform number for each (row, position).
         batch_size: Rows decoded at once, at least n.
         progress: Called with the number of rows as each batch ends.
+        mask: Takes the tokens of each live row so far, gives those that may come next, bool `[B, V]`; None: all.
     """
     noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
     done: list[Decoded | None] = [None] * (len(prompts) * n)
@@ -63,7 +65,7 @@ def decode(
             batch_noise = None if noise is None else torch.from_numpy(noise[rows]).float().clamp_max(1 - 2**-24)
             batch = [prompts[i] for i in chosen]
             for row, decoded in zip(
-                rows, _decode_batch(model, batch, n, temperature, max_new_tokens, eos, batch_noise), strict=True
+                rows, _decode_batch(model, batch, n, temperature, max_new_tokens, eos, batch_noise, mask), strict=True
             ):
                 done[row] = decoded
             progress(len(rows))
@@ -80,6 +82,7 @@ def _decode_batch(
     max_new_tokens: int,
     eos: int,
     noise: torch.Tensor | None,
+    allowed: Callable[[list[list[int]]], torch.Tensor] | None,
 ) -> list[Decoded]:
     device = model.device
     width = max(map(len, prompts))
@@ -109,6 +112,8 @@ def _decode_batch(
     finished = torch.zeros(total, dtype=torch.bool, device=device)
     noise = None if noise is None else noise.to(device)
     for step in range(max_new_tokens):
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed(tokens[alive, :step].tolist()).to(device), -torch.inf)
         token, logp = _pick(logits.float(), temperature, None if noise is None else noise[alive, step])
         tokens[alive, step] = token
         logps[alive, step] = logp

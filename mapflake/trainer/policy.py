@@ -79,6 +79,7 @@ class Policy:
         max_new_tokens: int | None = None,
         seed: int = 0,
         progress: str | None = None,
+        grammar: str | None = None,
     ) -> list[list[str]]:
         """Returns n completions for each prompt, as text without special tokens.
 
@@ -89,12 +90,16 @@ class Policy:
             max_new_tokens: Overrides the sampling parameters.
             seed: The noise: same seed, same prompts, same completions.
             progress: Title of a progress bar; None shows none.
+            grammar: What every completion must be, in llguidance's Lark (`constrain.grammar_mask`); None: anything.
+
+        Raises:
+            ValueError: The grammar cannot be read.
         """
         temperature = self.sampling.temperature if temperature is None else temperature
         max_new_tokens = max_new_tokens or self.sampling.max_new_tokens
         ids = encode_prompts(self.tokenizer, prompts)
         if self.model is None:
-            return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed)
+            return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed, grammar)
         with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
             decoded = decode(
                 self.model,
@@ -106,9 +111,16 @@ class Policy:
                 rng=rng_for(seed, "complete"),
                 batch_size=self.sampling.batch_size,
                 progress=bar.update,
+                mask=None if grammar is None else _mask(self.tokenizer, grammar, self.model),
             )
         texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
         return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
+
+
+def _mask(tokenizer: PreTrainedTokenizerBase, grammar: str, model: PreTrainedModel) -> Any:
+    from mapflake.trainer.constrain import grammar_mask
+
+    return grammar_mask(tokenizer, grammar, model.config.vocab_size)
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
@@ -244,13 +256,18 @@ def save_policy(
 
 
 def _complete_with_vllm(
-    path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int
+    path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int, grammar: str | None
 ) -> list[list[str]]:
     """Returns completions from vLLM's offline engine. Not run on the project's CPU machines: vLLM has no CPU wheel."""
     from vllm import LLM
     from vllm import SamplingParams as VllmSampling
+    from vllm.sampling_params import StructuredOutputsParams
 
-    engine = LLM(model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5)
-    settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed)
+    constraint = {"structured_outputs": StructuredOutputsParams(grammar=grammar)} if grammar else {}
+    engine = LLM(
+        model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5,
+        structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
+    )  # fmt: skip
+    settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed, **constraint)
     outputs = engine.generate([{"prompt_token_ids": row} for row in ids], settings)
     return [[sample.text for sample in output.outputs] for output in outputs]

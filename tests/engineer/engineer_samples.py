@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mapflake import repro
 from mapflake.engineer.context import VARIANTS, build_prompt
-from mapflake.engineer.failures import FailureExample, FailureReport, SizeReport
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.reply import Proposal, read_reply
+from mapflake.engineer.report import Cell, FailureExample, FailureReport, SizeReport
 from mapflake.env import EnvConfig, SizeConfig, format_plan, render_prompt
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,7 +30,7 @@ REPORTS = (
             SizeReport(6, 100, 0, 0, 40, 0, 0, (7, 0, 0, 3, 60, 10, 10, 50)),
         ),
         examples=(
-            FailureExample(6, "S1 . .\n. H .\nG1 . .", HOSTILE, "hole at step 1, agent 1, cell (1, 1)"),
+            FailureExample(6, "S1 . .\n. H .\nG1 . .", HOSTILE, "hole at step 1, agent 1, cell (1, 1)", ("RD", "<s>")),
             FailureExample(5, "S1 G1\n. .", "x" * 10, "parse"),
         ),
         training={"3x3": {"instances": 48, "wait_needed": 0.25, "holes": 0.1111}},
@@ -42,6 +43,12 @@ REPORTS = (
             SizeReport(5, 100, 33, 21, 30, 6, 12, (0, 0, 0, 5, 40, 20, 4, 10)),
             SizeReport(6, 100, 12, 9, 40, 2, 4, (2, 0, 0, 3, 60, 10, 10, 20)),
         ),
+        before=(
+            SizeReport(3, 100, 80, 60, 20, 10, 12, (1, 0, 0, 2, 10, 5, 3, 0)),
+            SizeReport(4, 100, 50, 40, 0, 0, 5, (0, 0, 0, 0, 30, 20, 0, 10)),
+            SizeReport(5, 100, 36, 21, 30, 3, 9, (0, 1, 1, 8, 50, 20, 5, 20)),
+        ),
+        cells=(Cell(3, 0.0, False, 40, 38), Cell(3, 0.1, True, 8, 2), Cell(4, 0.1, False, 30, 15)),
     ),
 )
 
@@ -64,6 +71,13 @@ def history(rounds: int) -> History:
     return (first, second, third)[:rounds]
 
 
+def not_drawn() -> History:
+    """Returns a run whose round 1 asked for boards on 6x6 that could not be drawn."""
+    asked, got = {"hole_ratio": 0.5, "wait_ratio": 0.0}, {"hole_ratio": 0.4, "wait_ratio": None}
+    first, second = history(2)
+    return first, replace(second, relaxed={6: {"asked": asked, "got": got}})
+
+
 def prompts() -> dict[str, str]:
     """Returns the golden prompts by file name: JSON for each variant after round 1, compact for all, by round."""
     found = {
@@ -71,6 +85,8 @@ def prompts() -> dict[str, str]:
     }
     found["V6-after-round-0.txt"] = build_prompt(REPORTS[0], history(1), SIZES)
     found["V5-after-rejection.txt"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V5")
+    found["V6-not-drawn.txt"] = build_prompt(REPORTS[1], not_drawn(), SIZES)
+    found["V3-in-950-words.txt"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=950)
     lines = [
         f"{name} after round {n - 1}: "
         + build_prompt(history(n)[-1].report, history(n), SIZES, variant=name, dialect="compact")

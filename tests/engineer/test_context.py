@@ -5,10 +5,10 @@ from engineer_samples import GOLDEN, REPORTS, SIZES, history, prompts
 
 from mapflake.engineer import VARIANTS, Variant, build_prompt
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer.context import own_summary, past_rounds, training_details
-from mapflake.engineer.failures import FailureReport, SizeReport
 from mapflake.engineer.ledger import Round
+from mapflake.engineer.modules import own_summary, past_rounds, training_details
 from mapflake.engineer.reply import read_reply
+from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import VOCABULARY, EnvConfig
 
 
@@ -96,6 +96,55 @@ def test_without_any_round_there_is_nothing_to_tell():
     assert training_details((), "compact", full=False) == "none"
     assert "No round has been trained yet" in training_details((), "json", full=True)
     assert "There is none." in own_summary((), "json")
+
+
+def test_a_budget_is_met_by_leaving_out_examples_first_then_rounds_and_never_by_cutting():
+    def prompt(budget):
+        return build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=budget)
+
+    def words(text):
+        return len(text.split())
+
+    whole = prompt(None)
+    assert prompt(words(whole)) == whole
+    steps = [whole]
+    for _ in range(4):
+        steps.append(prompt(words(steps[-1]) - 1))
+    with pytest.raises(ValueError, match=f"the prompt has {words(steps[-1])} tokens without examples and earlier rou"):
+        prompt(words(steps[-1]) - 1)
+    said = ["of 2 examples of failures left out for length", "earlier rounds left out for length"]
+    assert [[line for line in text.split("\n") if "left out for length" in line] for text in steps] == [
+        [],
+        [f"[1 {said[0]}]"],
+        [f"[2 {said[0]}]"],
+        [f"[2 {said[0]}]", f"[1 {said[1]}]"],
+        [f"[2 {said[0]}]", f"[2 {said[1]}]"],
+    ]
+    for text in steps:  # what is there is whole: every line stands in the whole prompt, but for what is said
+        assert {line for line in text.split("\n") if "left out" not in line} <= set(whole.split("\n"))
+    assert "Failure 1 (6x6)" in steps[1]
+    assert "Failure 2" not in steps[1]
+
+
+def test_a_compact_prompt_leaves_out_rounds_without_a_word():
+    whole = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", dialect="compact")
+    shorter = build_prompt(
+        REPORTS[0], history(3), SIZES, variant="V3", dialect="compact", budget=len(whole.split()) - 1
+    )
+    assert set(shorter.split()) <= set(whole.split())
+    assert "round0" in whole
+    assert "history round1" in shorter
+
+
+def test_a_change_since_the_round_before_is_told():
+    text = build_prompt(REPORTS[1], history(2), SIZES)
+    assert "| change of valid | change of optimal |" in text
+    [row] = [line for line in text.split("\n") if line.startswith("| 3x3") and "+10.0" in line]
+    assert "+21.0" in row
+    assert any(line.startswith("| 5x5") and "| -3.0 " in line and "| +0.0 " in line for line in text.split("\n"))
+    assert any(line.startswith("| 6x6") and line.split("|")[-3:-1] == [" -               ", " -                 "]
+               for line in text.split("\n"))  # fmt: skip
+    assert "change of valid" not in build_prompt(REPORTS[0], history(1), SIZES)
 
 
 def test_own_variants_and_wrong_names():

@@ -1,71 +1,24 @@
 """Designers: the rules by hand, the model engineer by script, the names of arms."""
 
+import sys
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
-from engineer_samples import RANDOM, REPLY, REPORTS, SIZES, ScriptedPolicy, history
+from engineer_samples import REPLY, REPORTS, SIZES, ScriptedPolicy, history
 
-from mapflake.engineer import ARMS, EngineerParams, build_prompt, designer_for, random_config
-from mapflake.engineer.designers import domain_randomisation, heuristic_expert, keep, llm_engineer
-from mapflake.engineer.ledger import Round
+from mapflake.engineer import ARMS, EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
+from mapflake.engineer.designers import ENGINEERS, params_of
 from mapflake.env import EnvConfig, SizeConfig
-from mapflake.repro import ParamError, rng_for
+from mapflake.repro import ParamError
 
 GOOD = "size3 p20 p10 p50 size4 p80 p00 any end"
 WANTED = EnvConfig({3: SizeConfig(0.2, 0.1, 0.5), 4: SizeConfig(0.8, 0.0, None)})
 
 
-def test_keep_changes_nothing():
-    proposal = keep()(REPORTS[0], history(1))
-    assert proposal.config == RANDOM
-    assert proposal.rejection is None
-    assert proposal.dialect is None
-
-
-def test_heuristic_expert_by_hand():
-    last = EnvConfig(
-        {3: SizeConfig(0.2, 0.45, 0.95), 4: SizeConfig(0.4, 0.2, None), 5: SizeConfig(0.4, 0.05, 0.05)}, num_agents=2
-    )
-    past = (*history(1), Round("x", 1, last, REPORTS[0]))
-    proposal = heuristic_expert(SIZES)(REPORTS[0], past)  # valid: 80%, 50%, 20%, 0%
-    assert proposal.requested is not None
-    assert {s: v["data_ratio"] for s, v in proposal.requested.items()} == pytest.approx({3: 0.4, 4: 1, 5: 0.4, 6: 0.05})
-    config = proposal.config
-    assert config is not None
-    assert [config.sizes[s].hole_ratio for s in SIZES] == pytest.approx([0.5, 0.2, 0.0, 0.7 / 3 - 0.1])
-    assert [config.sizes[s].wait_ratio for s in SIZES] == [1.0, None, 0.0, pytest.approx(0.4)]
-    assert [config.sizes[s].data_ratio for s in SIZES] == pytest.approx([0.4 / 1.85, 1 / 1.85, 0.4 / 1.85, 0.05 / 1.85])
-    # From 0.3 to 0.7 levels stay.
-    assert config.sizes[4].hole_ratio == last.sizes[4].hole_ratio
-
-
-def test_domain_randomisation_draws_anew_each_round_and_ignores_the_report():
-    design = domain_randomisation(SIZES, seed=7)
-    first, second = design(REPORTS[0], history(1)), design(REPORTS[0], history(2))
-    assert first.config != second.config
-    assert design(REPORTS[1], history(1)).config == first.config
-    assert domain_randomisation(SIZES, seed=8)(REPORTS[0], history(1)).config != first.config
-
-
-def test_random_configurations_are_on_the_grid_and_spread_over_it():
-    drawn = [random_config(SIZES, rng_for(3, "test", i)) for i in range(400)]
-    for config in drawn:
-        for c in config.sizes.values():
-            for ratio in (c.data_ratio, c.hole_ratio, c.wait_ratio):
-                assert ratio is not None
-                assert round(ratio * 20) / 20 == ratio
-    parts = [c for config in drawn for c in config.sizes.values()]
-    assert {c.hole_ratio for c in parts} == {i / 20 for i in range(11)}
-    assert {c.wait_ratio for c in parts} == {i / 20 for i in range(21)}
-    for size in SIZES:
-        assert sum(c.sizes[size].data_ratio for c in drawn) / 400 == pytest.approx(0.25, abs=0.04)
-    assert random_config(SIZES, rng_for(3, "test", 0)) == drawn[0]
-    assert random_config([3], rng_for(3, "x"), num_agents=5).num_agents == 5
-
-
 def ask(replies, samples=4, past=None, **options):
     policy = ScriptedPolicy({}, replies)
-    design = llm_engineer(lambda _: policy, SIZES, samples=samples, seed=5, **options)
+    design = llm_engineer(lambda _: policy, SIZES, EngineerParams(samples=samples, **options), seed=5)
     past = past or history(1)
     return design(past[-1].report, past), policy
 
@@ -92,7 +45,9 @@ def test_a_chat_policy_is_asked_in_json():
     policy = ScriptedPolicy({}, [REPLY])
     policy.dialect = "chat"
     policy.complete = lambda prompts, **options: [[REPLY]]
-    proposal = llm_engineer(lambda _: policy, SIZES, samples=1, seed=5, variant="V2")(REPORTS[0], history(1))
+    proposal = llm_engineer(lambda _: policy, SIZES, EngineerParams(samples=1, variant="V2"), seed=5)(
+        REPORTS[0], history(1)
+    )
     assert proposal.dialect == "json"
     assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, variant="V2")
     assert proposal.config == EnvConfig({3: SizeConfig(0.25, 0.5, 0.5), 4: SizeConfig(0.75, 0.123456, None)})
@@ -120,9 +75,40 @@ def test_a_reply_of_lone_surrogates_is_recorded_as_it_was_read():
     "".join(proposal.replies).encode()
 
 
+def test_replies_that_a_server_did_not_give_are_empty_and_the_others_count(caplog):
+    proposal, _ = ask([None, GOOD, None], samples=3)
+    assert proposal.config == WANTED
+    assert proposal.replies == ("", GOOD, "")
+    assert "2 of 3 replies did not come" in caplog.text
+    assert ask([None], samples=1)[0].rejection == "empty"
+
+
+def test_a_model_behind_a_server_is_asked_by_name(monkeypatch):
+    class Server(ScriptedPolicy):
+        def __init__(self, model, *, base_url):
+            super().__init__({}, [GOOD])
+            made.append((model, base_url))
+
+    made = []
+    client = ModuleType("mapflake.trainer.openai_client")
+    client.OpenAIPolicy = Server
+    monkeypatch.setitem(sys.modules, client.__name__, client)
+    params = EngineerParams(model="openai:Qwen/Qwen3-4B", base_url="http://127.0.0.1:8000/v1", samples=1)
+    proposal = designer_for("engineer", sizes=SIZES, seed=1, params=params)(REPORTS[0], history(1))
+    assert proposal.config == WANTED
+    assert made == [("Qwen/Qwen3-4B", "http://127.0.0.1:8000/v1")]
+
+
 def test_agents_are_those_of_the_last_configuration():
     past = (replace(history(1)[0], config=EnvConfig.uniform([4], 0.1, 0.5, num_agents=3)),)
     assert ask([GOOD], samples=1, past=past)[0].config == replace(WANTED, num_agents=3)
+
+
+def arms(load, past, **options):
+    """The proposals of all arms that need no training."""
+    names = [arm for arm in ARMS if arm not in ("oracle", "random_search", "accel_lite")]
+    made = {arm: designer_for(arm, sizes=SIZES, seed=1, base="warm", load=load, **options) for arm in names}
+    return {arm: design(past[-1].report, past) for arm, design in made.items()}
 
 
 def test_arms_by_name():
@@ -133,27 +119,86 @@ def test_arms_by_name():
         loaded.append(str(path))
         return policy
 
-    past = (*history(1), replace(history(2)[1], checkpoint="last/checkpoint"))
-    for arm in ARMS:
-        design = designer_for(arm, sizes=SIZES, seed=1, base="warm/checkpoint", load=load)
-        proposal = design(past[-1].report, past)
+    past = (*history(1), replace(history(2)[1], checkpoint="last"))
+    for arm, proposal in arms(load, past).items():
         assert proposal.config is not None
-        assert (proposal.dialect == "compact") == (arm in ("engineer", "base_engineer"))
-    assert loaded == ["last/checkpoint", "warm/checkpoint"]
+        assert (proposal.dialect == "compact") == (arm in ENGINEERS)
+    assert loaded == ["last", "warm", "last", "last", "last", "last"]
+    prompts = dict(zip(ENGINEERS, (call["prompts"][0] for call in policy.calls), strict=True))
+    assert prompts["engineer"] == prompts["base_engineer"] == prompts["constrained_engineer"]
+    assert len({prompts[arm] for arm in ("engineer", "shuffled_failures", "previous_report", "schema_only")}) == 4
+    assert prompts["schema_only"] == "engineer design"
+    assert len({call["seed"] for call in policy.calls}) == 1  # the same noise for all
+    grammars = [arm for arm, call in zip(ENGINEERS, policy.calls, strict=True) if "grammar" in call]
+    assert grammars == ["constrained_engineer"]
+    assert policy.calls[2]["grammar"] == reply_grammar(SIZES, "compact")
+
+
+def test_a_model_of_ones_own_is_a_line():
+    loaded = []
+
+    def load(path):
+        loaded.append(path)
+        return ScriptedPolicy({}, [GOOD] * 4)
+
+    designers = {"older": {"model": "runs/x/round-0/checkpoint", "variant": {"guideline": True, "history": "all"}}}
+    design = designer_for("older", sizes=SIZES, seed=1, load=load, designers=designers)
+    proposal = design(REPORTS[0], history(1))
+    assert loaded == ["runs/x/round-0/checkpoint"]
+    expected = Variant(guideline=True, history="all")
+    assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, variant=expected, dialect="compact")
+    asked = params_of("older", EngineerParams(samples=2), designers)
+    assert (asked.samples, asked.variant) == (2, expected)
+    assert asked == EngineerParams.parse(asked.model_dump(mode="json"), "again")
+    assert params_of("keep", EngineerParams()) is None
+
+
+def test_a_prompt_is_counted_in_the_tokens_of_its_policy():
+    proposal, policy = ask([GOOD], samples=1)
+    words = len(proposal.prompt.split())
+    policy.tokenizer = lambda text, add_special_tokens: {"input_ids": [0] * 2 * len(text.split())}
+    design = llm_engineer(lambda _: policy, SIZES, EngineerParams(prompt_tokens=words), seed=5)
+    with pytest.raises(ValueError, match=f"the prompt has {2 * words} tokens .*, the budget is {words}"):
+        design(REPORTS[0], history(1))
 
 
 def test_wrong_names_and_values_are_errors():
-    with pytest.raises(ValueError, match="arm: 'oracle' is none of engineer, base_engineer, keep"):
-        designer_for("oracle", sizes=SIZES, seed=1)
+    with pytest.raises(ValueError, match=r"arm: 'nobody' is none of engineer, base_engineer, .*, oracle, mine"):
+        designer_for("nobody", sizes=SIZES, seed=1, designers={"mine": {}})
+    with pytest.raises(ValueError, match="designers: 'keep' is the name of an arm already"):
+        designer_for("keep", sizes=SIZES, seed=1, designers={"keep": {}})
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):
         designer_for("base_engineer", sizes=SIZES, seed=1)
     with pytest.raises(ValueError, match="2 is not an integer"):
         designer_for("heuristic", sizes=[2], seed=1)
-    with pytest.raises(ValueError, match="samples: 0 is not"):
-        llm_engineer(lambda _: ScriptedPolicy({}, []), SIZES, samples=0, seed=1)
-    with pytest.raises(ParamError, match=r"engineer.variant: 'V0' is not legal: legal variants: V1, V2"):
-        EngineerParams.parse({"variant": "V0"}, "engineer")
-    with pytest.raises(ParamError, match=r"engineer.samples: 0 is not legal"):
-        EngineerParams.parse({"samples": 0}, "engineer")
-    with pytest.raises(ParamError, match=r"engineer.sample: unknown key; did you mean 'samples'"):
-        EngineerParams.parse({"sample": 2}, "engineer")
+    with pytest.raises(ValueError, match="arm 'oracle' trains for real: use `run_arm`"):
+        designer_for("oracle", sizes=SIZES, seed=1)(REPORTS[0], history(1))
+    with pytest.raises(ParamError, match=r"designers.x.sample: unknown key; did you mean 'samples'"):
+        designer_for("x", sizes=SIZES, seed=1, designers={"x": {"sample": 2}})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"variant": "V0"},
+            r"engineer.variant: 'V0' is not legal: legal variants: V1, .*, or modules: failures, gui",
+        ),
+        (
+            {"variant": {"guidline": True}},
+            "variant.guidline: unknown key; did you mean 'guideline'",
+        ),
+        ({"variant": {"history": "some"}}, r"engineer.variant: .* variant.history: 'some' is not legal"),
+        ({"samples": 0}, r"engineer.samples: 0 is not legal"),
+        ({"sample": 2}, r"engineer.sample: unknown key; did you mean 'samples'"),
+        (
+            {"report": "old"},
+            "engineer.report: 'old' is not legal: input should be 'current', 'shuf",
+        ),
+        ({"model": "openai:x", "constrained": True}, "constrained: a server decodes by itself"),
+        ({"base_url": "http://127.0.0.1:1"}, "base_url: of a server, but model is 'current', not openai:<name>"),
+    ],
+)
+def test_wrong_parameters_are_errors(values, message):
+    with pytest.raises(ParamError, match=message):
+        EngineerParams.parse(values, "engineer")

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake.engineer import FailureReport, diagnose
-from mapflake.engineer.failures import SizeReport, environment_statistics, quote
-from mapflake.env import KINDS, Instance, Task, judge
+from mapflake.engineer.failures import environment_statistics
+from mapflake.engineer.report import Cell, SizeReport
+from mapflake.engineer.wording import quote
+from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge
 from mapflake.trainer.evaluate import Rollout
 
 # Agent 1 goes right along the top row (2 steps), agent 2 stays out of its way (1 step); no one has to wait.
@@ -102,6 +104,45 @@ def test_text_has_the_exact_numbers():
     assert '| {"plan": ["DRUR", "R"]}' in text
 
 
+def test_the_plan_in_an_answer_is_shown_beside_it():
+    examples = diagnose(ALL, examples=10).examples
+    assert [e.moves for e in examples] == [("DRUR", "R"), ("RR", "UL"), ("R", "U"), ()]
+    compact = format_plan(EASY.instance, Plan(("DRUR", "R")), "compact")
+    [example] = diagnose([Rollout(EASY, 0, compact, judge(EASY, compact, "compact"))]).examples
+    assert example.moves == ("DRUR", "RWWW")
+    assert (
+        "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW"
+        in diagnose([Rollout(EASY, 0, compact, judge(EASY, compact, "compact"))]).to_text()
+    )
+
+
+def test_what_is_kept_of_a_completion_is_bounded():
+    text = json.dumps({"plan": ["U" * 5000] * 1000})
+    report = diagnose([Rollout(EASY, 0, text, judge(EASY, text, "chat"))])
+    assert len(json.dumps(report.to_dict())) < 10_000
+    assert len(report.to_text()) < 5_000
+
+
+def test_cells_count_kinds_of_boards():
+    assert diagnose(ALL).cells == (Cell(3, 0.1, False, 6, 2), Cell(4, 0.8, True, 1, 0))
+
+
+def test_changes_are_against_the_report_before():
+    before, after = diagnose([OPTIMAL, LOST]), diagnose(ALL, before=diagnose([OPTIMAL, LOST]))
+    assert after.before == before.sizes
+    [row] = [line for line in after.to_text().split("\n") if line.startswith("| 3x3") and "-16.7" in line]
+    assert row.split("|")[-2].strip() == "-33.3"  # optimal 1 of 2, then 1 of 6
+    assert "change of" not in before.to_text()
+
+
+def test_checks_have_counts_and_rates():
+    lines = diagnose(ALL).to_text().split("\n")
+    [row] = [line for line in lines if line.startswith("| 3x3") and "(33.3%)" in line and "of" not in line]
+    assert [x.strip() for x in row.split("|")[2:-1]] == [
+        "1 (16.7%)", "0 (0.0%)", "0 (0.0%)", "0 (0.0%)", "2 (33.3%)", "0 (0.0%)", "0 (0.0%)", "1 (16.7%)",
+    ]  # fmt: skip
+
+
 def test_no_rollouts_no_report():
     with pytest.raises(ValueError, match="at least one rollout"):
         diagnose([])
@@ -129,7 +170,18 @@ def test_surrogates_in_a_completion_can_be_stored():
     assert example.completion == "a\ufffdb"
 
 
-CONTROL_TOKENS = ["<|im_end|>", "<|endoftext|>", "</s>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]"]
+CONTROL_TOKENS = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "</s>",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "[INST]",
+    "[/INST]",
+    "[TOOL_CALLS]",
+    "<<SYS>>",
+]
 
 
 @given(

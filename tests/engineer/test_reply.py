@@ -2,13 +2,15 @@
 
 import json
 import re
+import tracemalloc
+from dataclasses import replace
 
 import pytest
 from engineer_samples import REPLY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mapflake.engineer import VOCABULARY, Proposal, format_config, read_reply
+from mapflake.engineer import VOCABULARY, Proposal, format_config, read_replies, read_reply
 from mapflake.env import EnvConfig, SizeConfig
 
 SIZES = (3, 4)
@@ -166,6 +168,28 @@ def test_compact_words_in_any_order():
         3: {"data_ratio": 0.5, "hole_ratio": 0.0, "wait_ratio": 1.0},
         4: {"data_ratio": 0.5, "hole_ratio": 1.0, "wait_ratio": None},
     }
+
+
+def test_of_several_replies_the_first_that_is_not_rejected_counts():
+    other = ratios(hole="0.2")
+    assert read_replies(["no", GOOD, other], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, other))
+    assert read_replies(["no", ""], SIZES) == replace(read_reply("no", SIZES), replies=("no", ""))
+    assert read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=3).config.num_agents == 3
+    with pytest.raises(ValueError, match="there is no reply to read"):
+        read_replies([], SIZES)
+
+
+@pytest.mark.parametrize("dialect", ["json", "compact"])
+@pytest.mark.parametrize("text", ["{" * 10_000_000, "size3 " * 2_000_000, "\ud800" * 5_000_000, "9" * 10_000_000])
+def test_a_huge_reply_takes_no_memory_to_reject(text, dialect):
+    tracemalloc.start()
+    try:
+        proposal = read_reply(text, SIZES, dialect)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert proposal.rejection.startswith("too long")
+    assert peak < 100_000  # bytes; the text itself is not copied
 
 
 @pytest.mark.parametrize("text", [GOOD, "no", REPLY])

@@ -16,12 +16,15 @@ from mapflake.engineer import (
     Round,
     RoundSettings,
     Start,
+    drawing,
+    past,
     replay,
     run_arm,
     run_round,
 )
 from mapflake.engineer.context import build_prompt
-from mapflake.env import EnvConfig, SizeConfig, generate
+from mapflake.engineer.designers import RULES
+from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
 from mapflake.trainer.evaluate import load_rollouts
 
 GOOD = "size3 p50 p10 p50 size4 p50 p00 any end"
@@ -193,7 +196,7 @@ def test_records_name_no_machine_and_can_move(tmp_path):
     assert moved.checkpoint.is_dir()
     assert moved.files["failures"].is_file()
     row = json.loads((tmp_path / "c" / "rounds.jsonl").read_text())
-    assert row["schema"] == 1
+    assert row["schema"] == 2
     assert row["checkpoint"] == "round-1/checkpoint"
     assert row["versions"]["mapflake"]
 
@@ -228,9 +231,9 @@ def test_a_round_survives_its_record(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"schema": 2}', "line 1: .*schema 2 of a round is unknown; this version reads 1"),
+        ('{"schema": 1}', "line 1: .*schema 1 of a round is unknown; this version reads 2"),
         ("{}", "line 1: .*schema None"),
-        ('{"schema": 1}', "line 1: KeyError"),
+        ('{"schema": 2}', "line 1: KeyError"),
         ("[1]", r"line 1: expected an object"),
         ("{", "line 1: not JSON"),
     ],
@@ -304,6 +307,89 @@ def test_an_arm_may_branch_from_any_round(tmp_path):
     assert branch[2].parent_sha256 == long[1].checkpoint_sha256
 
 
+def test_the_past_is_put_together_from_the_ledgers_of_its_arms(tmp_path):
+    first = first_round(tmp_path / "a")
+    long = run_arm("domain_randomisation", settings(tmp_path / "b"), first, rounds=2, sizes=SIZES)
+    paths = [tmp_path / name / "rounds.jsonl" for name in "ab"]
+    assert past(*paths, upto=2) == long
+    assert past(*paths, upto=1) == long[:2]
+    assert past(paths[0], upto=0) == first
+    with pytest.raises(LedgerError, match=r"round 3 is not recorded in .*a/rounds.jsonl, .*b/rounds.jsonl"):
+        past(*paths, upto=3)
+    run_arm("uniform", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
+    run_arm("keep", settings(tmp_path / "d"), first, rounds=1, sizes=SIZES)
+    with pytest.raises(LedgerError, match="round 2 of arm uniform does not continue round 1 given here"):
+        past(paths[0], tmp_path / "d" / "rounds.jsonl", tmp_path / "c" / "rounds.jsonl", upto=2)
+
+
+def test_boards_that_cannot_be_drawn_are_relaxed_recorded_and_told(tmp_path, monkeypatch):
+    def rare(config, n, **options):
+        if (config.sizes[4].wait_ratio or 0) > 0.5:
+            raise GenerationError("no solvable board that needs a wait found in 200000 attempts: size 4, 2 agents")
+        return generate(config, n, **options)
+
+    monkeypatch.setattr(drawing, "generate", rare)
+    first = first_round(tmp_path / "a")
+    greedy = "size3 p50 p10 p50 size4 p50 p00 p75 end"
+    history = run_arm("engineer", settings(tmp_path / "b", [greedy]), first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    asked, got = {"hole_ratio": 0.0, "wait_ratio": 0.75}, {"hole_ratio": 0.0, "wait_ratio": None}
+    assert history[1].relaxed == {4: {"asked": asked, "got": got}}
+    assert history[1].proposal.config.sizes[4].wait_ratio == 0.75
+    assert history[1].config == WANTED
+    assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on hole_ratio 0, wait_ratio null" in build_prompt(
+        history[1].report, history, SIZES
+    )
+    path = tmp_path / "b" / "rounds.jsonl"
+    assert Ledger(path).rounds == history[1:]
+    assert replay(path, before=first) == [WANTED]
+
+    def not_said(row):
+        row["relaxed"] = {}
+
+    with pytest.raises(LedgerError, match=r"round 1 ran .* its proposal leads to"):
+        replay(tampered(path, not_said), before=first)
+
+
+def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path):
+    first = first_round(tmp_path / "a")
+    s = settings(tmp_path / "b")
+    history = run_arm("oracle", s, first, rounds=1, sizes=SIZES)
+    tries = [Ledger(tmp_path / f"b/round-1/try-{i}/rounds.jsonl").rounds[0] for i in range(4)]
+    assert tries[0].config == first[0].config
+    assert len({one.config for one in tries}) == 4
+    assert {one.parent_sha256 for one in tries} == {first[0].checkpoint_sha256}
+    scores = [(one.report.valid_rate + one.report.optimal_rate) / 2 for one in tries]
+    assert history[1].config == tries[scores.index(max(scores))].config
+    assert history[1].proposal.spent == {"rounds": 4}
+    assert len(s.trainer.trained) == 5
+    assert s.trainer.trained[4] == s.trainer.trained[scores.index(max(scores))]  # the same training once more
+    assert replay(tmp_path / "b/rounds.jsonl", before=first) == [history[1].config]
+    again = settings(tmp_path / "b")
+    assert run_arm("oracle", again, first, rounds=1, sizes=SIZES) == history
+    assert again.trainer.trained == []
+
+
+def test_every_rule_makes_a_round_that_replays(tmp_path):
+    first = first_round(tmp_path / "a")
+    for arm in RULES:
+        [_, one] = run_arm(arm, settings(tmp_path / arm), first, rounds=1, sizes=SIZES)
+        assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [one.config]
+        assert one.report.before == first[0].report.sizes
+
+
+def test_a_model_of_ones_own_is_recorded(tmp_path):
+    first = first_round(tmp_path / "a")
+    older = {"older": {"model": str(first[0].checkpoint), "samples": 1}}
+    s = settings(tmp_path / "b")
+    [_, one] = run_arm("older", s, first, rounds=1, sizes=SIZES, designers=older)
+    assert one.arm == "older"
+    assert one.parameters["about"]["model_sha256"] == first[0].checkpoint_sha256
+    assert one.parameters["about"]["engineer"]["samples"] == 1
+    assert (
+        "engineer" not in run_arm("keep", settings(tmp_path / "c"), first, rounds=1, sizes=SIZES)[1].parameters["about"]
+    )
+
+
 def test_wrong_calls_are_errors(tmp_path):
     s = settings(tmp_path)
     with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
@@ -351,4 +437,9 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     # Its weights are random, and so are its words: no configuration, and the old one is kept.
     assert proposal.config is None
     assert history[1].config == first[0].config
+    # Under the grammar the same weights write nothing but designs.
+    bound = designer_for("constrained_engineer", sizes=sizes, seed=3)(first[0].report, first)
+    assert bound.config is not None
+    assert bound.prompt == proposal.prompt
+    assert {*bound.requested} <= {3, 4}
     assert run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes) == history

@@ -10,6 +10,7 @@ from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import format_config, project, read_reply
 from mapflake.engineer.space import in_steps, percent
 from mapflake.env import VOCABULARY, EnvConfig, SizeConfig, generate
+from mapflake.env.generator import apportion
 
 ALL = tuple(range(3, 11))
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -54,6 +55,14 @@ def test_the_result_is_legal_and_stays(wanted, agents):
     assert math.isclose(sum(c.data_ratio for c in config.sizes.values()), 1, abs_tol=1e-9)
     assert config.num_agents == agents
     assert project(config, ALL, agents) == config
+
+
+@given(asked(), st.integers(0, 5000))
+def test_a_round_has_exactly_its_budget_of_instances(wanted, budget):
+    config = project(wanted, ALL)
+    counts = apportion(budget, config)
+    assert sum(counts.values()) == budget
+    assert all(abs(n - budget * config.sizes[size].data_ratio) < 1 + 1e-6 * budget for size, n in counts.items())
 
 
 @given(asked())

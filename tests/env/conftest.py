@@ -1,5 +1,23 @@
+import pytest
 from hypothesis import settings
+
+from mapflake.env.exact import kernel
 
 # The same examples at every run, and no clock: a slow machine must not fail a test.
 settings.register_profile("mapflake", derandomize=True, deadline=None)
 settings.load_profile("mapflake")
+
+
+@pytest.fixture
+def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver without its compiled form."""
+    monkeypatch.setattr(kernel, "takes", lambda size, agents: False)
+
+
+@pytest.fixture(params=["compiled", "python"])
+def in_both(request: pytest.FixtureRequest) -> None:
+    """Each test twice: with the compiled solver and without it."""
+    if request.param == "python":
+        request.getfixturevalue("in_python")
+    elif kernel.library() is None:
+        pytest.skip("no C compiler here")

@@ -10,8 +10,8 @@ from mapflake.repro import json_sha256
 
 # Of the boards and their answers. A change of the generator or of the solver's costs changes this and every published
 # result: put in what the failing test shows, and say so in CHANGELOG.md.
-SMALL = "76d6edd7e802e1d3"
-PAPER = "419d208b2c5003a6"
+SMALL = "0d7ca8f66af4cc32"
+PAPER = "7ca7370c4251ffc8"
 
 
 def content(subsets: dict[str, list[Task]]) -> str:

@@ -40,7 +40,7 @@ from mapflake.env import (
     transform_task,
 )
 from mapflake.env import generator as generator_module
-from mapflake.env.generator import apportion, canonical, layout
+from mapflake.env.generator import apportion, canonical, census, layout
 from mapflake.repro import json_sha256
 
 MIXED = EnvConfig(
@@ -130,10 +130,11 @@ def configs(draw):
 def test_ratios_are_met_exactly(config, n):
     slots = layout(config, n, seed=0)
     assert len(slots) == n
-    counts = Counter(size for size, _ in slots)
+    counts = Counter(slot.size for slot in slots)
+    assert len(set(slots)) == n
     for size, part in config.sizes.items():
         assert abs(counts[size] - n * part.data_ratio) < 1
-        labels = Counter(waits for s, waits in slots if s == size)
+        labels = Counter(slot.waits for slot in slots if slot.size == size)
         if part.wait_ratio is None:
             assert set(labels) <= {None}
         else:
@@ -162,7 +163,7 @@ def test_halves_of_holes_go_up(size, ratio, holes):
 
 def test_the_same_call_gives_the_same_tasks_for_ever(mixed):
     assert generate(MIXED, 60, seed=7) == mixed
-    assert json_sha256([task.to_dict() for task in mixed])[:16] == "e6b8170873cdf109"
+    assert json_sha256([task.to_dict() for task in mixed])[:16] == "eff26a4ac151622e"
 
 
 def test_any_slice_can_be_made_alone(mixed):
@@ -172,14 +173,28 @@ def test_any_slice_can_be_made_alone(mixed):
         generate(MIXED, 60, seed=7, indices=[60])
 
 
-def test_seed_split_and_count_change_everything(mixed):
-    for other in (
-        generate(MIXED, 60, seed=8),
-        generate(MIXED, 61, seed=7),
-        generate(MIXED, 60, seed=7, split="validation"),
-    ):
+def test_seed_and_split_change_everything(mixed):
+    for other in (generate(MIXED, 60, seed=8), generate(MIXED, 60, seed=7, split="validation")):
         same = sum(a.instance == b.instance for a, b in zip(mixed, other, strict=False))
         assert same <= 1
+
+
+def test_a_larger_set_has_the_tasks_of_a_smaller_one(mixed):
+    larger = generate(MIXED, 90, seed=7)
+    assert {task.instance.key for task in mixed} <= {task.instance.key for task in larger}
+
+
+def test_configurations_share_the_tasks_of_a_kind():
+    one = generate(EnvConfig({4: SizeConfig(1, 0.25, 0.5)}), 20, seed=0)
+    other = generate(EnvConfig({4: SizeConfig(0.5, 0.25, 1.0), 5: SizeConfig(0.5, 0.1, 0.2)}), 20, seed=0)
+    waiting = [{t.instance.key for t in tasks if t.needs_wait and t.instance.size == 4} for tasks in (one, other)]
+    assert waiting[0] == waiting[1]
+    assert len(waiting[0]) == 10
+
+
+@pytest.mark.usefixtures("in_python")
+def test_the_same_tasks_without_the_compiled_solver(mixed):
+    assert generate(MIXED, 60, seed=7) == mixed
 
 
 def test_splits_have_no_board_in_common_in_any_orientation():
@@ -345,13 +360,31 @@ def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
 
 def test_boards_over_budget_are_counted_apart(monkeypatch):
     monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
+    monkeypatch.setattr(generator_module, "DRAW_BUDGET", 0)
+    with pytest.raises(GenerationError, match=r"needs a wait found in 50 attempts.* [1-9]\d* dropped over budget"):
+        generate(EnvConfig.uniform([5], 0.0, 1.0), 1, seed=0)
 
-    def spent(instance):
-        raise generator_module.BudgetExceeded("spent")
 
-    monkeypatch.setattr(generator_module.Task, "of", spent)
-    with pytest.raises(GenerationError, match=r"no solvable board found in 50 attempts.* [1-9]\d* dropped over budget"):
-        generate(EnvConfig.uniform([5], 0.0), 1, seed=0)
+# ---------------------------------------------------------------- the census
+
+
+def test_a_census_counts_every_board(in_both):
+    for agents, holes in ((1, 0.0), (2, 0.3), (3, 0.4)):
+        found = census(4, agents, holes, boards=60, seed=0)
+        assert found.holes == num_holes(4, holes)
+        assert found.boards == 60 >= found.connected >= found.solved + found.over_budget
+        assert found.waits <= found.solved
+    assert census(4, 1, 0.0, boards=60, seed=0).connected == 60
+    assert census(4, 1, 0.0, boards=60, seed=0).waits == 0
+    assert census(4, 2, 0.3, boards=60, seed=0) != census(4, 2, 0.3, boards=60, seed=1)
+    with pytest.raises(ValueError, match=re.escape("sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents")):
+        census(3, 5, 0.5, boards=1, seed=0)
+
+
+def test_a_census_agrees_with_the_boards_that_are_drawn():
+    found = census(3, 2, 0.3, boards=3000, seed=0)
+    tasks = generate(EnvConfig({3: SizeConfig(1, 0.3)}), 1500, seed=0)
+    assert abs(found.waits / found.solved - sum(task.needs_wait for task in tasks) / 1500) < 0.04
 
 
 @pytest.mark.parametrize(

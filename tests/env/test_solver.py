@@ -21,7 +21,7 @@ from mapflake.env import (
     symmetries,
     transform,
 )
-from mapflake.env import solver as solver_module
+from mapflake.env.exact import search as search_module
 
 GOLDEN = Instance.from_text("""
 S2   H    G2   .
@@ -77,7 +77,7 @@ def test_the_boards_are_enough():
 
 
 @pytest.mark.parametrize("shape", PLAN_OF_BOARDS, ids=lambda shape: f"{shape[0]}x{shape[0]}-{shape[1]}")
-def test_against_the_oracle(shape):
+def test_against_the_oracle(shape, in_both):
     rng = random.Random(shape[0] * 10 + shape[1])
     for holes, count in PLAN_OF_BOARDS[shape].items():
         for _ in range(count):
@@ -116,7 +116,7 @@ def test_golden_board_where_the_objectives_disagree():
         ("S1 . G1\nH S2 H\nH G2 H", ("RR", "D")),
     ],
 )
-def test_the_tie_breaking_rule(text, moves):
+def test_the_tie_breaking_rule(text, moves, in_both):
     assert solve(Instance.from_text(text)).plan.moves == moves
 
 
@@ -128,14 +128,14 @@ def test_the_tie_breaking_rule(text, moves):
         ("S1G2 S2G3 S3G1\nH . H\nH H H", "no plan brings all agents to their goals"),
     ],
 )
-def test_unsolvable_boards_are_proven_so(text, why):
+def test_unsolvable_boards_are_proven_so(text, why, in_both):
     board = Instance.from_text(text)
     for call in (solve, needs_wait, analyse, lambda b: solve(b, "sum_of_costs")):
         with pytest.raises(Unsolvable, match=why):
             call(board)
 
 
-def test_a_spent_budget_says_so_and_nothing_else():
+def test_a_spent_budget_says_so_and_nothing_else(in_both):
     board = Instance.from_text("S1G2 S2G1 .\n. H .\n. . .")
     for call in (solve, needs_wait, analyse, lambda b, node_budget: solve(b, "sum_of_costs", node_budget)):
         with pytest.raises(BudgetExceeded, match="no answer within 3 nodes"):
@@ -245,11 +245,12 @@ def test_ties_prefer_the_other_objective(board):
         assert by_costs.makespan == by_makespan.makespan
 
 
-def test_the_fallback_agrees_with_the_search_for_costs(monkeypatch):
+@pytest.mark.usefixtures("in_python")
+def test_joint_states_agree_with_the_search_for_costs(monkeypatch):
     rng = random.Random(11)
     crowds = [random_board(rng, 3, 3, 4) for _ in range(40)] + [random_board(rng, 4, 5, 3) for _ in range(40)]
-    expected = [solved(board) for board in crowds]
-    monkeypatch.setattr(solver_module, "_PATIENCE", 0)  # straight to joint states
-    assert [solved(board) for board in crowds] == expected
+    expected = [truth(board) for board in crowds]
+    monkeypatch.setattr(search_module.math, "perm", lambda n, k: 0)  # straight to joint states
+    assert [answers(board) for board in crowds] == expected
     assert any(costs is not None and costs[2] for costs in expected)
     assert None in expected

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from mapflake import plots
-from mapflake.env import KINDS, EnvConfig, Instance, Plan, check, generate
-from mapflake.plots import boards, figures, report, tables
+from mapflake.env import KINDS, Instance, Plan, Violation, check
+from mapflake.plots import boards, report, style, tables
 
 BOARD = Instance.from_text("S1 . H G2\n. . . .\nH . S2 .\nG1 . . .")
 WRONG = Plan(("RRDDDL", "ULLURRR"))
@@ -36,10 +35,52 @@ def rows(groups: list[str], xs: list[int]) -> pd.DataFrame:
 
 def test_a_board_shows_agents_and_violations() -> None:
     figure = plots.draw(BOARD, WRONG, title="wrong")
-    assert sorted(texts(figure).split()) == ["1", "1", "2", "2", "wrong"]
+    violations = check(BOARD, WRONG).violations
+    shown = texts(figure).split("\n")
+    assert sorted(t for t in shown if t.isdigit()) == sorted(["1", "1", "2", "2", *(str(v.time) for v in violations)])
+    assert "wrong" in shown
+    assert [t for t in shown if t.startswith("step")] == [plots.describe(v) for v in violations]
     crosses = [line for line in figure.axes[0].lines if line.get_marker() == "x" and line.get_color() == boards.ALARM]
-    assert len(crosses) == len([v for v in check(BOARD, WRONG).violations if v.cell])
+    assert [(float(c.get_ydata()[0]), float(c.get_xdata()[0])) for c in crosses] == [
+        (v.cell[0] + 0.5, v.cell[1] + 0.5) for v in violations if v.cell
+    ]
     assert not list(plots.draw(BOARD).axes[0].lines)
+    assert not plots.draw(BOARD, Plan(("",))).axes[0].lines  # nothing to draw, but it says why
+    assert "not one move list for each agent" in texts(plots.draw(BOARD, Plan(("",))))
+
+
+def test_waits_are_seen_also_at_a_start() -> None:
+    board = Instance.from_text("S1 . G1\nS2 . G2\n. . .")
+    dots = [line for line in plots.draw(board, Plan(("RR", "WRWRWW"))).axes[0].lines if line.get_marker() == "o"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in dots] == [
+        pytest.approx((0.14, 1.14)),
+        pytest.approx((1.565, 1.565)),
+    ]
+
+
+def test_a_large_map_is_drawn_in_one_piece() -> None:
+    board = Instance(200, frozenset((row, 7) for row in range(199)), ((0, 0),), ((0, 199),))
+    figure = plots.draw(board)
+    (image,) = figure.axes[0].images
+    assert image.get_array().sum() == 199
+    assert len(figure.axes[0].patches) == 2
+    assert figure.get_figwidth() < 9
+
+
+def test_violations_in_words() -> None:
+    swap, far = Violation("edge", 2, (0, 1), (0, 1)), Violation("bounds", 3, (1,), (-1, 9))
+    said = [plots.describe(v) for v in (swap, far, Violation("parse"), Violation("agents"))]
+    assert said == [
+        "step 2: agents 1 and 2 swap cells",
+        "step 3: agent 2 leaves the board",
+        "cannot be read",
+        "not one move list for each agent",
+    ]
+    assert boards.in_words([swap] * 3, 3) == [said[0]] * 3
+    assert boards.in_words([swap] * 9, 3) == [said[0]] * 2 + ["and 7 more"]
+    trajectory = [((0, 0), (0, 1)), ((0, 0), (0, 1)), ((0, 1), (0, 0)), ((0, 1), (-1, 9))]
+    assert boards.spot(swap, trajectory, 4) == (0, 0.5)  # between the two cells
+    assert boards.spot(far, trajectory, 4) == (-0.25, 3.25)  # at the rim, where it can be seen
 
 
 def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
@@ -52,44 +93,14 @@ def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert len(images[0]) < 60_000
 
 
-def test_an_animation_plays_and_says_what_is_wrong() -> None:
-    wrong = plots.animate(BOARD, WRONG)
-    svg = ElementTree.fromstring(wrong.svg)
-    said = [e.text for e in svg.iter("{http://www.w3.org/2000/svg}text")]
-    verdict = check(BOARD, WRONG)
-    assert verdict.violations
-    for violation in verdict.violations:
-        assert plots.describe(violation) in said
-    assert [t for t in said if t and t.startswith("step") and ":" not in t] == [f"step {i}" for i in range(8)]
-    moving = list(svg.iter("{http://www.w3.org/2000/svg}animateTransform"))
-    assert len(moving) == BOARD.num_agents
-    for e in moving:
-        times = [float(t) for t in e.attrib["keyTimes"].split(";")]
-        assert times[0] == 0
-        assert times[-1] == 1
-        assert times == sorted(times)
-        assert len(times) == len(e.attrib["values"].split(";"))
-    for e in svg.iter("{http://www.w3.org/2000/svg}animate"):
-        assert e.attrib["keyTimes"].startswith("0")
-        assert e.attrib["keyTimes"].count(";") == e.attrib["values"].count(";")
-    assert "<script" not in wrong.svg
-    assert wrong == plots.animate(BOARD, WRONG)
-
-    (task,) = generate(EnvConfig.uniform([4], 0.2, num_agents=3), 1, seed=3)
-    valid = plots.animate(task.instance, task.solution.plan)
-    assert f"valid, {task.solution.makespan} steps" in valid.svg
-    with pytest.raises(ValueError, match=r"^1 move lists for 2 agents: nothing to play$"):
-        plots.animate(BOARD, Plan(("R",)))
-
-
 def test_every_kind_of_violation_has_words() -> None:
     assert set(boards.SAYS) == set(KINDS) - {"parse"}
 
 
 def test_an_arm_looks_the_same_in_every_figure() -> None:
-    every = figures._groups(pd.DataFrame({"arm": list(tables.NAMES.values())[::-1]}), "arm")
-    assert len(set(every.values())) == len(tables.NAMES) <= len(figures.COLORS)
-    some = figures._groups(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
+    every = style.looks(pd.DataFrame({"arm": list(tables.NAMES.values())[::-1]}), "arm")
+    assert len(set(every.values())) == len(tables.NAMES) <= len(style.COLORS)
+    some = style.looks(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
     assert some[tables.name("engineer")] == every[tables.name("engineer")]
     assert len(set(some.values())) == 3
 
@@ -118,6 +129,23 @@ def test_figures_say_n_names_and_panels() -> None:
     steps = pd.DataFrame({"arm": ["a", "b"] * 5, "step": range(10), "valid": 0.5, "entropy": 1.5})
     curves = plots.curves(steps, metrics=["valid", "entropy"], smooth=3, boundaries=[5])
     assert curves.axes[1].get_ylim()[1] > 1.5
+
+
+def test_designs_beside_rules_show_every_designer_and_level() -> None:
+    rows = pd.DataFrame(
+        [
+            {"designer": name, "distance": distance, "levels": level}
+            for name, level in (("model", "free"), ("demonstrated", "as before"))
+            for distance in (0.1, 0.2)
+        ]
+    )
+    figure = plots.beside_rules(rows)
+    said = texts(figure)
+    assert "model (n = 2)" in said
+    assert "demonstrated (n = 2)" in said
+    assert "towards\nhalf-solved" in said
+    bars = [patch.get_height() for patch in figure.axes[1].patches]
+    assert bars == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]  # five levels of the model, then of the demonstrations
 
 
 def test_results_as_markdown() -> None:

@@ -80,7 +80,7 @@ MISTAKES = [
         r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$",
     ),
     (
-        r"  hole_ratio: (?:.*\n)*?    cells:\n(?:      - .*\n)+",
+        r"  hole_ratio: (?:.*\n)*?    cells:\n(?:      - .*\n)*",
         "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    cells:\n      - {agents: 5, sizes: [3]}\n",
         r"^env_design: benchmark\.cells: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for this size",
     ),
@@ -95,7 +95,14 @@ MISTAKES = [
         r"^baseline_rl\.rl: instances \(7\) must be a multiple of prompts \(\d+\)$",
     ),
     (r"variant: V6", "variant: V7", r"engineer_loop\.engineer\.variant: 'V7' is not legal: legal variants: V1, V2, "),
-    (r"arms: &arms \[", "arms: &arms [oracle, ", r"ablations\.arms\.0: 'oracle' is not legal: legal arms: en"),
+    (
+        r"arms: &arms \[",
+        "arms: &arms [orakel, ",
+        r"^ablations: .*arm: 'orakel' is none of engineer, base_",
+    ),
+    (r"designers: \{\}", "designers: {x: {sample: 2}}", r"designers\.x\.sample: unknown key; did you mean 'samples'\?"),
+    (r"designers: \{\}", "designers: {keep: {}}", r"designers: 'keep' is the name of an arm already"),
+    (r"  arms: \*arms", "  arms: [keep]", r"^analysis\.arms: \['keep'\] are not run; legal: those of ablations\.arms"),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: one of disabled, offline, online$"),
     (r"^profile: .*", "profile: fast", r"^profile: 'fast' is not legal: one of default, smoke, gpu, paper$"),
     (

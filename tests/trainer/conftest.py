@@ -26,7 +26,7 @@ def start(tmp_path_factory):
     wrong = [(prompt, "<> W a0 <> W a0 ;") for prompt, _ in right]
     params = WarmStartParams(
         model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32),
-        steps=80,
+        steps=140,
         batch_size=16,
         learning_rate=1e-2,
         warmup_steps=5,
@@ -42,15 +42,15 @@ def chat_start(tmp_path_factory):
     tokenizer = byte_level_tokenizer()
     torch.manual_seed(0)
     config = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=16, intermediate_size=32, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        head_dim=32, intermediate_size=64, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     answers = [format_plan(t.instance, t.solution.plan, "chat") for t in TASKS]
     answers += [format_plan(t.instance, Plan(("W", "W")), "chat") for t in TASKS]
     prompts = encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS] * 2)
-    for step in range(640):
+    for step in range(1120):
         i = step % len(prompts)
         answer = [*tokenizer(answers[i], add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
         ids = torch.tensor([prompts[i] + answer])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from itertools import count
 
-from mapflake.env.costs import CostSearch, Path
+from mapflake.env.exact.costs import CostSearch, Path
 
 State = tuple[tuple[int, ...], int]
 

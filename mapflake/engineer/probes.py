@@ -1,0 +1,143 @@
+"""Designers that pay: they try configurations out, by probe rollouts or by whole trainings, before they choose one.
+
+What a design cost is recorded with it (`Proposal.spent`): a comparison at equal budgets has to charge it. A probe of 32
+boards with 4 samples is 128 rollouts; eight of them are 2 steps of the default round's 20 (64 prompts x 8 samples).
+Not covered: gradient-based or population methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mapflake.engineer.baselines import random_config, ratios, ruled
+from mapflake.engineer.ledger import Designer, History, Round, next_index
+from mapflake.engineer.reply import Proposal
+from mapflake.engineer.report import FailureReport
+from mapflake.engineer.space import Requested, legal_sizes, project
+from mapflake.env import EnvConfig, GenerationError, generate
+from mapflake.repro import rng_for, seed_for
+
+if TYPE_CHECKING:
+    from mapflake.engineer.designers import Completer
+
+CANDIDATES = 8  # configurations that are probed
+BOARDS = 32  # a probe's boards
+SAMPLES = 4  # and completions of each
+
+
+def random_search(
+    policy_for: Callable[[History], Completer], sizes: Iterable[int], *, seed: int, candidates: int = CANDIDATES
+) -> Designer:
+    """Returns the designer that probes random configurations and takes the most learnable one.
+
+    What a search without a model and without memory can do (our choice of baseline).
+    """
+    sizes = legal_sizes(sizes)
+
+    def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
+        return [random_config(sizes, rng, history[-1].config.num_agents) for _ in range(candidates)]
+
+    return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of random configurations")
+
+
+def accel_lite(
+    policy_for: Callable[[History], Completer], sizes: Iterable[int], *, seed: int, candidates: int = CANDIDATES
+) -> Designer:
+    """Returns the designer that probes mutations of the last configuration, and it, and takes the most learnable one.
+
+    Source: ACCEL, Parker-Holder et al. 2022 (arXiv 2203.01302), which edits levels and keeps those of high regret.
+    Lite, our choice: what is edited is the configuration, the score is learnability, and there is no buffer of levels.
+    """
+    sizes = legal_sizes(sizes)
+
+    def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
+        last = project(history[-1].config, sizes, history[-1].config.num_agents)
+        return [last, *(_mutated(last, sizes, rng) for _ in range(candidates - 1))]
+
+    return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of mutations")
+
+
+def oracle(
+    try_out: Callable[[int, History, Designer], Round], sizes: Iterable[int], *, seed: int, tries: int = 4
+) -> Designer:
+    """Returns the designer that trains on several configurations for real, from one checkpoint, and takes the best.
+
+    An upper bound for small budgets: how much there is to win by one choice of a configuration. Tried are the last
+    configuration and random ones; the best has the highest mean of valid and optimal rate on the validation boards.
+    That is a choice by the outcome: its validation rates are biased upwards, its benchmark rates are not. The round
+    then repeats the best training, so `tries` trainings are charged beside its own.
+    """
+    sizes = legal_sizes(sizes)
+    if tries < 1:
+        raise ValueError(f"tries: {tries} is not a count of at least 1")
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        last = history[-1].config
+        rng = rng_for(seed, "oracle", next_index(history))
+        wanted = [ratios(last), *(ratios(random_config(sizes, rng, last.num_agents)) for _ in range(tries - 1))]
+        legal = sorted({*sizes, *last.sizes})
+
+        def asking(asked: Requested) -> Designer:
+            return lambda report, history: ruled(asked, history, "a try of the oracle", legal)
+
+        tried = [try_out(number, history, asking(asked)) for number, asked in enumerate(wanted)]
+        scores = [(one.report.valid_rate + one.report.optimal_rate) / 2 for one in tried]
+        best = int(np.argmax(scores))
+        shown = ", ".join(f"{score:.4f}" for score in scores)
+        why = f"try {best} of the tries, mean of valid and optimal rates after training: {shown}"
+        return ruled(wanted[best], history, why, legal, {"rounds": tries})
+
+    return design
+
+
+def learnable(policy: Any, config: EnvConfig, *, seed: int, boards: int = BOARDS, samples: int = SAMPLES) -> float:
+    """Returns the mean over a configuration's boards of p (1 - p), unbiased, p being the chance of a valid plan.
+
+    -inf for a configuration whose boards cannot be drawn.
+    """
+    from mapflake.trainer.evaluate import rollout
+
+    try:
+        tasks = generate(config, boards, seed=seed, split="train")
+    except GenerationError:
+        return -np.inf
+    rollouts = rollout(policy, tasks, samples=samples, temperature=1.0, seed=seed)
+    p = np.array([r.verdict.valid for r in rollouts], dtype=float).reshape(boards, samples).mean(axis=1)
+    return float((p * (1 - p)).mean() * samples / (samples - 1))
+
+
+def _best_of_probes(
+    policy_for: Callable[[History], Completer],
+    sizes: tuple[int, ...],
+    seed: int,
+    propose: Callable[[History, np.random.Generator], Sequence[EnvConfig]],
+    name: str,
+) -> Designer:
+    def design(report: FailureReport, history: History) -> Proposal:
+        index, policy = next_index(history), policy_for(history)
+        wanted = propose(history, rng_for(seed, "candidates", index))
+        scores = [learnable(policy, config, seed=seed_for(seed, "probe", index)) for config in wanted]
+        best = int(np.argmax(scores))
+        why = f"{name}, p (1 - p): {', '.join(f'{score:.4f}' for score in scores)}"
+        return ruled(ratios(wanted[best]), history, why, sizes, {"rollouts": len(wanted) * BOARDS * SAMPLES})
+
+    return design
+
+
+def _mutated(config: EnvConfig, sizes: Sequence[int], rng: np.random.Generator) -> EnvConfig:
+    """Returns `config` with every ratio nudged; a size that it lacks may come in at its neighbours' levels."""
+    present = list(config.sizes.values())
+    hole = sum(p.hole_ratio for p in present) / len(present)
+    asked: dict[int, dict[str, float | None]] = {}
+    for size in sizes:
+        part = config.sizes.get(size)
+        wait = part.wait_ratio if part else None
+        asked[size] = {
+            "data_ratio": ((part.data_ratio if part else 0) + 0.05) * float(np.exp(rng.normal(0, 0.5))),
+            "hole_ratio": (part.hole_ratio if part else hole) + float(rng.choice([-0.1, 0.0, 0.1])),
+            "wait_ratio": None if wait is None else wait + float(rng.choice([-0.2, 0.0, 0.2])),
+        }
+    return project(asked, sizes, config.num_agents)

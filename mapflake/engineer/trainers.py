@@ -1,0 +1,74 @@
+"""What a round needs of the floor below: training, loading, hashing. `Grpo` is the real one.
+
+Not covered: another algorithm; an object with the same methods may take the place of `Grpo` (`Trainer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mapflake.engineer.designers import Completer, load_checkpoint
+from mapflake.env import Task
+
+if TYPE_CHECKING:
+    from mapflake.trainer.grpo import RLParams
+
+
+class Trainer(Protocol):
+    """What a round needs of the floor below."""
+
+    @property
+    def instances(self) -> int:
+        """Training instances a round."""
+
+    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
+        """Trains `start` on `tasks`, writes the checkpoint `out` and returns the curve, a row a step."""
+
+    def load(self, checkpoint: str | Path) -> Completer:
+        """Returns the policy in a checkpoint."""
+
+    def sha256(self, checkpoint: str | Path) -> str:
+        """Returns the hash of a checkpoint's weights."""
+
+    def describe(self) -> dict[str, Any]:
+        """Returns algorithm and hyperparameters as JSON values, `epochs` among them."""
+
+
+@dataclass(frozen=True)
+class Grpo:
+    """The real trainer: GRPO through `mapflake.trainer.grpo`."""
+
+    params: RLParams
+
+    @property
+    def instances(self) -> int:
+        """Training instances a round."""
+        return self.params.instances
+
+    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
+        """Trains one round; does nothing if `out` was made from the same input, goes on if it was interrupted."""
+        from mapflake.trainer.grpo import train_round
+
+        return train_round(start, tasks, self.params, out, seed=seed)
+
+    def load(self, checkpoint: str | Path) -> Completer:
+        """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
+        from mapflake.trainer.policy import SamplingParams
+
+        sampling = SamplingParams(
+            max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"
+        )
+        return load_checkpoint(checkpoint, sampling)
+
+    def sha256(self, checkpoint: str | Path) -> str:
+        """Returns the hash of the weights; of a model on the hub, its name."""
+        from mapflake.trainer.checkpoint import weights_sha256
+
+        return weights_sha256(checkpoint) if Path(checkpoint).is_dir() else str(checkpoint)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns algorithm and hyperparameters."""
+        return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"})}

@@ -1,0 +1,1 @@
+"""What is behind solver.py and generator.py: the exact search, in plain Python and compiled."""

@@ -1,0 +1,139 @@
+/* search.py, costs.py, pairs.py, joint.py and draw.py, compiled: boards up to 10x10, up to 10 agents. Function by
+ * function the same as the Python there, which says why; the same plans, the same counts of nodes
+ * (tests/env/test_kernel.py): change both. Integers alone: no clock, no floating point, no randomness but SplitMix64.
+ *
+ * A set of cells is 128 bits: bit (row + 1) * (size + 1) + col. Memory comes from an arena that the next call reuses.
+ * Ends early by longjmp: to `ended` when nodes are spent, to `over` when there is no plan (or no memory).
+ */
+#include "search.h"
+
+typedef struct {
+    int64_t nodes;
+    int32_t status, agent[2], best_sum, needs_wait, lengths[AGENTS];
+    const char *moves; /* of all agents, one after the other; until the next call */
+} Answer;
+
+static void write_moves(const Paths *paths, Answer *answer)
+{
+    int total = 0;
+    for (int i = 0; i < agents; i++)
+        total += answer->lengths[i] = arrival(paths->cells[i], paths->count[i]);
+    char *moves = get(total + 1);
+    answer->moves = moves;
+    for (int i = 0; i < agents; i++)
+        for (int t = 0; t < answer->lengths[i]; t++) {
+            int step = paths->cells[i][t + 1] - paths->cells[i][t];
+            *moves++ = step == -width ? 'U' : step == width ? 'D' : step == -1 ? 'L' : step == 1 ? 'R' : 'W';
+        }
+    *moves = 0;
+}
+
+static void ask(int what, Answer *answer)
+{
+    Paths *paths = independent();
+    int best = 0, least = 0;
+    answer->needs_wait = 0;
+    if (!paths && what == MAKESPAN) {
+        paths = best_makespan(&least);
+    } else if (!paths && what == ANALYSE) {
+        paths = best_makespan(&least);
+        if (least < excess_of(paths))
+            least = excess_of(down_to(paths, least));
+        best = least;
+        answer->needs_wait = least > 0 && waits_needed(least);
+    } else if (!paths) {
+        paths = best_sum();
+        best = excess_of(paths);
+        if (what == NEEDS_WAIT)
+            answer->needs_wait = best > 0 && waits_needed(best);
+    }
+    answer->best_sum = what == MAKESPAN ? 0 : distances() + best;
+    write_moves(paths, answer);
+}
+
+/* Cells are as in a Set; `holes` are the low and the high half of one. */
+int mapflake_solve(int size, uint64_t low, uint64_t high, int count, const Cell *starts, const Cell *goals, int what,
+                   int64_t most, Answer *answer)
+{
+    jmp_buf spent;
+    uint64_t holes[2] = {low, high};
+    reason[0] = reason[1] = 0;
+    answer->status = setjmp(over);
+    if (answer->status == SOLVED) {
+        ended = &spent;
+        if (setjmp(spent)) {
+            answer->status = BUDGET;
+        } else {
+            set_up(size, holes, count, starts, goals, most);
+            ask(what, answer);
+        }
+    }
+    answer->nodes = nodes;
+    answer->agent[0] = reason[0];
+    answer->agent[1] = reason[1];
+    return answer->status;
+}
+
+/* SplitMix64 (Steele, Lea and Flood 2014). */
+static uint64_t random_bits(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static void choose(uint64_t *state, Cell *cells, int count, int first)
+{
+    for (int i = 0; i < first; i++) {
+        int j = i + (int)((Set)random_bits(state) * (unsigned)(count - i) >> 64);
+        Cell cell = cells[i];
+        cells[i] = cells[j];
+        cells[j] = cell;
+    }
+}
+
+/* draw.py: returns the boards drawn, negative if none of them was right, 0 for no memory. Writes to `board` the cells
+ * (row * size + col) of the holes, the starts and the goals, in this order. */
+int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, int attempts, int64_t most, Cell *board,
+                  int *dropped, Answer *answer)
+{
+    *dropped = 0;
+    for (int attempt = 1; attempt <= attempts; attempt++) {
+        Cell goals[CELLS], starts[AGENTS], ends[AGENTS];
+        uint64_t low = 0, high = 0;
+        for (int cell = 0; cell < size * size; cell++)
+            board[cell] = (Cell)cell;
+        choose(state, board, size * size, holes + count);
+        int same = 1;
+        while (same) {
+            memcpy(goals, board + holes, size * size - holes);
+            choose(state, goals, size * size - holes, count);
+            same = 0;
+            for (int k = 0; k < count; k++)
+                same |= board[holes + k] == goals[k];
+        }
+        for (int k = 0; k < count; k++) {
+            int start = board[holes + k], goal = board[holes + count + k] = goals[k];
+            starts[k] = (Cell)((start / size + 1) * (size + 1) + start % size);
+            ends[k] = (Cell)((goal / size + 1) * (size + 1) + goal % size);
+        }
+        for (int h = 0; h < holes; h++) {
+            int cell = (board[h] / size + 1) * (size + 1) + board[h] % size;
+            *(cell < 64 ? &low : &high) |= (uint64_t)1 << (cell & 63);
+        }
+        int status = SOLVED, right = 1;
+        if (wanted >= 0) { /* most boards have the other label: the plan is for those that have not */
+            status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
+            right = answer->needs_wait == wanted;
+        }
+        if (status == SOLVED && right)
+            status = mapflake_solve(size, low, high, count, starts, ends, ANALYSE, most, answer);
+        if (status == NO_MEMORY)
+            return 0;
+        *dropped += status == BUDGET;
+        if (status == SOLVED && right)
+            return attempt;
+    }
+    return -attempts;
+}

@@ -1,0 +1,112 @@
+/* An arena that the next call reuses, growing arrays, and a hash map of 128-bit keys. */
+#pragma once
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned __int128 Set; /* of cells */
+typedef uint8_t Cell;
+
+enum { KEPT = 1 << 26, NO_MEMORY = 5 }; /* bytes kept between calls; what is jumped with when there are no more */
+
+typedef struct Block {
+    struct Block *next;
+    size_t size;
+    _Alignas(16) char bytes[];
+} Block;
+
+static Block *arena, *block; /* the first one, and the one in use */
+static size_t used;
+static jmp_buf over; /* no plan, no memory */
+
+static void recycle(void)
+{
+    size_t kept = 0;
+    for (Block **next = &arena; *next;) {
+        Block *here = *next;
+        kept += here->size;
+        if (kept <= KEPT) {
+            next = &here->next;
+        } else {
+            *next = here->next;
+            free(here);
+        }
+    }
+    block = NULL;
+}
+
+static void *get(size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+    while (block == NULL || used + size > block->size) {
+        Block *next = block ? block->next : arena;
+        if (next == NULL) {
+            size_t room = size > (1 << 20) ? size : 1 << 20;
+            next = malloc(sizeof *next + room);
+            if (next == NULL)
+                longjmp(over, NO_MEMORY);
+            next->next = NULL;
+            next->size = room;
+            *(block ? &block->next : &arena) = next;
+        }
+        block = next;
+        used = 0;
+    }
+    void *here = block->bytes + used;
+    used += size;
+    return here;
+}
+
+static void *grown(void *old, size_t count, size_t *room, size_t each)
+{
+    if (count < *room)
+        return old;
+    *room = *room ? 2 * *room : 16;
+    void *new = get(*room * each);
+    if (count)
+        memcpy(new, old, count * each);
+    return new;
+}
+
+/* A hash map from 128-bit keys to numbers that are not 0; with 1 for each key, a set. */
+typedef struct {
+    Set key;
+    uint32_t value;
+} Item;
+
+typedef struct {
+    Item *items;
+    size_t count, room;
+} Map;
+
+static Item *map_find(const Map *map, Set key)
+{
+    uint64_t mixed = ((uint64_t)key ^ (uint64_t)(key >> 64) * 0xC2B2AE3D27D4EB4Fu) * 0x9E3779B97F4A7C15u;
+    size_t at = (size_t)(mixed >> 32) & (map->room - 1);
+    while (map->items[at].value && map->items[at].key != key)
+        at = (at + 1) & (map->room - 1);
+    return &map->items[at];
+}
+
+static uint32_t *map_at(Map *map, Set key) /* its value, 0 if it is new: then it has to be set */
+{
+    if (2 * map->count >= map->room) {
+        Map old = *map;
+        map->room = old.room ? 2 * old.room : 64;
+        map->items = get(map->room * sizeof *map->items);
+        for (size_t k = 0; k < map->room; k++)
+            map->items[k].value = 0;
+        for (size_t k = 0; k < old.room; k++)
+            if (old.items[k].value)
+                *map_find(map, old.items[k].key) = old.items[k];
+    }
+    Item *item = map_find(map, key);
+    if (!item->value) {
+        item->key = key;
+        map->count++;
+    }
+    return &item->value;
+}
+
+static int map_has(const Map *map, Set key) { return map->room && map_find(map, key)->value; }

@@ -1,0 +1,228 @@
+/* pairs.py. */
+#pragma once
+#include "board.h"
+
+enum { NEVER = 1 << 24 }; /* math.inf */
+
+static Set *parked(int i, int cost, int waits, int horizon) /* the layers, then the goal up to the horizon */
+{
+    const Set *own = layers(i, cost, waits);
+    Set *all = get((horizon + 1) * sizeof *all);
+    for (int t = 0; t <= horizon; t++)
+        all[t] = t <= cost ? own[t] : bit(agent[i].goal);
+    return all;
+}
+
+static int can_meet(const Set *first, const Set *second, int horizon)
+{
+    for (int t = 0; t <= horizon; t++)
+        if (first[t] & second[t] || (t && first[t - 1] & second[t] && first[t] & second[t - 1]))
+            return 1;
+    return 0;
+}
+
+/* The joint positions one move later; `then` holds zeros and gets them, `now` is set to zeros. Returns the cells of i. */
+static Set step(Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
+{
+    Set filled = 0;
+    for (Set rest = occupied; rest;) {
+        int cell = pop(&rest);
+        Set here = bit(cell), cells = now[cell], reach = spread(cells) & layer_j;
+        now[cell] = 0;
+        if (layer_i & here && reach & ~here) {
+            then[cell] |= reach & ~here;
+            filled |= here;
+        }
+        for (Set next = around(here) & layer_i; next;) {
+            int to = pop(&next);
+            Set others = reach & ~bit(to);
+            /* j could enter the cell that i leaves only from where i goes. */
+            if (others & here && !(cells & around(here) & ~bit(to)))
+                others ^= here;
+            if (others) {
+                then[to] |= others;
+                filled |= bit(to);
+            }
+        }
+    }
+    return filled;
+}
+
+static int count_cells(Set set)
+{
+    return __builtin_popcountll((uint64_t)set) + __builtin_popcountll((uint64_t)(set >> 64));
+}
+
+static Sets balls_around(int goal, int other)
+{
+    Sets balls = {0};
+    Set cells = bit(goal), before = 0;
+    for (; cells != before; cells = spread(cells) & field & ~bit(other)) {
+        append(&balls, cells);
+        before = cells;
+    }
+    return balls;
+}
+
+static int steps(const Sets *around, Set cells)
+{
+    for (size_t k = 0; k < around->count; k++)
+        if (around->at[k] & cells)
+            return (int)k;
+    return NEVER;
+}
+
+static Stairs staircase(int i, int j, int slack)
+{
+    Stairs made = {.slack = slack};
+    int goal_i = agent[i].goal, goal_j = agent[j].goal;
+    int cost_i = agent[i].distance + slack, cost_j = agent[j].distance + slack;
+    int horizon = larger(cost_i, cost_j), last = cost_i + cost_j - horizon;
+    const Set *layer_i = parked(i, cost_i, 1, horizon), *layer_j = parked(j, cost_j, 1, horizon);
+    if (!can_meet(layer_i, layer_j, horizon)) {
+        made.free = 1;
+        return made;
+    }
+    Sets around_i = balls_around(goal_j, goal_i), around_j = balls_around(goal_i, goal_j);
+    made.then_i = get(2 * (slack + 1) * sizeof(int));
+    made.then_j = made.then_i + slack + 1;
+    for (int k = 0; k < 2 * (slack + 1); k++)
+        made.then_i[k] = NEVER;
+    Set rows[2][CELLS] = {0}, occupied = bit(agent[i].start);
+    rows[0][agent[i].start] = bit(agent[j].start);
+    for (int t = 0; t <= last; t++) {
+        Set *now = rows[t & 1];
+        if (t >= agent[i].distance)
+            made.then_j[t - agent[i].distance] = t + steps(&around_i, now[goal_i]);
+        if (t >= agent[j].distance) {
+            Set cells = 0;
+            for (Set rest = occupied; rest;) {
+                int cell = pop(&rest);
+                if (has(now[cell], goal_j))
+                    cells |= bit(cell);
+            }
+            made.then_i[t - agent[j].distance] = t + steps(&around_j, cells);
+        }
+        if (t < last) {
+            spend(count_cells(occupied));
+            occupied = step(now, occupied, rows[~t & 1], layer_i[t + 1], layer_j[t + 1]);
+        }
+    }
+    return made;
+}
+
+static int meets(int i, int j, int cost_i, int cost_j)
+{
+    int excess_i = cost_i - agent[i].distance, excess_j = cost_j - agent[j].distance, need = larger(excess_i, excess_j);
+    Stairs *known = &stairs[i][j];
+    if (!known->slack || known->slack < need)
+        *known = staircase(i, j, larger(need, known->slack ? 2 * known->slack + 1 : 1));
+    if (known->free)
+        return 1;
+    return cost_i <= cost_j ? known->then_j[excess_i] <= cost_j : known->then_i[excess_j] <= cost_i;
+}
+
+static Table *make_pair(int i, int j, int cost_i, int cost_j, int waits)
+{
+    int horizon = larger(cost_i, cost_j), goal_i = agent[i].goal, goal_j = agent[j].goal;
+    const Set *layer_i = parked(i, cost_i, waits, horizon), *layer_j = parked(j, cost_j, waits, horizon);
+    if (!layer_i[0] || !layer_j[0])
+        return &never;
+    if (!can_meet(layer_i, layer_j, horizon))
+        return &always;
+    Table *table = get(sizeof *table);
+    table->horizon = horizon;
+    table->rows = get((size_t)(horizon + 1) * stride * sizeof(Set));
+    Set *after = table->rows + (size_t)horizon * stride;
+    Set occupied = bit(goal_i);
+    after[goal_i] = bit(goal_j);
+    for (int t = horizon - 1; t >= 0; t--) {
+        Set here_i = layer_i[t], here_j = layer_j[t], filled = 0;
+        Set *before = after - stride;
+        for (Set rest = here_i; rest;)
+            before[pop(&rest)] = 0;
+        int rows = 0;
+        for (Set rest = occupied; rest; rows++) {
+            int to = pop(&rest);
+            Set here = bit(to), cells = after[to], reach = spread(cells) & here_j;
+            if (!reach)
+                continue;
+            if (here_i & here && reach & ~here) {
+                before[to] |= reach & ~here;
+                filled |= here;
+            }
+            for (Set from = around(here) & here_i; from;) {
+                int cell = pop(&from);
+                Set others = reach & ~bit(cell);
+                /* j leaves the cell that i enters: somewhere else than to where i comes from. */
+                if (others & here && !(cells & around(here) & ~bit(cell)))
+                    others ^= here;
+                if (others) {
+                    before[cell] |= others;
+                    filled |= bit(cell);
+                }
+            }
+        }
+        spend(rows);
+        if (!filled)
+            return &never;
+        occupied = filled;
+        after = before;
+    }
+    return has(occupied, agent[i].start) && has(after[agent[i].start], agent[j].start) ? table : &never;
+}
+
+static size_t slot(uint64_t key, size_t room) { return (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (room - 1); }
+
+static Table *pair(int i, int j, int cost_i, int cost_j, int waits)
+{
+    uint64_t key = (uint64_t)cost_i << 36 | (uint64_t)cost_j << 9 | (uint64_t)i << 5 | (uint64_t)j << 1 | (uint64_t)waits;
+    if (2 * pair_count >= pair_room) {
+        size_t room = pair_room ? 2 * pair_room : 256;
+        Pair *all = get(room * sizeof *all);
+        memset(all, 0, room * sizeof *all);
+        for (size_t k = 0; k < pair_room; k++)
+            if (pairs[k].table) {
+                size_t at = slot(pairs[k].key, room);
+                while (all[at].table)
+                    at = (at + 1) & (room - 1);
+                all[at] = pairs[k];
+            }
+        pairs = all;
+        pair_room = room;
+    }
+    size_t at = slot(key, pair_room);
+    for (; pairs[at].table; at = (at + 1) & (pair_room - 1))
+        if (pairs[at].key == key)
+            return pairs[at].table;
+    Table *made = make_pair(i, j, cost_i, cost_j, waits);
+    pairs[at] = (Pair){key, made};
+    pair_count++;
+    return made;
+}
+
+static int pair_makespan(int i, int j)
+{
+    Set reached[CELLS] = {0}, frontier[CELLS] = {0}, found[CELLS] = {0};
+    int goal_i = agent[i].goal, goal_j = agent[j].goal, time = 0;
+    Set occupied = bit(agent[i].start);
+    reached[agent[i].start] = frontier[agent[i].start] = bit(agent[j].start);
+    for (; !has(reached[goal_i], goal_j); time++) {
+        spend(count_cells(occupied));
+        Set filled = step(frontier, occupied, found, field, field);
+        occupied = 0;
+        for (Set rest = filled; rest;) {
+            int cell = pop(&rest);
+            Set new = found[cell] & ~reached[cell];
+            found[cell] = 0;
+            if (new) {
+                frontier[cell] = new;
+                reached[cell] |= new;
+                occupied |= bit(cell);
+            }
+        }
+        if (!occupied)
+            return -1;
+    }
+    return time;
+}

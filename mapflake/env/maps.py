@@ -1,0 +1,166 @@
+"""Boards from files: our own text format, and the maps and scenarios of the Moving AI Lab.
+
+Formats: https://movingai.com/benchmarks/formats.html (Sturtevant, *Benchmarks for Grid-Based Pathfinding*, 2012). A map
+is a header of four lines and a grid. `.` and `G` (ground) and `S` (swamp) can be walked on; `@` and `O` (out of
+bounds), `T` (trees) and `W` (water) cannot and are holes here: nobody who walks enters water. A scenario has nine
+columns, parted by tabs; an instance of k agents is its first k lines (Stern et al., *Multi-Agent Pathfinding*, 2019).
+
+A map that is not square gets holes at its right or at its bottom until it is: nobody can enter them, so every plan and
+every cost stays what it was. The optimal lengths in scenarios are for one agent that may move diagonally and are not
+read. Not covered: scenarios that want their map scaled, writing these formats.
+
+A source is a path or the text itself: a string with a line break in it is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mapflake.env.instance import Cell, Instance
+
+WALKABLE, BLOCKED = ".GS", "@OTW"
+
+_HEADER = (
+    ("type octile", re.compile(r"type\s+octile")),
+    ("height <rows>", re.compile(r"height\s+([1-9][0-9]{0,4})")),
+    ("width <columns>", re.compile(r"width\s+([1-9][0-9]{0,4})")),
+    ("map", re.compile("map")),
+)
+_VERSION = re.compile(r"version\s+1(\.0)?")
+
+
+@dataclass(frozen=True)
+class GridMap:
+    """A map without agents, of any width and height.
+
+    Attributes:
+        height: Rows.
+        width: Columns.
+        holes: Cells that cannot be walked on.
+    """
+
+    height: int
+    width: int
+    holes: frozenset[Cell]
+
+    def instance(self, starts: Sequence[Cell], goals: Sequence[Cell]) -> Instance:
+        """Returns the board with these agents on it, padded with holes to a square.
+
+        Raises:
+            ValueError: Names the agent and the cell that is wrong.
+        """
+        size = max(self.height, self.width)
+        beside = {(row, col) for row in range(size) for col in range(self.width, size)}
+        below = {(row, col) for row in range(self.height, size) for col in range(size)}
+        return Instance(size, self.holes | beside | below, tuple(starts), tuple(goals))
+
+
+def read_board(source: str | Path) -> Instance:
+    """Returns the instance that a file or text holds in the format of `Instance.to_text`.
+
+    Raises:
+        ValueError: Names file, row and column, counted from 0, of what cannot be read.
+        OSError: There is no such file.
+    """
+    name, text = _read(source, "board")
+    try:
+        return Instance.from_text(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def read_map(source: str | Path) -> GridMap:
+    """Returns the map that a Moving AI `.map` file or text holds.
+
+    Raises:
+        ValueError: Names file and line (header, from 1) or row and column (grid, from 0) of what is wrong.
+        OSError: There is no such file.
+    """
+    name, text = _read(source, "map")
+    lines = text.rstrip().split("\n")
+    values: list[int] = []
+    for number, (expected, pattern) in enumerate(_HEADER, start=1):
+        found = lines[number - 1].strip() if number <= len(lines) else ""
+        match = pattern.fullmatch(found)
+        if match is None:
+            raise ValueError(f"{name}, line {number}: expected `{expected}`, found {found[:40]!r}")
+        values += map(int, match.groups())
+    height, width = values
+    grid = [line.rstrip("\r") for line in lines[len(_HEADER) :]]
+    if len(grid) != height:
+        raise ValueError(f"{name}: {len(grid)} rows, but its header says height {height}")
+    holes = []
+    for row, marks in enumerate(grid):
+        if len(marks) != width:
+            raise ValueError(f"{name}, row {row}: {len(marks)} columns, but its header says width {width}")
+        for col, mark in enumerate(marks):
+            if mark in BLOCKED:
+                holes.append((row, col))
+            elif mark not in WALKABLE:
+                raise ValueError(f"{name}, row {row}, column {col}: {mark!r} is none of {' '.join(WALKABLE + BLOCKED)}")
+    return GridMap(height, width, frozenset(holes))
+
+
+def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instance:
+    """Returns the instance of the first `num_agents` lines of a Moving AI `.scen` file or text.
+
+    Args:
+        grid: The map that the scenario was made for, see `read_map`.
+        source: Path or text.
+        num_agents: Agents wanted.
+
+    Raises:
+        ValueError: Names file, line (from 1) and what is wrong with it, or how many agents the scenario has.
+        OSError: There is no such file.
+    """
+    if type(num_agents) is not int or num_agents < 1:
+        raise ValueError(f"num_agents: {num_agents!r} is not an integer from 1")
+    name, text = _read(source, "scenario")
+    lines = text.rstrip().split("\n")
+    if _VERSION.fullmatch(lines[0].strip()) is None:
+        raise ValueError(f"{name}, line 1: expected `version 1`, found {lines[0].strip()[:40]!r}")
+    if len(lines) - 1 < num_agents:
+        raise ValueError(f"{name}: {len(lines) - 1} agents, not the {num_agents} asked for")
+    pairs = []
+    for number, line in enumerate(lines[1 : num_agents + 1], start=2):
+        try:
+            pairs.append(_agent(grid, line))
+        except ValueError as error:
+            raise ValueError(f"{name}, line {number}: {error}") from None
+    try:
+        return grid.instance(*zip(*pairs, strict=True))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _agent(grid: GridMap, line: str) -> tuple[Cell, Cell]:
+    """Returns start and goal, as (row, column), of a line `bucket map width height x y x y length`."""
+    fields = line.split()
+    if len(fields) != 9:
+        raise ValueError(f"{len(fields)} columns, expected 9: bucket, map, width, height, start x y, goal x y, length")
+    for field in fields[2:8]:
+        if not re.fullmatch("[0-9]{1,5}", field):
+            raise ValueError(f"{field[:40]!r} is not a count")
+    width, height, *ends = map(int, fields[2:8])
+    if (width, height) != (grid.width, grid.height):
+        raise ValueError(f"made for a map of {height} rows, {width} columns; this one is {grid.height}x{grid.width}")
+    start, goal = (ends[1], ends[0]), (ends[3], ends[2])
+    for what, (row, col) in (("start", start), ("goal", goal)):
+        if row >= height or col >= width:
+            raise ValueError(f"{what} in row {row}, column {col} is not on the map of {height}x{width}")
+        if (row, col) in grid.holes:
+            raise ValueError(f"{what} in row {row}, column {col} is on a cell that cannot be walked on")
+    return start, goal
+
+
+def _read(source: str | Path, what: str) -> tuple[str, str]:
+    """Returns what to call the source in messages, and its text."""
+    if isinstance(source, str) and "\n" in source:
+        return what, source
+    try:
+        return Path(source).name, Path(source).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{Path(source).name}: not a text file") from None

@@ -1,0 +1,137 @@
+"""How all figures of numbers look, and how they are written: one style, one way to save, what their panels share.
+
+Figures can be read in grey: markers and line styles differ besides the colours. They are made without pyplot: no global
+state, and a notebook shows just what it saves.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import matplotlib
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from mapflake.plots.tables import NAMES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from IPython.display import Image
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (1, 1)),
+    (0, (6, 1.5, 1, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 2)),
+    (0, (9, 1.5)),
+)
+FILL = "#CFE3F1"
+DPI = 150
+SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "careless_fails")
+"""Columns that are shares and get a percent axis."""
+
+P = ParamSpec("P")
+
+
+def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Returns the figure function so that it draws in our style, whatever the notebook has set."""
+
+    @functools.wraps(make)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        style = {**sns.axes_style("whitegrid"), **sns.plotting_context("paper", font_scale=1.15)}
+        ours = {
+            "axes.edgecolor": "#888888",
+            "grid.color": "#E3E3E3",
+            "axes.titlesize": 10.5,
+            "axes.titleweight": "bold",
+            "legend.frameon": False,
+            "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same figure on every machine
+            "font.sans-serif": ["DejaVu Sans"],
+        }
+        with matplotlib.rc_context({**style, **ours}):
+            return make(*args, **kwargs)
+
+    return drawn
+
+
+def show(figure: Figure, path: str | Path) -> Image:
+    """Writes the figure as PNG, the same bytes for the same data, and returns it for the notebook to show.
+
+    With a palette of 128 colours, a third of the size: executed notebooks are committed.
+    """
+    import PIL.Image
+    from IPython.display import Image
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawn, small = io.BytesIO(), io.BytesIO()
+    with matplotlib.rc_context({"figure.facecolor": "white", "font.family": ["DejaVu Sans"]}):
+        figure.savefig(drawn, format="png", dpi=DPI)
+    with PIL.Image.open(drawn) as picture:
+        few = picture.convert("RGB").quantize(128, dither=PIL.Image.Dither.NONE)
+        few.save(small, format="png", optimize=True)
+    path.write_bytes(small.getvalue())
+    return Image(data=small.getvalue(), format="png", width=round(figure.get_figwidth() * 96))
+
+
+def look(i: int, size: float) -> dict[str, Any]:
+    """Returns what matplotlib takes for the i-th line: colour, dashes, and a marker of that size in points."""
+    return {
+        "color": COLORS[i % len(COLORS)],
+        "marker": MARKERS[i % len(MARKERS)],
+        "ls": LINES[i % len(LINES)],
+        "markersize": size,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.6,
+    }
+
+
+def tick(name: str, value: Any) -> str:
+    """Returns what a value of the column `name` is called, e.g. `4x4` for size 4."""
+    return f"{value}x{value}" if name == "size" else str(value)
+
+
+def percent(ax: Axes, top: float) -> None:
+    """Makes the y axis one of shares, from 0 to `top`."""
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.set_ylim(0, top)
+
+
+def top(largest: float) -> float:
+    """Returns where a percent axis ends: at 100%, or at the next 10% where all is far below."""
+    return 1.0 if largest > 0.6 else min(1.0, math.ceil(10 * largest + 0.2) / 10)
+
+
+def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
+    """Returns the values of `hue` and the number of each one's look: arms have their own, others count up."""
+    found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())
+    looks = {group: known.index(group) for group in known if group in found}
+    free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]
+    others = [group for group in found if group not in known]
+    return looks | {group: free[i % len(free)] for i, group in enumerate(others)}
+
+
+def say_n(ax: Axes, counts: pd.Series) -> None:
+    """Writes above the panel how many boards are behind a point."""
+    least, most = int(counts.min()), int(counts.max())
+    text = f"n = {least} boards a point" if least == most else f"n = {least} to {most} boards a point"
+    ax.annotate(text, (1, 1.015), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
+
+
+def legend(figure: Figure, ax: Axes) -> None:
+    """Puts the legend below the panels, in as many columns as fit."""
+    handles, names = ax.get_legend_handles_labels()
+    fitting = int(figure.get_figwidth() / (0.077 * max(map(len, names)) + 0.65))
+    rows = -(-len(names) // max(1, fitting))
+    figure.legend(handles, names, loc="outside lower center", ncols=-(-len(names) // rows), handlelength=2.8)

@@ -1,0 +1,66 @@
+"""Decoding under a grammar: which tokens may come next, by llguidance. The texts are validated after in any case.
+
+Not covered: the grammars (whoever asks brings one), jump-ahead decoding, vLLM (which has its own), servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import llguidance
+import llguidance.hf
+import numpy as np
+import torch
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from transformers import PreTrainedTokenizerBase
+
+Mask = Callable[[Sequence[Sequence[int]]], torch.Tensor]
+"""Takes the tokens that each row has so far; gives the tokens that may come next: bool `[B, V]`."""
+
+
+def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> Mask:
+    """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
+
+    Args:
+        tokenizer: Of the model. With a compact one (no chat template) the grammar names the word w as `<w>`.
+        grammar: What a completion must be.
+        width: V, the columns of the model's logits (a model may have more than its tokenizer has tokens).
+
+    Raises:
+        ValueError: The grammar cannot be read.
+    """
+    ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
+    if tokenizer.chat_template:
+        ours = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
+    matcher = llguidance.LLMatcher(ours, grammar)
+    if matcher.is_error():
+        raise ValueError(f"grammar: {matcher.get_error()}")
+    bits = allocate_token_bitmask(1, ours.vocab_size)
+
+    def mask(prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
+        allowed = np.zeros((len(prefixes), width), dtype=bool)
+        for row, prefix in zip(allowed, prefixes, strict=True):
+            if tokenizer.eos_token_id in prefix:  # it has ended and waits to leave the batch
+                row[tokenizer.eos_token_id] = True
+                continue
+            matcher.reset()
+            matcher.consume_tokens(list(prefix))
+            fill_next_token_bitmask(matcher, bits, 0)
+            row[: ours.vocab_size] = np.unpackbits(bits[0].view(np.uint8), bitorder="little")[: ours.vocab_size]
+        return torch.from_numpy(allowed)
+
+    return mask
+
+
+class _Words:
+    """A word-level tokenizer as llguidance wants one: every token is special, `<word>`, so none is spelled out."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.eos_token_id = tokenizer.eos_token_id
+        self.bos_token_id = None
+        self.tokens = [f"<{word}>".encode() for word in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
+        self.special_token_ids = list(range(len(tokenizer)))
+
+    def __call__(self, text: str) -> list[int]:
+        """Returns no token: a grammar over words forces no text."""
+        return []

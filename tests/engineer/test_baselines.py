@@ -1,0 +1,132 @@
+"""Rules: by hand, and what no rule may do."""
+
+import pytest
+from engineer_samples import RANDOM, REPORTS, SIZES, history
+
+from mapflake.engineer import random_config
+from mapflake.engineer.baselines import (
+    domain_randomisation,
+    evaluation_matched,
+    fixed_random,
+    heuristic_expert,
+    keep,
+    learnability,
+    learning_progress,
+    of_cells,
+    uniform,
+)
+from mapflake.engineer.ledger import Round
+from mapflake.engineer.report import Cell, FailureReport
+from mapflake.env import EnvConfig, SizeConfig
+from mapflake.repro import rng_for
+
+
+def test_keep_changes_nothing():
+    proposal = keep()(REPORTS[0], history(1))
+    assert proposal.config == RANDOM
+    assert proposal.rejection is None
+    assert proposal.dialect is None
+
+
+def test_heuristic_expert_by_hand():
+    last = EnvConfig(
+        {3: SizeConfig(0.2, 0.45, 0.95), 4: SizeConfig(0.4, 0.2, None), 5: SizeConfig(0.4, 0.05, 0.05)}, num_agents=2
+    )
+    past = (*history(1), Round("x", 1, last, REPORTS[0]))
+    proposal = heuristic_expert(SIZES)(REPORTS[0], past)  # valid: 80%, 50%, 20%, 0%
+    assert proposal.requested is not None
+    assert {s: v["data_ratio"] for s, v in proposal.requested.items()} == pytest.approx({3: 0.4, 4: 1, 5: 0.4, 6: 0.05})
+    config = proposal.config
+    assert config is not None
+    assert [config.sizes[s].hole_ratio for s in SIZES] == pytest.approx([0.5, 0.2, 0.0, 0.7 / 3 - 0.1])
+    assert [config.sizes[s].wait_ratio for s in SIZES] == [1.0, None, 0.0, pytest.approx(0.4)]
+    assert [config.sizes[s].data_ratio for s in SIZES] == pytest.approx([0.4 / 1.85, 1 / 1.85, 0.4 / 1.85, 0.05 / 1.85])
+    # From 0.3 to 0.7 levels stay.
+    assert config.sizes[4].hole_ratio == last.sizes[4].hole_ratio
+
+
+def test_domain_randomisation_draws_anew_each_round_and_ignores_the_report():
+    design = domain_randomisation(SIZES, seed=7)
+    first, second = design(REPORTS[0], history(1)), design(REPORTS[0], history(2))
+    assert first.config != second.config
+    assert design(REPORTS[1], history(1)).config == first.config
+    assert domain_randomisation(SIZES, seed=8)(REPORTS[0], history(1)).config != first.config
+
+
+def test_random_configurations_are_on_the_grid_and_spread_over_it():
+    drawn = [random_config(SIZES, rng_for(3, "test", i)) for i in range(400)]
+    for config in drawn:
+        for c in config.sizes.values():
+            for ratio in (c.data_ratio, c.hole_ratio, c.wait_ratio):
+                assert ratio is not None
+                assert round(ratio * 20) / 20 == ratio
+    parts = [c for config in drawn for c in config.sizes.values()]
+    assert {c.hole_ratio for c in parts} == {i / 20 for i in range(11)}
+    assert {c.wait_ratio for c in parts} == {i / 20 for i in range(21)}
+    for size in SIZES:
+        assert sum(c.sizes[size].data_ratio for c in drawn) / 400 == pytest.approx(0.25, abs=0.04)
+    assert random_config(SIZES, rng_for(3, "test", 0)) == drawn[0]
+    assert random_config([3], rng_for(3, "x"), num_agents=5).num_agents == 5
+
+
+def test_fixed_random_stays_with_its_draw_and_numbers_differ():
+    draws = [fixed_random(SIZES, seed=7, number=k) for k in (1, 2, 3)]
+    configs = [design(REPORTS[0], history(1)).config for design in draws]
+    assert [design(REPORTS[1], history(2)).config for design in draws] == configs
+    assert len(set(configs)) == 3
+
+
+def test_uniform_is_the_mean_of_random_configurations():
+    config = uniform(SIZES)(REPORTS[0], history(1)).config
+    assert config == EnvConfig.uniform(SIZES, 0.25, 0.5)
+    drawn = [random_config(SIZES, rng_for(3, "mean", i)).sizes[4] for i in range(400)]
+    for key in ("data_ratio", "hole_ratio", "wait_ratio"):
+        assert sum(getattr(c, key) for c in drawn) / 400 == pytest.approx(getattr(config.sizes[4], key), abs=0.04)
+
+
+def cells(*rows):
+    """A report with these cells: (size, holes, needs a wait, rollouts, valid)."""
+    return FailureReport((), cells=tuple(Cell(*row) for row in rows))
+
+
+# p = (valid + 1) / (rollouts + 2): 0.5, 0.1, 0.9, 0.5
+FOUR = cells((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 0), (4, 0.1, False, 8, 8), (4, 0.3, True, 8, 4))
+
+
+def test_evaluation_matched_by_hand():
+    report = cells((3, 0.0, False, 30, 0), (3, 0.2, False, 10, 9), (5, 0.1, True, 40, 3), (6, 0.1, True, 40, 3))
+    config = evaluation_matched([3, 5])(report, history(1)).config
+    assert config == EnvConfig({3: SizeConfig(0.5, 0.05, 0.5), 5: SizeConfig(0.5, 0.1, 0.5)})
+
+
+def levels(config):
+    return {size: (c.data_ratio, c.hole_ratio, c.wait_ratio) for size, c in config.sizes.items()}
+
+
+def test_learnability_by_hand():
+    config = learnability([3, 4])(FOUR, history(1)).config  # p (1 - p): 0.25, 0.09, 0.09, 0.25
+    assert levels(config) == {
+        3: pytest.approx((0.5, 0.2 * 0.09 / 0.34, 0.09 / 0.34)),
+        4: pytest.approx((0.5, (0.1 * 0.09 + 0.3 * 0.25) / 0.34, 0.25 / 0.34)),
+    }
+
+
+def test_learning_progress_by_hand():
+    later = cells((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 3), (4, 0.1, False, 8, 7), (4, 0.3, True, 8, 4))
+    past = (*(Round("x", i, RANDOM, report) for i, report in enumerate((FOUR, later))),)
+    config = learning_progress([3, 4])(later, past).config  # changes of p: 0, 0.3, -0.1, 0
+    assert levels(config) == {3: pytest.approx((0.75, 0.2, 1.0)), 4: pytest.approx((0.25, 0.1, 0.0))}
+
+
+def test_without_any_change_all_cells_are_alike_and_that_is_said():
+    for past in ((Round("x", 0, RANDOM, FOUR),), (Round("x", 0, RANDOM, FOUR), Round("x", 1, RANDOM, FOUR))):
+        proposal = learning_progress([3, 4])(FOUR, past)
+        assert proposal.config == EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.2, 0.5)})
+        assert proposal.reply == "change of p is 0 in every cell: all alike"
+
+
+def test_cells_of_no_weight_take_their_size_out():
+    one, other = FOUR.cells[0], FOUR.cells[3]
+    assert of_cells({one: 0.0, other: 2.0}) == {4: {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 1.0}}
+    with pytest.raises(ValueError, match="the report has no cells to weigh"):
+        learnability([3])(FailureReport(()), history(1))

@@ -1,0 +1,189 @@
+"""Boards, maps and scenarios from files: what is read, and where a file that cannot be read is wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+from boards import boards
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.env import Instance, Plan, Unsolvable, check, read_board, read_map, read_scenario, solve
+from mapflake.env.maps import BLOCKED, WALKABLE, GridMap
+
+MAP = "type octile\nheight 3\nwidth 5\nmap\n..@..\n.TGSW\n....O\n"
+SCENARIO = (
+    "version 1\n0\tmaps/small.map\t5\t3\t0\t0\t3\t0\t5.8284\n0\tmaps/small.map\t5\t3\t3\t2\t0\t2\t3\n"
+    "7\tmaps/small.map\t5\t3\t2\t1\t3\t1\t1\n"
+)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_a_map_and_its_scenario(tmp_path: Path) -> None:
+    grid = read_map(write(tmp_path / "small.map", MAP))
+    assert grid == GridMap(3, 5, frozenset({(0, 2), (1, 1), (1, 4), (2, 4)}))
+    board = read_scenario(grid, write(tmp_path / "small.scen", SCENARIO), 2)
+    assert board == Instance.from_text("""
+        S1 . H G1 .
+        .  H . .  H
+        G2 . . S2 H
+        H  H H H  H
+        H  H H H  H
+    """)
+    assert read_scenario(grid, tmp_path / "small.scen", 3).goals == ((0, 3), (2, 0), (1, 3))
+    assert read_scenario(grid, SCENARIO, 1).starts == ((0, 0),)
+
+
+def test_other_ways_to_write_the_same() -> None:
+    windows = "\ufeff" + MAP.replace("\n", "\r\n")
+    assert read_map(MAP.rstrip()) == read_map(MAP + "\n\n") == read_map(windows.removeprefix("\ufeff")) == read_map(MAP)
+    spaces = SCENARIO.replace("\t", "  ").replace("version 1", "version 1.0")
+    assert read_scenario(read_map(MAP), spaces, 3) == read_scenario(read_map(MAP), SCENARIO, 3)
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.map", "\ufeff" + MAP.replace("\n", "\r\n"))
+    assert read_map(str(path)) == read_map(MAP)
+
+
+def test_terrain_is_all_of_the_format() -> None:
+    grid = read_map(f"type octile\nheight 1\nwidth 7\nmap\n{WALKABLE}{BLOCKED}\n")
+    assert WALKABLE + BLOCKED == ".GS@OTW"
+    assert grid.holes == {(0, 3), (0, 4), (0, 5), (0, 6)}
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.data())
+def test_maps_round_trip(height: int, width: int, data: st.DataObject) -> None:
+    rows = data.draw(
+        st.lists(st.text(WALKABLE + BLOCKED, min_size=width, max_size=width), min_size=height, max_size=height)
+    )
+    grid = read_map(f"type octile\nheight {height}\nwidth {width}\nmap\n" + "\n".join(rows) + "\n")
+    assert (grid.height, grid.width) == (height, width)
+    assert grid.holes == {(r, c) for r in range(height) for c in range(width) if rows[r][c] in BLOCKED}
+    free = [(r, c) for r in range(height) for c in range(width) if (r, c) not in grid.holes]
+    if free:
+        board = grid.instance(free, free[::-1])
+        assert [cell for r in range(board.size) for c in range(board.size) if board.is_free(cell := (r, c))] == free
+
+
+@given(boards(sizes=(2, 4), agents=(1, 2)), st.integers(0, 2))
+def test_padding_changes_no_cost(board: Instance, more: int) -> None:
+    """The same board on a map of the same height and more columns, all of them holes."""
+    text = "\n".join(
+        "".join("@" if (r, c) in board.holes else "." for c in range(board.size)) + "@" * more
+        for r in range(board.size)
+    )
+    grid = read_map(f"type octile\nheight {board.size}\nwidth {board.size + more}\nmap\n{text}\n")
+    padded = grid.instance(board.starts, board.goals)
+    assert padded.size == board.size + more
+    try:
+        solution = solve(board)
+    except Unsolvable:
+        with pytest.raises(Unsolvable):
+            solve(padded)
+        return
+    assert solve(padded).makespan == solution.makespan
+    assert check(padded, solution.plan) == check(board, solution.plan)
+
+
+@given(boards(sizes=(1, 4), agents=(1, 1)))
+def test_own_boards_from_text_and_file(tmp_path_factory: pytest.TempPathFactory, board: Instance) -> None:
+    path = tmp_path_factory.mktemp("board") / "board.txt"
+    path.write_text(board.to_text())
+    assert read_board(path) == read_board(str(path)) == read_board(f"\n{board.to_text()}\n") == board
+
+
+def test_a_larger_map_can_be_solved() -> None:
+    """An open map of 40 rows and 64 columns: two agents change places."""
+    grid = read_map("type octile\nheight 40\nwidth 64\nmap\n" + ("." * 64 + "\n") * 40)
+    row = "0\topen.map\t64\t40\t{}\t{}\t{}\t{}\t0\n"
+    board = read_scenario(grid, "version 1\n" + row.format(0, 39, 63, 39) + row.format(63, 39, 0, 39), 2)
+    assert solve(board).makespan == 65  # 63 columns, and one of them must leave the row and come back
+    assert check(board, Plan(("R" * 63, "L" * 63))).kinds == ("edge",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n", "map, line 1: expected `type octile`, found ''"),
+        (MAP.replace("octile", "hex"), "map, line 1: expected `type octile`, found 'type hex'"),
+        (MAP.replace("height 3", "height -3"), "map, line 2: expected `height <rows>`, found 'height -3'"),
+        (MAP.replace("height 3", "height 0"), "map, line 2: expected `height <rows>`, found 'height 0'"),
+        (MAP.replace("height 3", "height 9" * 99), "map, line 2: expected `height <rows>`, found 'height 9height"),
+        (MAP.replace("width 5", "width five"), "map, line 3: expected `width <columns>`, found 'width five'"),
+        (MAP.replace("\nmap", ""), "map, line 4: expected `map`, found '..@..'"),
+        ("type octile\nheight 3", "map, line 3: expected `width <columns>`, found ''"),
+        (MAP.replace("height 3", "height 4"), "map: 3 rows, but its header says height 4"),
+        (MAP.replace("width 5", "width 99999"), "map, row 0: 5 columns, but its header says width 99999"),
+        (MAP.replace("..@..", "..@."), "map, row 0: 4 columns, but its header says width 5"),
+        (MAP.replace(".TGSW", ".TGSX"), "map, row 1, column 4: 'X' is none of . G S @ O T W"),
+        (MAP.replace(".TGSW", ".T\tSW"), "map, row 1, column 2: '\\t' is none of . G S @ O T W"),
+        (MAP.replace(".TGSW", ".T\u2028SW"), "map, row 1, column 2: '\\u2028' is none of . G S @ O T W"),
+    ],
+)
+def test_a_map_that_cannot_be_read(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        read_map(text)
+
+
+LINE = "0\ta.map\t5\t3\t0\t0\t3\t0\t1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "agents", "message"),
+    [
+        ("\n", 1, "scenario, line 1: expected `version 1`, found ''"),
+        (LINE, 1, "scenario, line 1: expected `version 1`, found '0\\ta.map"),
+        ("version 2\n" + LINE, 1, "scenario, line 1: expected `version 1`, found 'version 2'"),
+        (SCENARIO, 4, "scenario: 3 agents, not the 4 asked for"),
+        (SCENARIO, 0, "num_agents: 0 is not an integer from 1"),
+        (SCENARIO, 1.0, "num_agents: 1.0 is not an integer from 1"),
+        (
+            "version 1\n0\ta.map\t5\t3\n",
+            1,
+            "scenario, line 2: 4 columns, expected 9: bucket, map, width, height, start x",
+        ),
+        ("version 1\n\n" + LINE, 2, "scenario, line 2: 0 columns, expected 9"),
+        ("version 1\n" + LINE.replace("\t3\t0\t1", "\t-3\t0\t1"), 1, "scenario, line 2: '-3' is not a count"),
+        ("version 1\n" + LINE.replace("\t3\t0\t1", "\t9e9\t0\t1"), 1, "scenario, line 2: '9e9' is not a count"),
+        (
+            "version 1\n" + LINE.replace("5\t3", "3\t5"),
+            1,
+            "scenario, line 2: made for a map of 5 rows, 3 columns; this one is 3x5",
+        ),
+        (
+            "version 1\n" + LINE.replace("\t3\t0\t1", "\t5\t0\t1"),
+            1,
+            "scenario, line 2: goal in row 0, column 5 is not on the map of 3x5",
+        ),
+        (
+            "version 1\n" + LINE + LINE.replace("0\t0\t3\t0", "1\t1\t4\t0"),
+            2,
+            "scenario, line 3: start in row 1, column 1 is on a cell that cannot be walked on",
+        ),
+        ("version 1\n" + LINE + LINE, 2, "scenario: start of agent 1: cell (0, 0) is the start of agent 0 too"),
+    ],
+)
+def test_a_scenario_that_cannot_be_read(text: str, agents: int, message: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        read_scenario(read_map(MAP), text, agents)
+
+
+def test_files_are_named(tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.map", MAP.replace("G", "?"))
+    with pytest.raises(ValueError, match=r"^bad\.map, row 1, column 2: '\?' is none of"):
+        read_map(bad)
+    with pytest.raises(ValueError, match=r"^bad\.scen: 3 agents, not the 5 asked for$"):
+        read_scenario(read_map(MAP), write(tmp_path / "bad.scen", SCENARIO), 5)
+    with pytest.raises(ValueError, match=r"^own\.txt: row 0, column 1: 'x' is none of \. H S1 G1 S1G2$"):
+        read_board(write(tmp_path / "own.txt", "S1 x\n. G1"))
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
+    for read in (read_map, read_board):
+        with pytest.raises(ValueError, match=r"^picture\.png: not a text file$"):
+            read(tmp_path / "picture.png")
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "nothing")

@@ -1,0 +1,103 @@
+"""Decoding under a grammar, with real models: the small kind of policy, and one with a chat template."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
+from mapflake.engineer import read_reply, reply_grammar
+from mapflake.env import VOCABULARY
+from mapflake.trainer.constrain import grammar_mask
+from mapflake.trainer.decoding import decode
+from mapflake.trainer.policy import ModelParams, Policy, from_scratch
+
+SIZES = (3, 4, 5)
+ZERO = "all data ratios are zero: no size would get an instance"
+
+
+@pytest.fixture(scope="module")
+def small() -> Policy:
+    shape = ModelParams(hidden_size=32, layers=2, heads=2, intermediate_size=64)
+    return from_scratch(shape, [*VOCABULARY, *ENGINEER_WORDS], seed=4)
+
+
+@pytest.fixture(scope="module")
+def chat_policy() -> Policy:
+    """A random model with a byte-level BPE tokenizer, its vocabulary padded, as large models have it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320, special_tokens=["<|im_end|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator(['{"sizes": {"3": {"data_ratio": 0.25, "hole_ratio": 0.1}}}'] * 3, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|im_end|>")
+    fast.chat_template = "{% for m in messages %}{{ m.content + '<|im_end|>' }}{% endfor %}"
+    config = Qwen3Config(
+        vocab_size=len(fast) + 7, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+        head_dim=8, intermediate_size=16, eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return Policy(Qwen3ForCausalLM(config).eval(), fast, Path())
+
+
+def test_untrained_policies_write_legal_designs_and_nothing_else(small):
+    (texts,) = small.complete(
+        ["engineer guide design"], n=60, max_new_tokens=20, grammar=reply_grammar(SIZES, "compact"), seed=2
+    )
+    rejections = {read_reply(text, SIZES, "compact").rejection for text in texts}
+    assert rejections <= {None, ZERO}
+    assert len(set(texts)) > 50
+    (plain,) = small.complete(["engineer guide design"], n=60, max_new_tokens=20, seed=2)
+    assert all(read_reply(text, SIZES, "compact").rejection for text in plain)
+
+
+def test_a_tight_limit_cuts_a_reply_off(small):
+    (texts,) = small.complete(["engineer guide design"], n=4, max_new_tokens=3, grammar=reply_grammar(SIZES, "compact"))
+    assert all(len(text.split()) == 3 for text in texts)
+
+
+def test_a_mask_that_allows_all_changes_nothing(small):
+    prompts = [[5, 6, 7], [8, 9]]
+
+    def run(mask):
+        found = decode(
+            small.model, prompts, n=3, temperature=1.0, max_new_tokens=12, eos=1, rng=np.random.default_rng(3),
+            mask=mask,
+        )  # fmt: skip
+        return [(d.ids, d.logps) for d in found]
+
+    width = small.model.config.vocab_size
+    assert run(lambda rows: torch.ones(len(rows), width, dtype=torch.bool)) == run(None)
+
+
+def test_the_mask_follows_the_words(small):
+    mask = grammar_mask(small.tokenizer, reply_grammar(SIZES, "compact"), small.model.config.vocab_size)
+
+    def allowed(text):
+        ids = small.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return set(small.tokenizer.convert_ids_to_tokens(mask([ids])[0].nonzero()[:, 0].tolist()))
+
+    assert allowed("") == {"size3", "size4", "size5"}
+    assert "any" not in allowed("size3 p10")
+    assert "p55" not in allowed("size3 p10")  # holes
+    assert allowed("size3 p10 p50") == allowed("size3") | {"any"}
+    assert allowed("size4 p10 p50 any") == {"size5", "end"}
+    assert allowed("size5 p10 p50 any end") == {"<eos>"}
+    assert allowed("size5 p10 p50 any end <eos>") == {"<eos>"}  # a row that has ended, until it leaves the batch
+
+
+def test_a_chat_model_writes_legal_json(chat_policy):
+    grammar = reply_grammar((3, 4))
+    (texts,) = chat_policy.complete(["Design."], n=3, max_new_tokens=3000, grammar=grammar, temperature=1.0, seed=1)
+    for text in texts:
+        assert read_reply(text, (3, 4)).rejection in (None, ZERO), text
+
+
+def test_a_broken_grammar_is_an_error(small):
+    with pytest.raises(ValueError, match="grammar: "):
+        small.complete(["engineer design"], grammar="start: (")
