@@ -1,8 +1,10 @@
 """Designers: the rules by hand, the model engineer by script, the names of arms."""
 
-import sys
+import json
+import threading
 from dataclasses import replace
-from types import ModuleType
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from engineer_samples import REPLY, REPORTS, SIZES, ScriptedPolicy, history
@@ -13,6 +15,8 @@ from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
 
 GOOD = "size3 p20 p10 p50 size4 p80 p00 any end"
+JSON = """{"sizes": {"3": {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5},
+"4": {"data_ratio": 0.8, "hole_ratio": 0.0, "wait_ratio": null}}}"""
 WANTED = EnvConfig({3: SizeConfig(0.2, 0.1, 0.5), 4: SizeConfig(0.8, 0.0, None)})
 
 
@@ -83,20 +87,38 @@ def test_replies_that_a_server_did_not_give_are_empty_and_the_others_count(caplo
     assert ask([None], samples=1)[0].rejection == "empty"
 
 
-def test_a_model_behind_a_server_is_asked_by_name(monkeypatch):
-    class Server(ScriptedPolicy):
-        def __init__(self, model, *, base_url):
-            super().__init__({}, [GOOD])
-            made.append((model, base_url))
+class Answering(BaseHTTPRequestHandler):
+    """An OpenAI-compatible server that gives the first reply that is no configuration, and then one that is."""
 
-    made = []
-    client = ModuleType("mapflake.trainer.openai_client")
-    client.OpenAIPolicy = Server
-    monkeypatch.setitem(sys.modules, client.__name__, client)
-    params = EngineerParams(model="openai:Qwen/Qwen3-4B", base_url="http://127.0.0.1:8000/v1", samples=1)
-    proposal = designer_for("engineer", sizes=SIZES, seed=1, params=params)(REPORTS[0], history(1))
+    asked: ClassVar[list[dict]] = []
+
+    def do_POST(self):
+        self.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))) | {"path": self.path})
+        message = {"role": "assistant", "content": "Let me think." if len(self.asked) == 1 else JSON}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_model_behind_a_server_designs():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        params = EngineerParams(model="openai:Qwen/Qwen3-4B", base_url=url, samples=2)
+        proposal = designer_for("engineer", sizes=SIZES, seed=1, params=params)(REPORTS[0], history(1))
+        server.shutdown()
     assert proposal.config == WANTED
-    assert made == [("Qwen/Qwen3-4B", "http://127.0.0.1:8000/v1")]
+    assert sorted(proposal.replies) == sorted(["Let me think.", JSON])
+    assert proposal.dialect == "json"
+    for request in Answering.asked:
+        assert (request["path"], request["model"]) == ("/v1/chat/completions", "Qwen/Qwen3-4B")
+        assert request["messages"][-1] == {"role": "user", "content": proposal.prompt}
 
 
 def test_agents_are_those_of_the_last_configuration():
