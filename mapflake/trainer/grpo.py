@@ -129,7 +129,7 @@ def _identity(start: str | Path) -> str:
 def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, made_from: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
     if os.environ.get("RANK", "0") == "0":
-        print(estimate_round(start, params).checked(), flush=True)
+        print(estimate_round(start, params).checked(), file=sys.stderr)  # it differs from machine to machine
     policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
     saves = checkpoint.resumable(out, made_from)
     trainer = RoundTrainer(
