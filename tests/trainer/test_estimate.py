@@ -61,4 +61,4 @@ def test_a_round_that_cannot_fit_says_so_before_it_begins(start, tmp_path, monke
         train_round(start, TASKS, PARAMS, tmp_path / "x", seed=0)
     monkeypatch.undo()
     train_round(start, TASKS, PARAMS, tmp_path / "x", seed=0)
-    assert "are free; 0.0" in capsys.readouterr().out
+    assert "are free; 0.0" in capsys.readouterr().err
