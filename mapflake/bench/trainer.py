@@ -86,7 +86,7 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
         "samples_per_s": round(samples / step, 1),
         "tokens_per_s": round(median(s["length"] * samples / s["parts"]["generation"] for s in steps)),
         "parts": {name: round(value, 4) for name, value in parts.items()}
-        | {"rest": round(step - sum(parts.values()), 4)},
+        | {"rest": round(median(s["step"] - sum(s["parts"].values()) for s in steps), 4)},
         "without_signal": round(sum(s["without_signal"] for s in steps) / len(steps), 3),
         "peak_gib": round(max(result["peak_gib"] for result in results), 2),
     }
