@@ -37,8 +37,8 @@ class Answer(NamedTuple):
     Attributes:
         status: How it ended; the rest counts only if SOLVED.
         agents: The agents concerned, if APART (one) or PAIR (two).
-        moves: A string for each agent, without trailing waits; optimal in what was asked.
-        best_sum: The optimal sum of costs; 0 if the makespan was asked.
+        moves: A string for each agent, without trailing waits; optimal in what was asked; none if that is the label.
+        best_sum: The optimal sum of costs; 0 if the makespan or the label was asked.
         needs_wait: The wait label, if it was asked.
         nodes: Table rows and joint states visited.
     """
@@ -68,15 +68,20 @@ def search(size: int, holes: int, starts: Sequence[int], goals: Sequence[int], w
             paths, excess = best_makespan(space)
             if what == ANALYSE and excess < excess_of(space, paths):
                 excess = excess_of(space, down_to(space, paths, excess))
-        elif paths is None:
+        elif paths is None and what == SUM_OF_COSTS:
             paths = best_sum(space)
             excess = excess_of(space, paths)
-        waits = what in (ANALYSE, NEEDS_WAIT) and excess > 0 and waits_needed(space, excess)
+        if what == ANALYSE:
+            waits = excess > 0 and waits_needed(space, excess)
+        elif paths is None:
+            waits = wait_label(space)
     except _NoPlan as found:
         status, *agents = found.args
         return Answer(status, tuple(agents), (), 0, False, space.nodes)
     except BudgetExceeded:
         return Answer(BUDGET, (), (), 0, False, space.nodes)
+    if what == NEEDS_WAIT:
+        return Answer(SOLVED, (), (), 0, waits, space.nodes)
     best = sum(space.distance) + excess if what != MAKESPAN else 0
     return Answer(SOLVED, (), _moves(space, paths), best, waits, space.nodes)
 
@@ -221,6 +226,27 @@ def _fewest_moves(search: CostSearch, paths: list[Path], excess: int) -> list[Pa
     return paths
 
 
+def wait_label(search: CostSearch) -> bool:
+    """True if no paths of optimal sum of costs are without a wait before arrival; raises _NoPlan if there are none.
+
+    On crowded boards there are often no paths at all without waits, and that is shown much sooner than the optimal sum.
+    """
+    paths, least = None, 0
+    with _allowance(search):
+        while paths is None and least <= _SMALL_EXCESS:
+            paths = _first_paths(search, least)
+            least += paths is None
+    if paths is None:
+        paths = _least_makespan(search)
+        if _joint_states(search) <= _SMALL_SPACE:
+            below = sum(search.distance) + excess_of(search, paths) + 1
+            restless = joint_search(search, makespan=False, waits=False, below=below)
+            return restless is None or joint_search(search, makespan=False, below=sum(map(_arrival, restless))) is not None
+        paths = down_to(search, paths, least)
+    excess = excess_of(search, paths)
+    return excess > 0 and waits_needed(search, excess)
+
+
 def waits_needed(search: CostSearch, excess: int) -> bool:
     """True if no paths with the optimal `excess` are without a wait before arrival."""
     if excess % 2:
@@ -231,12 +257,16 @@ def waits_needed(search: CostSearch, excess: int) -> bool:
     return joint_search(search, makespan=False, waits=False, below=below) is None
 
 
+def _joint_states(search: CostSearch) -> int:
+    return math.perm(search.free.bit_count(), len(search.starts))
+
+
 @contextmanager
 def _allowance(search: CostSearch, most: int | None = None) -> Iterator[None]:
     """Ends the block early: after `most` nodes, by default an eighth of the joint states if there are few."""
     whole = search.budget
     if most is None:
-        space = math.perm(search.free.bit_count(), len(search.starts))
+        space = _joint_states(search)
         most = max(2_000, space // 8) if space <= _SMALL_SPACE else whole
     search.budget = min(whole, search.nodes + most)
     try:

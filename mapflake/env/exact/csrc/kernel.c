@@ -16,6 +16,10 @@ typedef struct {
 static void write_moves(const Paths *paths, Answer *answer)
 {
     int total = 0;
+    memset(answer->lengths, 0, sizeof answer->lengths);
+    answer->moves = "";
+    if (!paths)
+        return;
     for (int i = 0; i < agents; i++)
         total += answer->lengths[i] = arrival(paths->cells[i], paths->count[i]);
     char *moves = get(total + 1);
@@ -41,14 +45,14 @@ static void ask(int what, Answer *answer)
             least = excess_of(down_to(paths, least));
         best = least;
         answer->needs_wait = least > 0 && waits_needed(least);
-    } else if (!paths) {
+    } else if (!paths && what == SUM_OF_COSTS) {
         paths = best_sum();
         best = excess_of(paths);
-        if (what == NEEDS_WAIT)
-            answer->needs_wait = best > 0 && waits_needed(best);
+    } else if (!paths) {
+        answer->needs_wait = wait_label();
     }
-    answer->best_sum = what == MAKESPAN ? 0 : distances() + best;
-    write_moves(paths, answer);
+    answer->best_sum = what == SUM_OF_COSTS || what == ANALYSE ? distances() + best : 0;
+    write_moves(what == NEEDS_WAIT ? NULL : paths, answer);
 }
 
 /* Cells are as in a Set; `holes` are the low and the high half of one. */

@@ -10,6 +10,14 @@ typedef struct {
     int64_t whole;
 } Allowance;
 
+static int64_t joint_states(void) /* exact up to SMALL_SPACE */
+{
+    int64_t states = 1;
+    for (int k = 0; k < agents && states <= SMALL_SPACE; k++)
+        states *= count_cells(field) - k;
+    return states;
+}
+
 /* `if (!setjmp(begin(&a, most)->here)) { ... }` is Python's `with _allowance(search, most)`, closed by end(&a, 1 if it
  * jumped); `most` is 0 for its default. */
 static Allowance *begin(Allowance *a, int64_t most)
@@ -17,10 +25,7 @@ static Allowance *begin(Allowance *a, int64_t most)
     a->outer = ended;
     a->whole = budget;
     if (!most) {
-        int cells = count_cells(field);
-        most = 1;
-        for (int k = 0; k < agents && most <= SMALL_SPACE; k++)
-            most *= cells - k;
+        most = joint_states();
         most = most > SMALL_SPACE ? budget : most < 8 * 2000 ? 2000 : most / 8;
     }
     if (most < budget - nodes)
@@ -250,4 +255,28 @@ static int waits_needed(int excess)
     }
     end(&a, jumped);
     return jumped ? joint_search(0, 0, distances() + excess + 1) == NULL : !found;
+}
+
+static int wait_label(void)
+{
+    Allowance a;
+    Paths *volatile paths = NULL;
+    volatile int jumped = 1, least = 0;
+    if (!setjmp(begin(&a, 0)->here)) {
+        while (!paths && least <= SMALL_EXCESS)
+            if (!(paths = first_paths(least, -1)))
+                least++;
+        jumped = 0;
+    }
+    end(&a, jumped);
+    if (!paths) {
+        paths = least_makespan();
+        if (joint_states() <= SMALL_SPACE) {
+            Paths *restless = joint_search(0, 0, distances() + excess_of(paths) + 1);
+            return !restless || joint_search(0, 1, distances() + excess_of(restless)) != NULL;
+        }
+        paths = down_to(paths, least);
+    }
+    int excess = excess_of(paths);
+    return excess > 0 && waits_needed(excess);
 }
