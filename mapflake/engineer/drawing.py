@@ -8,7 +8,6 @@ and told in the next prompt. Not covered: which configurations are legal (`space
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -40,13 +39,11 @@ def draw(
         try:
             return generate(met, n, seed=seed, split="train", progress=progress), relaxed
         except GenerationError as error:
-            named = re.search(r"\bsize (\d+)", str(error))
-            easier = _easier(met.sizes[int(named[1])]) if named else None
-            if named is None or easier is None:
+            easier = _easier(met.sizes[error.size])
+            if easier is None:
                 raise
-            size = int(named[1])
             logger.warning("%s; going on with %s", error, easier)
-            relaxed[size] = {"asked": _levels(config.sizes[size]), "got": _levels(easier)}
+            relaxed[error.size] = {"asked": _levels(config.sizes[error.size]), "got": _levels(easier)}
 
 
 def relax(config: EnvConfig, relaxed: Relaxed) -> EnvConfig:

@@ -14,7 +14,6 @@ solved or have the wrong wait label thrown away. Not covered: many processes (da
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -27,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mapflake.env.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, EnvConfig, SizeConfig, cells_needed, num_holes
-from mapflake.env.exact import kernel
-from mapflake.env.exact.draw import draw
+from mapflake.env.exact import kernel, tenths
+from mapflake.env.exact.draw import ALL_TENTHS, draw
 from mapflake.env.exact.search import APART, BUDGET, SOLVED
-from mapflake.env.instance import Cell, Instance
+from mapflake.env.instance import Instance
 from mapflake.env.solver import solution_of
 from mapflake.env.task import Task
 from mapflake.repro import rng_for, seed_for
@@ -60,7 +59,8 @@ logger = logging.getLogger(__name__)
 
 SPLITS = ("train", "validation", "benchmark")
 
-_SPLIT_OF_DIGIT = ("train",) * 8 + ("validation", "benchmark")
+_SPLIT_OF_TENTH = ("train",) * 8 + ("validation", "benchmark")
+_TENTHS = {name: sum(1 << k for k, split in enumerate(_SPLIT_OF_TENTH) if split == name) for name in SPLITS}
 
 MAX_ATTEMPTS = 200_000
 """Boards drawn for one task before giving up."""
@@ -70,7 +70,18 @@ DRAW_BUDGET = 100_000
 
 
 class GenerationError(ValueError):
-    """A configuration from which a task could not be drawn; the message has the numbers."""
+    """A configuration from which a task could not be drawn; the message has the numbers.
+
+    Attributes:
+        size: The size of board that was not found.
+    """
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message, size)  # both, so that it can be pickled
+        self.size = size
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 # ---------------------------------------------------------------- splits
@@ -78,29 +89,7 @@ class GenerationError(ValueError):
 
 def canonical(instance: Instance) -> tuple[Any, ...]:
     """Returns what is common to an instance, its 8 images, and all renamings of its agents."""
-    size, last = instance.size, instance.size - 1
-    pairs = [(*start, *goal) for start, goal in zip(instance.starts, instance.goals, strict=True)]
-    images = []
-    for k, turn in enumerate(_TURNS):
-        images.append((sorted((*turn(a, b, last), *turn(c, d, last)) for a, b, c, d in pairs), k))
-    best = min(agents for agents, _ in images)
-    # Holes decide only between the images whose agents are alike: usually there is one.
-    holes = min(
-        sorted(_TURNS[k](row, col, last) for row, col in instance.holes) for agents, k in images if agents == best
-    )
-    return size, tuple(best), tuple(holes)
-
-
-_TURNS: tuple[Callable[[int, int, int], Cell], ...] = (
-    lambda r, c, n: (r, c),
-    lambda r, c, n: (n - r, c),
-    lambda r, c, n: (r, n - c),
-    lambda r, c, n: (n - r, n - c),
-    lambda r, c, n: (c, r),
-    lambda r, c, n: (n - c, r),
-    lambda r, c, n: (c, n - r),
-    lambda r, c, n: (n - c, n - r),
-)
+    return tenths.canonical(instance.size, instance.holes, instance.starts, instance.goals)
 
 
 def split_of(instance: Instance) -> str:
@@ -108,8 +97,7 @@ def split_of(instance: Instance) -> str:
 
     8 in 10 boards are for training, one is for validation, one for the benchmark.
     """
-    digest = hashlib.blake2b(repr(canonical(instance)).encode(), digest_size=8).digest()
-    return _SPLIT_OF_DIGIT[int.from_bytes(digest, "little") % 10]
+    return _SPLIT_OF_TENTH[tenths.tenth(canonical(instance))]
 
 
 # ---------------------------------------------------------------- drawing
@@ -218,18 +206,19 @@ def _find(
     find = kernel.draw if kernel.takes(size, agents) else draw
     boards = dropped = 0
     while boards < MAX_ATTEMPTS:
-        drawn = find(state, size, holes, agents, waits, MAX_ATTEMPTS - boards, DRAW_BUDGET)
+        drawn = find(state, size, holes, agents, waits, _TENTHS[split], MAX_ATTEMPTS - boards, DRAW_BUDGET)
         state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped
         if not drawn.found:
             break
         instance = _instance(size, holes, agents, drawn.cells)
-        if split_of(instance) == split and not (banned and canonical(instance) in banned):
+        if not (banned and canonical(instance) in banned):
             answer = drawn.answer
             return Task(instance, solution_of(answer), answer.needs_wait, answer.best_sum), boards, dropped
     kind = {None: "", True: " that needs a wait", False: " that needs no wait"}[waits]
     raise GenerationError(
         f"no solvable board{kind} found in {boards} attempts: size {size}, {agents} agents, "
-        f"{size * size - holes} free cells, split {split!r}, {dropped} dropped over budget"
+        f"{size * size - holes} free cells, split {split!r}, {dropped} dropped over budget",
+        size,
     )
 
 
@@ -280,7 +269,7 @@ def census(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: 
     ends: Counter[int] = Counter()
     waits = 0
     for _ in range(boards):
-        drawn = find(state, size, holes, num_agents, None, 1, DRAW_BUDGET)
+        drawn = find(state, size, holes, num_agents, None, ALL_TENTHS, 1, DRAW_BUDGET)
         state = drawn.state
         ends[drawn.answer.status] += 1
         waits += drawn.answer.needs_wait

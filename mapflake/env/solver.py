@@ -47,7 +47,8 @@ __all__ = [
 OBJECTIVES = {"makespan": MAKESPAN, "sum_of_costs": SUM_OF_COSTS}
 
 NODE_BUDGET = 1_000_000
-"""Default limit of search nodes (table rows of pairs, joint states): about a second, compiled."""
+"""Default limit of search nodes (table rows of pairs, joint states). Compiled, a million took 0.1 to 0.6 s on average
+over crowded boards, at worst 2.6 s (a shared core of an AMD EPYC)."""
 
 
 class Unsolvable(Exception):

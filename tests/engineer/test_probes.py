@@ -77,7 +77,7 @@ def test_mutations_stay_near_their_parent_which_may_win():
 
 def test_boards_that_cannot_be_drawn_lose(monkeypatch):
     def never(config, n, **options):
-        raise GenerationError("no")
+        raise GenerationError("no", 3)
 
     monkeypatch.setattr(probes, "generate", never)
     assert learnable(Learner(), EnvConfig({3: SizeConfig(1.0, 0.0)}), seed=1) == -np.inf

@@ -325,7 +325,7 @@ def test_the_past_is_put_together_from_the_ledgers_of_its_arms(tmp_path):
 def test_boards_that_cannot_be_drawn_are_relaxed_recorded_and_told(tmp_path, monkeypatch):
     def rare(config, n, **options):
         if (config.sizes[4].wait_ratio or 0) > 0.5:
-            raise GenerationError("no solvable board that needs a wait found in 200000 attempts: size 4, 2 agents")
+            raise GenerationError("no solvable board that needs a wait found in 200000 attempts: size 4, 2 agents", 4)
         return generate(config, n, **options)
 
     monkeypatch.setattr(drawing, "generate", rare)

@@ -11,7 +11,7 @@ from boards import random_board
 
 from mapflake.env import Instance, solve
 from mapflake.env.exact import kernel
-from mapflake.env.exact.draw import draw
+from mapflake.env.exact.draw import ALL_TENTHS, draw
 from mapflake.env.exact.search import (
     ANALYSE,
     APART,
@@ -25,7 +25,7 @@ from mapflake.env.exact.search import (
     search,
 )
 
-needs_compiler = pytest.mark.skipif(kernel.library() is None, reason="no C compiler here")
+needs_compiler = pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
 
 
 def question(board: Instance, what: int, budget: int) -> tuple[int, int, list[int], list[int], int, int]:
@@ -74,7 +74,8 @@ def test_the_same_boards_are_drawn():
         holes = rng.randint(0, size * size // 2)
         if size * size - holes <= agents:
             continue
-        asked = rng.getrandbits(64), size, holes, agents, rng.choice([None, True, False]), rng.choice([1, 8]), 2_000
+        waits, kept = rng.choice([None, True, False]), rng.choice([ALL_TENTHS, ALL_TENTHS, 0x0FF, 0x100])
+        asked = rng.getrandbits(64), size, holes, agents, waits, kept, rng.choice([1, 8]), 2_000
         drawn = kernel.draw(*asked)
         assert drawn == draw(*asked)
         found += drawn.found

@@ -6,9 +6,13 @@ SplitMix64 (Steele, Lea and Flood 2014), so that the kernel draws the same board
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from mapflake.env.exact.search import ANALYSE, BUDGET, NEEDS_WAIT, SOLVED, Answer, search
+from mapflake.env.exact.tenths import canonical, tenth
+
+ALL_TENTHS = (1 << 10) - 1
 
 _WORD = (1 << 64) - 1
 
@@ -19,8 +23,8 @@ class Draw(NamedTuple):
     Attributes:
         state: Where the stream of random numbers goes on.
         boards: How many were drawn.
-        dropped: How many of them were over budget.
-        found: The last of them can be solved and has the wait label that was asked for.
+        dropped: How many of them were over budget, among those of the tenths that were asked for.
+        found: The last of them can be solved and is what was asked for.
         cells: Its holes, starts and goals, in this order, each as row * size + col.
         answer: Its answer.
     """
@@ -33,8 +37,10 @@ class Draw(NamedTuple):
     answer: Answer
 
 
-def draw(state: int, size: int, holes: int, agents: int, waits: bool | None, attempts: int, budget: int) -> Draw:
-    """Returns the first of at most `attempts` boards that can be solved within the budget and has the wait label.
+def draw(
+    state: int, size: int, holes: int, agents: int, waits: bool | None, kept: int, attempts: int, budget: int
+) -> Draw:
+    """Returns the first of at most `attempts` boards that can be solved within the budget and is what was asked for.
 
     Args:
         state: Of the random numbers, 64 bits.
@@ -42,6 +48,7 @@ def draw(state: int, size: int, holes: int, agents: int, waits: bool | None, att
         holes: How many.
         agents: How many.
         waits: The wait label; None takes both.
+        kept: A set of bits: the tenths (tenths.py) that it may belong to.
         attempts: Boards to draw.
         budget: Nodes of each search.
     """
@@ -59,17 +66,26 @@ def draw(state: int, size: int, holes: int, agents: int, waits: bool | None, att
             goals = ice[:agents]
         mask = sum(1 << place[cell] for cell in board[:holes])
         ends = [[place[cell] for cell in cells] for cells in (starts, goals)]
-        found = True
-        if waits is not None:  # most boards have the other label: the plan is for those that have not
-            answer = search(size, mask, ends[0], ends[1], NEEDS_WAIT, budget)
+        ask = partial(search, size, mask, ends[0], ends[1])
+        answer = ask(NEEDS_WAIT, 0)  # what takes no search: most boards end here
+        known = answer.status == SOLVED
+        found = waits in (None, answer.needs_wait) if known else answer.status == BUDGET
+        found = found and (kept == ALL_TENTHS or _in_tenths(kept, size, board[:holes], starts, goals))
+        if found and not known and waits is not None:  # many have the other label: plans are for those that have not
+            answer = ask(NEEDS_WAIT, budget)
             found = answer.status == SOLVED and answer.needs_wait == waits
+            dropped += answer.status == BUDGET
         if found:
-            answer = search(size, mask, ends[0], ends[1], ANALYSE, budget)
+            answer = ask(ANALYSE, budget)
             found = answer.status == SOLVED
-        dropped += answer.status == BUDGET
+            dropped += answer.status == BUDGET
         if found or attempt == attempts:
             return Draw(state, attempt, dropped, found, bytes(board[:holes] + starts + goals), answer)
     raise ValueError(f"attempts: {attempts!r} is not a positive integer")
+
+
+def _in_tenths(kept: int, size: int, *cells: list[int]) -> bool:
+    return kept >> tenth(canonical(size, *([divmod(cell, size) for cell in part] for part in cells))) & 1 == 1
 
 
 def _choose(state: int, cells: list[int], first: int) -> int:

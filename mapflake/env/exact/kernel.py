@@ -1,8 +1,8 @@
 """csrc/, compiled at its first use: search.py and draw.py for boards up to 10x10 with up to 10 agents.
 
-The C compiler of the machine makes the library once, in about a second, and keeps it in the user's cache folder under a
-hash of its source. Where there is no compiler that takes it, one warning says so, and search.py does the same, for the
-same plans, many times more slowly.
+The C compiler of the machine makes the library, once for small and once for larger boards, in about a second each, and
+keeps both in the user's cache folder under a hash of their source. Where there is no compiler that takes it, one
+warning says so, and search.py does the same, for the same plans, many times more slowly.
 Not covered: threads (one call at a time: the library is called with the interpreter's lock held).
 """
 
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("csrc")
 FLAGS = ("-O2", "-shared", "-fPIC")
 MAX_SIZE, MAX_AGENTS = 10, 10
+SMALL_SIZE = 7  # up to there a set of cells is one word, and the search takes two thirds of the time
 MEMORY = 5  # beside the ends of search.py
 
 
@@ -53,13 +54,13 @@ def cache_folder() -> Path:
 
 
 @cache
-def library() -> Any:
-    """Returns the compiled kernel, or None, with one warning, if it cannot be had."""
+def library(small: bool) -> Any:
+    """Returns the compiled kernel for small or for all boards, or None, with one warning, if it cannot be had."""
     try:
-        loaded = ctypes.PyDLL(str(_build()))
+        loaded = ctypes.PyDLL(str(_build(("-DSMALL",) if small else ())))
     except (OSError, subprocess.CalledProcessError) as error:
         why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        logger.warning("no compiled solver (%s): going on in Python, slowly", why[0] if why else type(error).__name__)
+        _warn(why[0] if why else type(error).__name__)
         return None
     pointer, word = ctypes.POINTER, ctypes.c_uint64
     integer, text = ctypes.c_int, ctypes.c_char_p
@@ -67,15 +68,22 @@ def library() -> Any:
         integer, word, word, integer, text, text, integer, ctypes.c_int64, pointer(_Answer),
     )  # fmt: skip
     loaded.mapflake_draw.argtypes = (
-        pointer(word), integer, integer, integer, integer, integer, ctypes.c_int64, text, pointer(integer),
+        pointer(word), integer, integer, integer, integer, integer, integer, ctypes.c_int64, text, pointer(integer),
         pointer(_Answer),
     )  # fmt: skip
     return loaded
 
 
-def _build() -> Path:
+@cache
+def _warn(why: str) -> None:
+    logger.warning("no compiled solver (%s): going on in Python, slowly", why)
+
+
+def _build(options: tuple[str, ...]) -> Path:
     source = [(path.name, path.read_bytes()) for path in sorted(SOURCE.iterdir())]
-    name = hashlib.blake2b(repr((source, FLAGS, sys.platform, platform.machine())).encode(), digest_size=8).hexdigest()
+    name = hashlib.blake2b(
+        repr((source, FLAGS, options, sys.platform, platform.machine())).encode(), digest_size=8
+    ).hexdigest()
     made = cache_folder() / f"kernel-{name}.so"
     if not made.exists():
         compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
@@ -84,7 +92,7 @@ def _build() -> Path:
         made.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=made.parent) as folder:
             new = Path(folder) / made.name
-            command = [compiler, *FLAGS, "-o", str(new), str(SOURCE / "kernel.c")]
+            command = [compiler, *FLAGS, *options, "-o", str(new), str(SOURCE / "kernel.c")]
             subprocess.run(command, check=True, capture_output=True, text=True)
             new.replace(made)  # at once: somebody else may be doing the same
     return made
@@ -95,23 +103,26 @@ _answer = _Answer()
 
 def takes(size: int, agents: int) -> bool:
     """Returns True if the kernel is there and takes boards of this size with so many agents."""
-    return size <= MAX_SIZE and agents <= MAX_AGENTS and library() is not None
+    return size <= MAX_SIZE and agents <= MAX_AGENTS and library(size <= SMALL_SIZE) is not None
 
 
 def search(size: int, holes: int, starts: Sequence[int], goals: Sequence[int], what: int, budget: int) -> Answer:
     """Returns what `mapflake.env.exact.search.search` returns; only where `takes` allows it."""
-    kernel = library()
+    kernel = library(size <= SMALL_SIZE)
     low, high = holes & 0xFFFFFFFFFFFFFFFF, holes >> 64
     kernel.mapflake_solve(size, low, high, len(starts), bytes(starts), bytes(goals), what, budget, _answer)
     return _read(len(starts))
 
 
-def draw(state: int, size: int, holes: int, agents: int, waits: bool | None, attempts: int, budget: int) -> Draw:
+def draw(
+    state: int, size: int, holes: int, agents: int, waits: bool | None, kept: int, attempts: int, budget: int
+) -> Draw:
     """Returns what `mapflake.env.exact.draw.draw` returns; only where `takes` allows it."""
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
     wanted = -1 if waits is None else int(waits)
-    boards = library().mapflake_draw(stream, size, holes, agents, wanted, attempts, budget, board, dropped, _answer)
+    kernel = library(size <= SMALL_SIZE)
+    boards = kernel.mapflake_draw(stream, size, holes, agents, wanted, kept, attempts, budget, board, dropped, _answer)
     cells = board.raw[: holes + 2 * agents]
     return Draw(stream.value, abs(boards), dropped.value, boards > 0, cells, _read(agents))
 

@@ -37,7 +37,7 @@ class Answer(NamedTuple):
     Attributes:
         status: How it ended; the rest counts only if SOLVED.
         agents: The agents concerned, if APART (one) or PAIR (two).
-        moves: A string for each agent, without trailing waits; optimal in what was asked; none if that is the label.
+        moves: A string for each agent, without trailing waits; optimal in what was asked; empty if that is the label.
         best_sum: The optimal sum of costs; 0 if the makespan or the label was asked.
         needs_wait: The wait label, if it was asked.
         nodes: Table rows and joint states visited.
@@ -64,24 +64,23 @@ def search(size: int, holes: int, starts: Sequence[int], goals: Sequence[int], w
             if distance < 0:
                 raise _NoPlan(APART, agent)
         paths = independent(space)
-        if paths is None and what in (MAKESPAN, ANALYSE):
-            paths, excess = best_makespan(space)
-            if what == ANALYSE and excess < excess_of(space, paths):
-                excess = excess_of(space, down_to(space, paths, excess))
-        elif paths is None and what == SUM_OF_COSTS:
+        if what == NEEDS_WAIT:
+            waits = paths is None and wait_label(space)
+            return Answer(SOLVED, (), ("",) * len(starts), 0, waits, space.nodes)
+        if paths is None and what == SUM_OF_COSTS:
             paths = best_sum(space)
             excess = excess_of(space, paths)
-        if what == ANALYSE:
-            waits = excess > 0 and waits_needed(space, excess)
         elif paths is None:
-            waits = wait_label(space)
+            paths, excess = best_makespan(space)
+            if what == ANALYSE:
+                if excess < excess_of(space, paths):
+                    excess = excess_of(space, down_to(space, paths, excess))
+                waits = excess > 0 and waits_needed(space, excess)
     except _NoPlan as found:
         status, *agents = found.args
         return Answer(status, tuple(agents), (), 0, False, space.nodes)
     except BudgetExceeded:
         return Answer(BUDGET, (), (), 0, False, space.nodes)
-    if what == NEEDS_WAIT:
-        return Answer(SOLVED, (), (), 0, waits, space.nodes)
     best = sum(space.distance) + excess if what != MAKESPAN else 0
     return Answer(SOLVED, (), _moves(space, paths), best, waits, space.nodes)
 
@@ -241,7 +240,9 @@ def wait_label(search: CostSearch) -> bool:
         if _joint_states(search) <= _SMALL_SPACE:
             below = sum(search.distance) + excess_of(search, paths) + 1
             restless = joint_search(search, makespan=False, waits=False, below=below)
-            return restless is None or joint_search(search, makespan=False, below=sum(map(_arrival, restless))) is not None
+            return (
+                restless is None or joint_search(search, makespan=False, below=sum(map(_arrival, restless))) is not None
+            )
         paths = down_to(search, paths, least)
     excess = excess_of(search, paths)
     return excess > 0 and waits_needed(search, excess)

@@ -2,8 +2,19 @@
 #pragma once
 #include "memory.h"
 
-enum { AGENTS = 10, CELLS = 128 };              /* at most */
-enum { SOLVED, APART, PAIR, NONE, BUDGET };     /* how a search ends, see search.py */
+#ifdef SMALL /* boards up to 7x7 */
+enum { AGENTS = 10, CELLS = 64 }; /* at most */
+typedef uint64_t Set;             /* of cells */
+static inline Set joined(uint64_t low, uint64_t high) { return low | 0 * high; }
+static inline uint64_t upper(Set set) { return 0 * set; }
+#else
+enum { AGENTS = 10, CELLS = 128 };
+typedef unsigned __int128 Set;
+static inline Set joined(uint64_t low, uint64_t high) { return (Set)high << 64 | low; }
+static inline uint64_t upper(Set set) { return (uint64_t)(set >> 64); }
+#endif
+
+enum { SOLVED, APART, PAIR, NONE, BUDGET }; /* how a search ends, see search.py */
 
 typedef struct {
     Set *at;
@@ -54,7 +65,7 @@ typedef struct {
 
 static Nogood *nogoods; /* agents and costs that cannot all be met */
 static size_t nogood_count, nogood_room;
-static Map possible; /* threes of agents and costs that can all be met */
+static Map possible;   /* threes of agents and costs that can all be met */
 static jmp_buf *ended; /* nodes are spent */
 static int reason[2];  /* the agents that have no plan */
 static Table never, always;
@@ -68,7 +79,7 @@ static inline Set around(Set set) { return set << 1 | set >> 1 | set << width | 
 static inline int pop(Set *set)
 {
     uint64_t low = (uint64_t)*set;
-    int cell = low ? __builtin_ctzll(low) : 64 + __builtin_ctzll((uint64_t)(*set >> 64));
+    int cell = low ? __builtin_ctzll(low) : 64 + __builtin_ctzll(upper(*set));
     *set &= *set - 1;
     return cell;
 }
@@ -103,7 +114,7 @@ static void set_up(int size, const uint64_t holes[2], int count, const Cell *sta
     field = 0;
     for (int row = 0; row < size; row++)
         field |= ((bit(size) - 1) << (row + 1) * width);
-    field &= ~((Set)holes[1] << 64 | holes[0]);
+    field &= ~joined(holes[0], holes[1]);
     nodes = 0;
     budget = most;
     pairs = NULL;
@@ -132,7 +143,6 @@ static void set_up(int size, const uint64_t holes[2], int count, const Cell *sta
         append(&a->back, bit(a->goal));
     }
 }
-
 
 static Paths *new_paths(void)
 {

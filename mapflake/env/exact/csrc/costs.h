@@ -81,9 +81,9 @@ static void learn(const int *who, int count, const int *costs, Tables tables)
                 int i = who[a], j = who[b], k = who[c], three[3] = {i, j, k};
                 if ((tables[i][j] != &always) + (tables[i][k] != &always) + (tables[j][k] != &always) < 2)
                     continue;
-                Set key = 0;
+                Key key = 0;
                 for (int m = 0; m < 3; m++)
-                    key = key << 40 | (Set)costs[three[m]] << 8 | (Set)three[m];
+                    key = key << 40 | (Key)costs[three[m]] << 8 | (Key)three[m];
                 if (map_has(&possible, key))
                     continue;
                 Member group[AGENTS];

@@ -2,34 +2,38 @@
 #pragma once
 #include "pairs.h"
 
-static int preferred(int i, int cell, const Cell **options)
+static void prefer(Agent *a, int cell)
+{
+    int distance = 0, near = 0, far = 0;
+    for (; !has(a->balls.at[distance], cell); grow(&a->balls, distance, 1))
+        distance++;
+    Cell farther[4];
+    Set next = around(bit(cell)) & field, nearer = distance ? a->balls.at[distance - 1] : 0;
+    int to[4] = {cell - width, cell + width, cell - 1, cell + 1};
+    for (int k = 0; k < 4; k++)
+        if (to[k] < CELLS && has(next, to[k])) {
+            if (has(nearer, to[k]))
+                a->order[cell][near++] = (Cell)to[k];
+            else
+                farther[far++] = (Cell)to[k];
+        }
+    a->order[cell][near] = (Cell)cell;
+    memcpy(a->order[cell] + near + 1, farther, far);
+    a->options[cell] = (int8_t)(near + 1 + far);
+}
+
+static inline int preferred(int i, int cell, const Cell **options)
 {
     Agent *a = &agent[i];
-    if (!a->options[cell]) {
-        int distance = 0, near = 0, far = 0;
-        for (; !has(a->balls.at[distance], cell); grow(&a->balls, distance, 1))
-            distance++;
-        Cell farther[4];
-        Set next = around(bit(cell)) & field, nearer = distance ? a->balls.at[distance - 1] : 0;
-        int to[4] = {cell - width, cell + width, cell - 1, cell + 1};
-        for (int k = 0; k < 4; k++)
-            if (to[k] < CELLS && has(next, to[k])) {
-                if (has(nearer, to[k]))
-                    a->order[cell][near++] = (Cell)to[k];
-                else
-                    farther[far++] = (Cell)to[k];
-            }
-        a->order[cell][near] = (Cell)cell;
-        memcpy(a->order[cell] + near + 1, farther, far);
-        a->options[cell] = (int8_t)(near + 1 + far);
-    }
+    if (!a->options[cell])
+        prefer(a, cell);
     *options = a->order[cell];
     return a->options[cell];
 }
 
-static Set packed(const Cell *cells, int count)
+static Key packed(const Cell *cells, int count)
 {
-    Set key = 0;
+    Key key = 0;
     for (int k = 0; k < count; k++)
         key = key << 7 | cells[k];
     return key;
@@ -148,7 +152,7 @@ static int group_paths(Member *group, int count, Paths *paths)
         fresh = 0;
         while (!fresh && next_choice(level, group, count, depth)) {
             Set left = level->left[last][last];
-            uint32_t number = dead.room ? map_find(&dead, packed(level->chosen, last) | (Set)(depth + 1) << 80)->value : 0;
+            uint32_t number = dead.room ? map_find(&dead, packed(level->chosen, last) | (Key)(depth + 1) << 80)->value : 0;
             if (number)
                 left &= ~tried.at[number - 1];
             if (left) {
@@ -159,7 +163,7 @@ static int group_paths(Member *group, int count, Paths *paths)
         if (fresh) {
             memcpy(levels[++depth].cells, level->chosen, sizeof level->chosen);
         } else {
-            uint32_t *number = map_at(&dead, packed(level->cells, last) | (Set)depth << 80);
+            uint32_t *number = map_at(&dead, packed(level->cells, last) | (Key)depth << 80);
             if (!*number) {
                 append(&tried, 0);
                 *number = (uint32_t)tried.count;

@@ -1,11 +1,13 @@
-/* search.py, costs.py, pairs.py, joint.py and draw.py, compiled: boards up to 10x10, up to 10 agents. Function by
- * function the same as the Python there, which says why; the same plans, the same counts of nodes
- * (tests/env/test_kernel.py): change both. Integers alone: no clock, no floating point, no randomness but SplitMix64.
+/* search.py, costs.py, pairs.py, joint.py, tenths.py and draw.py, compiled: boards up to 10x10 (7x7 with -DSMALL, sooner),
+ * up to 10 agents. Function by function the same as the Python there, which says why; the same plans, the same counts
+ * of nodes (tests/env/test_kernel.py): change both. Integers alone: no clock, no floating point, no randomness but
+ * SplitMix64.
  *
- * A set of cells is 128 bits: bit (row + 1) * (size + 1) + col. Memory comes from an arena that the next call reuses.
+ * A set of cells is one or two words: bit (row + 1) * (size + 1) + col. Memory comes from an arena that the next call reuses.
  * Ends early by longjmp: to `ended` when nodes are spent, to `over` when there is no plan (or no memory).
  */
 #include "search.h"
+#include "tenths.h"
 
 typedef struct {
     int64_t nodes;
@@ -16,10 +18,6 @@ typedef struct {
 static void write_moves(const Paths *paths, Answer *answer)
 {
     int total = 0;
-    memset(answer->lengths, 0, sizeof answer->lengths);
-    answer->moves = "";
-    if (!paths)
-        return;
     for (int i = 0; i < agents; i++)
         total += answer->lengths[i] = arrival(paths->cells[i], paths->count[i]);
     char *moves = get(total + 1);
@@ -35,24 +33,28 @@ static void write_moves(const Paths *paths, Answer *answer)
 static void ask(int what, Answer *answer)
 {
     Paths *paths = independent();
-    int best = 0, least = 0;
-    answer->needs_wait = 0;
-    if (!paths && what == MAKESPAN) {
-        paths = best_makespan(&least);
-    } else if (!paths && what == ANALYSE) {
-        paths = best_makespan(&least);
-        if (least < excess_of(paths))
-            least = excess_of(down_to(paths, least));
-        best = least;
-        answer->needs_wait = least > 0 && waits_needed(least);
-    } else if (!paths && what == SUM_OF_COSTS) {
-        paths = best_sum();
-        best = excess_of(paths);
-    } else if (!paths) {
-        answer->needs_wait = wait_label();
+    int excess = 0;
+    answer->needs_wait = answer->best_sum = 0;
+    answer->moves = "";
+    memset(answer->lengths, 0, sizeof answer->lengths);
+    if (what == NEEDS_WAIT) {
+        answer->needs_wait = !paths && wait_label();
+        return;
     }
-    answer->best_sum = what == SUM_OF_COSTS || what == ANALYSE ? distances() + best : 0;
-    write_moves(what == NEEDS_WAIT ? NULL : paths, answer);
+    if (!paths && what == SUM_OF_COSTS) {
+        paths = best_sum();
+        excess = excess_of(paths);
+    } else if (!paths) {
+        paths = best_makespan(&excess);
+        if (what == ANALYSE) {
+            if (excess < excess_of(paths))
+                excess = excess_of(down_to(paths, excess));
+            answer->needs_wait = excess > 0 && waits_needed(excess);
+        }
+    }
+    if (what != MAKESPAN)
+        answer->best_sum = distances() + excess;
+    write_moves(paths, answer);
 }
 
 /* Cells are as in a Set; `holes` are the low and the high half of one. */
@@ -90,7 +92,7 @@ static uint64_t random_bits(uint64_t *state)
 static void choose(uint64_t *state, Cell *cells, int count, int first)
 {
     for (int i = 0; i < first; i++) {
-        int j = i + (int)((Set)random_bits(state) * (unsigned)(count - i) >> 64);
+        int j = i + (int)((Key)random_bits(state) * (unsigned)(count - i) >> 64);
         Cell cell = cells[i];
         cells[i] = cells[j];
         cells[j] = cell;
@@ -99,8 +101,8 @@ static void choose(uint64_t *state, Cell *cells, int count, int first)
 
 /* draw.py: returns the boards drawn, negative if none of them was right, 0 for no memory. Writes to `board` the cells
  * (row * size + col) of the holes, the starts and the goals, in this order. */
-int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, int attempts, int64_t most, Cell *board,
-                  int *dropped, Answer *answer)
+int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, int kept, int attempts, int64_t most,
+                  Cell *board, int *dropped, Answer *answer)
 {
     *dropped = 0;
     for (int attempt = 1; attempt <= attempts; attempt++) {
@@ -126,17 +128,23 @@ int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, i
             int cell = (board[h] / size + 1) * (size + 1) + board[h] % size;
             *(cell < 64 ? &low : &high) |= (uint64_t)1 << (cell & 63);
         }
-        int status = SOLVED, right = 1;
-        if (wanted >= 0) { /* most boards have the other label: the plan is for those that have not */
+        /* What takes no search; the tenth; the label; then the plan. */
+        int status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, 0, answer), known = status == SOLVED;
+        int found = known ? wanted < 0 || answer->needs_wait == wanted : status == BUDGET;
+        found = found && (kept == ALL_TENTHS || kept >> tenth(size, board, holes, count) & 1);
+        if (found && !known && wanted >= 0) {
             status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
-            right = answer->needs_wait == wanted;
+            found = status == SOLVED && answer->needs_wait == wanted;
+            *dropped += status == BUDGET;
         }
-        if (status == SOLVED && right)
+        if (found) {
             status = mapflake_solve(size, low, high, count, starts, ends, ANALYSE, most, answer);
+            found = status == SOLVED;
+            *dropped += status == BUDGET;
+        }
         if (status == NO_MEMORY)
             return 0;
-        *dropped += status == BUDGET;
-        if (status == SOLVED && right)
+        if (found)
             return attempt;
     }
     return -attempts;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef unsigned __int128 Set; /* of cells */
+typedef unsigned __int128 Key;
 typedef uint8_t Cell;
 
 enum { KEPT = 1 << 26, NO_MEMORY = 5 }; /* bytes kept between calls; what is jumped with when there are no more */
@@ -71,7 +71,7 @@ static void *grown(void *old, size_t count, size_t *room, size_t each)
 
 /* A hash map from 128-bit keys to numbers that are not 0; with 1 for each key, a set. */
 typedef struct {
-    Set key;
+    Key key;
     uint32_t value;
 } Item;
 
@@ -80,7 +80,7 @@ typedef struct {
     size_t count, room;
 } Map;
 
-static Item *map_find(const Map *map, Set key)
+static Item *map_find(const Map *map, Key key)
 {
     uint64_t mixed = ((uint64_t)key ^ (uint64_t)(key >> 64) * 0xC2B2AE3D27D4EB4Fu) * 0x9E3779B97F4A7C15u;
     size_t at = (size_t)(mixed >> 32) & (map->room - 1);
@@ -89,7 +89,7 @@ static Item *map_find(const Map *map, Set key)
     return &map->items[at];
 }
 
-static uint32_t *map_at(Map *map, Set key) /* its value, 0 if it is new: then it has to be set */
+static uint32_t *map_at(Map *map, Key key) /* its value, 0 if it is new: then it has to be set */
 {
     if (2 * map->count >= map->room) {
         Map old = *map;
@@ -109,4 +109,4 @@ static uint32_t *map_at(Map *map, Set key) /* its value, 0 if it is new: then it
     return &item->value;
 }
 
-static int map_has(const Map *map, Set key) { return map->room && map_find(map, key)->value; }
+static int map_has(const Map *map, Key key) { return map->room && map_find(map, key)->value; }

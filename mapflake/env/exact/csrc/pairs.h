@@ -50,7 +50,7 @@ static Set step(Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
 
 static int count_cells(Set set)
 {
-    return __builtin_popcountll((uint64_t)set) + __builtin_popcountll((uint64_t)(set >> 64));
+    return __builtin_popcountll((uint64_t)set) + __builtin_popcountll(upper(set));
 }
 
 static Sets balls_around(int goal, int other)
