@@ -354,8 +354,10 @@ def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
         "no solvable board that needs a wait found in 300 attempts: size 10, 1 agents, 100 free cells, "
         "split 'train', 0 dropped over budget"
     )
-    with pytest.raises(GenerationError, match=re.escape(message)):
+    with pytest.raises(GenerationError, match=re.escape(message)) as error:
         generate(config, 1, seed=0)
+    elsewhere = pickle.loads(pickle.dumps(error.value))  # as a process of `save_shards` raises it
+    assert (str(elsewhere), elsewhere.size) == (message, 10)
 
 
 def test_boards_over_budget_are_counted_apart(monkeypatch):

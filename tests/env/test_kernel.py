@@ -11,7 +11,9 @@ from boards import random_board
 
 from mapflake.env import Instance, solve
 from mapflake.env.exact import kernel
+from mapflake.env.exact import search as search_module
 from mapflake.env.exact.draw import ALL_TENTHS, draw
+from mapflake.env.exact.joint import joint_search
 from mapflake.env.exact.search import (
     ANALYSE,
     APART,
@@ -63,6 +65,24 @@ def test_the_same_proof_that_three_agents_have_no_plan():
         asked = question(board, what, 10_000)
         assert kernel.search(*asked) == search(*asked)
         assert kernel.search(*asked).status == NONE
+
+
+@needs_compiler
+def test_the_same_on_crowded_boards_that_take_the_joint_search(monkeypatch):
+    reached = Counter()
+
+    def counted(space, *, makespan, waits=True, below=None):
+        reached[makespan, waits] += 1
+        return joint_search(space, makespan=makespan, waits=waits, below=below)
+
+    monkeypatch.setattr(search_module, "joint_search", counted)
+    rng = random.Random(3)
+    for _ in range(16):
+        board = random_board(rng, 3, rng.choice([1, 2]), 5)
+        for what in (MAKESPAN, SUM_OF_COSTS, ANALYSE, NEEDS_WAIT):
+            asked = question(board, what, 20_000)
+            assert kernel.search(*asked) == search(*asked), board.to_text()
+    assert set(reached) == {(True, True), (False, True), (False, False)}
 
 
 @needs_compiler
