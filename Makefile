@@ -1,11 +1,12 @@
-# make repro | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
+# make repro | study | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro test lint lab bench clean
+.PHONY: help install repro study test lint lab bench clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
@@ -31,6 +32,13 @@ repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and 
 	$(if $(PROFILE),python -m mapflake.nb profile $(PROFILE))
 	dvc repro
 	@python -m mapflake.nb results
+
+study: install       ## run or go on with the study: arms x seeds, JOBS at once; hours (finished cells are kept)
+	dvc repro reports/study/dvc.yaml:boards
+	dvc stage list --name-only reports/study/dvc.yaml | grep :round_0@ | xargs -P $(JOBS) -n 1 dvc repro --single-item
+	dvc stage list --name-only reports/study/dvc.yaml | grep -e :primary@ -e :secondary@ | sort -t@ -k1,1 -s \
+	  | xargs -P $(JOBS) -n 1 dvc repro --single-item
+	dvc repro
 
 lint: install
 	ruff check .
