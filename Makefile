@@ -35,9 +35,10 @@ repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and 
 
 study: install       ## run or go on with the study: arms x seeds, JOBS at once; hours (finished cells are kept)
 	dvc repro reports/study/dvc.yaml:boards
-	dvc stage list --name-only reports/study/dvc.yaml | grep :round_0@ | xargs -P $(JOBS) -n 1 dvc repro --single-item
-	dvc stage list --name-only reports/study/dvc.yaml | grep -e :primary@ -e :secondary@ | sort -t@ -k1,1 -s \
-	  | xargs -P $(JOBS) -n 1 dvc repro --single-item
+	for group in round_0 primary secondary; do \
+	  dvc stage list --name-only reports/study/dvc.yaml | grep ":$$group@" | sort -s -t- -k2,2n \
+	  | xargs -P $(JOBS) -n 1 dvc repro --single-item; \
+	done
 	dvc repro
 
 lint: install
