@@ -35,10 +35,10 @@ repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and 
 
 study: install       ## run or go on with the study: arms x seeds, JOBS at once; hours (finished cells are kept)
 	dvc repro reports/study/dvc.yaml:boards
-	for group in round_0 primary secondary; do \
+	@failed=; for group in round_0 primary secondary; do \
 	  dvc stage list --name-only reports/study/dvc.yaml | grep ":$$group@" | sort -s -t- -k2,2n \
-	  | xargs -P $(JOBS) -n 1 dvc repro --single-item; \
-	done
+	  | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1' || failed=1; \
+	done; [ -z "$$failed" ] || { echo "some cells failed (above); run it again to go on with them"; exit 1; }
 	dvc repro
 
 lint: install

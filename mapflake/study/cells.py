@@ -172,11 +172,16 @@ def measure_arm(inputs: Inputs, arm: str, seed: int) -> None:
 
 
 def write_boards(inputs: Inputs) -> None:
-    """Writes `boards.json` beside the cells: what is behind each digit of an outcome, in the same order."""
+    """Writes `boards.json` beside the cells: what is behind each digit of an outcome, in the same order.
+
+    `board` numbers the boards of all sets; one that is in several sets has one number.
+    """
     sets: dict[str, Any] = {}
+    numbers: dict[str, int] = {}
     for name, tasks in {"validation": _validation_boards(inputs), **_subsets(inputs)}.items():
         sets[name] = {
             "sha256": _boards_sha256(tasks),
+            "board": [numbers.setdefault(t.instance.key, len(numbers)) for t in tasks],
             "agents": [t.instance.num_agents for t in tasks],
             "size": [t.instance.size for t in tasks],
             "needs_wait": [int(t.needs_wait) for t in tasks],
@@ -257,27 +262,28 @@ def _validation(history: History) -> list[dict[str, Any]]:
     found = []
     for one in history:
         rollouts = evaluate.load_rollouts(one.files["rollouts"])
-        found.append(outcomes(rollouts, list(dict.fromkeys(r.task for r in rollouts))))
+        found.append(outcomes(rollouts, [r.task for r in rollouts if r.sample == 0]))
     return found
 
 
 def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> dict[str, Any]:
-    """Returns for each metric one digit a board: in how many of its samples it was reached; up to 9 samples.
+    """Returns for each metric one digit a board: in how many of its samples it was reached.
+
+    Args:
+        rollouts: `[len(tasks) * samples]`, task-major, at most 9 samples.
+        tasks: The boards; one may be there twice.
 
     Raises:
-        ValueError: A board was not answered as often as the others, or more than 9 times.
+        ValueError: The rollouts are not those.
     """
     samples = len(rollouts) // len(tasks)
-    places = {t.instance.key: i for i, t in enumerate(tasks)}
-    counts = {metric: [0] * len(tasks) for metric in ("answered", *METRICS)}
-    for one in rollouts:
-        place = places[one.task.instance.key]
-        counts["answered"][place] += 1
-        for metric in METRICS:
-            counts[metric][place] += bool(getattr(one.verdict, metric))
-    if set(counts["answered"]) != {samples} or samples > 9:
-        raise ValueError(f"each board needs the same number of answers, at most 9, not {sorted({*counts['answered']})}")
-    digits = {metric: "".join(map(str, counts[metric])) for metric in METRICS}
+    keys = [task.instance.key for task in tasks for _ in range(samples)]
+    if samples > 9 or [r.task.instance.key for r in rollouts] != keys:
+        raise ValueError("outcomes takes the same number of answers to each board, at most 9, board after board")
+    digits = {}
+    for metric in METRICS:
+        reached = [bool(getattr(r.verdict, metric)) for r in rollouts]
+        digits[metric] = "".join(str(sum(reached[i : i + samples])) for i in range(0, len(reached), samples))
     return {"boards_sha256": _boards_sha256(tasks), "samples": samples, **digits}
 
 
