@@ -38,7 +38,7 @@ study: install       ## run or go on with the study: arms x seeds, JOBS at once;
 	@failed=; for group in round_0 primary secondary; do \
 	  dvc stage list --name-only reports/study/dvc.yaml | grep ":$$group@" | sort -s -t- -k2,2n \
 	  | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1' || failed=1; \
-	done; [ -z "$$failed" ] || { echo "some cells failed (above); run it again to go on with them"; exit 1; }
+	done; python -m mapflake.study seal; [ -z "$$failed" ] || { echo "some cells failed (above); run it again to go on with them"; exit 1; }
 	dvc repro
 
 lint: install

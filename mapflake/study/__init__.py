@@ -3,3 +3,7 @@
 `cells` measures one (arm, seed), `record` reads what was measured, `statistics` compares. Figures are in
 `mapflake.plots.study`, the text around them in notebook 05.
 """
+
+from mapflake.study.designs import changes
+
+__all__ = ["changes"]

@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+STUDY = Path("reports/study")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command in the repository's root and returns the exit status: 1, and one line, when it cannot."""
     parser = argparse.ArgumentParser(prog="python -m mapflake.study", description="Measures one cell of the study.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("boards", help="write what is behind the digits of a cell")
+    commands.add_parser("seal", help="write the hashes of all finished cells to manifest.json, which notebook 05 reads")
     beginning = commands.add_parser("round_0", help="train and measure round 0 of a seed, from which all arms branch")
     arm = commands.add_parser("arm", help="train and measure an arm under a seed")
     arm.add_argument("arm")
@@ -21,9 +24,13 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
 
     from mapflake import repro
-    from mapflake.study import cells
+    from mapflake.study import cells, record
 
     try:
+        if chosen.command == "seal":
+            names = record.seal(STUDY)
+            print(f"{len(names)} cells are sealed in {STUDY}/manifest.json")
+            return 0
         inputs = _inputs()
         if chosen.command == "boards":
             cells.write_boards(inputs)
@@ -50,7 +57,7 @@ def _inputs() -> Any:
         boards=pipeline / "env_design",
         base=repro.read_json(pipeline / "baseline_rl/base.json")["name"] or pipeline / "baseline_rl/warm_start",
         runs=Path("runs/study"),
-        cells=Path("reports/study/cells"),
+        cells=STUDY / "cells",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pandas as pd
 from mapflake import repro
 from mapflake.engineer import History, Ledger
 from mapflake.study.cells import BEGINNINGS, METRICS, SCHEMA
-
 
 Boards = dict[str, tuple[str, pd.DataFrame]]  # subset -> hash of its boards, what they are
 
@@ -27,8 +25,8 @@ class Study:
     """Finished cells.
 
     Attributes:
-        benchmark: A row for each (arm, seed, board): subset, agents, size, needs_wait, and the metrics, each the share
-            of the board's samples. `board` numbers the boards of all subsets.
+        benchmark: A row for each (arm, seed, subset, board): agents, size, needs_wait, and the metrics, each the share
+            of the samples. A board has one number, `board`, in all subsets that it is in.
         validation: The same on the validation boards, with `round`: 0 for round 0, -1 for the base model.
         cells: A row a cell: arm, seed, cpu_minutes, code_sha256.
         histories: (arm, seed) -> its rounds, round 0 included if that cell is there.
@@ -45,25 +43,43 @@ class Study:
         return [arm for arm in dict.fromkeys(self.cells["arm"]) if arm not in BEGINNINGS]
 
 
-def load(folder: str | Path) -> Study:
-    """Returns the study in `folder`: `boards.json` and `cells/<arm>-<seed>/`; cells that are not there are no error.
+def seal(folder: str | Path) -> list[str]:
+    """Writes `manifest.json`, the hash of every finished cell in `folder`/cells; returns their names.
 
-    Raises:
-        StudyError: There is no finished cell, one cannot be read, or two were measured on other boards, with another
-            number of samples, or with another budget.
+    What is sealed is what `load` reads and what the analysis depends on: DVC would otherwise take a dependency on the
+    cells for a wish to run all of them.
     """
     folder = Path(folder)
-    paths = sorted(folder.glob("cells/*/cell.json"))
-    if not paths:
+    names = sorted(path.parent.name for path in folder.glob("cells/*/cell.json"))
+    cells = {name: _sha256(folder / "cells" / name) for name in names}
+    repro.write_json(folder / "manifest.json", {"boards": repro.file_sha256(folder / "boards.json"), "cells": cells})
+    return names
+
+
+def load(folder: str | Path) -> Study:
+    """Returns the sealed cells of the study in `folder`; not all arms and seeds need to be there.
+
+    Raises:
+        StudyError: There is no finished cell, one cannot be read or is not as it was sealed, or two were measured on
+            other boards, with another number of samples, or with another budget.
+    """
+    folder = Path(folder)
+    if not (folder / "manifest.json").is_file():
         raise StudyError(f"{folder}: no finished cell; `make study` makes them")
+    manifest = repro.read_json(folder / "manifest.json")
+    sealed = {"boards.json": manifest["boards"]} | {f"cells/{name}": sha for name, sha in manifest["cells"].items()}
+    for name, sha in sealed.items():
+        path = folder / name
+        if not path.exists() or (_sha256(path) if path.is_dir() else repro.file_sha256(path)) != sha:
+            raise StudyError(f"{path}: not as in manifest.json; if it is right, `python -m mapflake.study seal`")
+    paths = [folder / "cells" / name / "cell.json" for name in manifest["cells"]]
     boards = {name: _boards(found) for name, found in repro.read_json(folder / "boards.json")["sets"].items()}
     found = [_read(path) for path in paths]
-    shared = {"rl": found[0]["rl"], "samples": found[0]["samples"]}
     benchmark, validation, histories = [], [], {}
     for path, cell in zip(paths, found, strict=True):
-        for key, value in shared.items():
-            if cell[key] != value:
-                raise StudyError(f"{path}: {key} {cell[key]} is not that of {paths[0]}, {value}: run one of them anew")
+        for key in ("rl", "samples"):
+            if cell[key] != found[0][key]:
+                raise StudyError(f"{path}: {key} {cell[key]} is not that of {paths[0]}, {found[0][key]}")
         named = {"arm": cell["arm"], "seed": cell["seed"]}
         for subset, outcomes in cell["benchmark"].items():
             benchmark.append(_rows(path, outcomes, subset, boards).assign(**named))
@@ -76,7 +92,11 @@ def load(folder: str | Path) -> Study:
         if arm not in BEGINNINGS:
             histories[arm, seed] = (*histories.get(("round_0", seed), ()), *history)
     about = [{key: cell[key] for key in ("arm", "seed", "cpu_minutes", "code_sha256")} for cell in found]
-    return Study(_join(benchmark), _join(validation), pd.DataFrame(about), histories)
+    return Study(pd.concat(benchmark), pd.concat(validation), pd.DataFrame(about), histories)
+
+
+def _sha256(cell: Path) -> str:
+    return repro.json_sha256({f.name: repro.file_sha256(f) for f in sorted(cell.glob("*.json*"))})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -103,9 +123,3 @@ def _rows(
     return about.assign(
         subset=subset, place=range(len(about)), **{m: s / outcomes["samples"] for m, s in shares.items()}
     )
-
-
-def _join(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    rows = pd.concat(frames, ignore_index=True)
-    rows["board"] = rows.groupby(["subset", "place"]).ngroup()  # the same number in every cell
-    return rows.drop(columns="place")

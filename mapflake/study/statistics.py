@@ -10,6 +10,7 @@ from statsmodels. Not covered: variation over base models.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,8 +24,8 @@ LEVEL = 0.95
 
 
 def matrix(rows: pd.DataFrame, arm: str, metric: str) -> pd.DataFrame:
-    """Returns an arm's rates, `[seeds, boards]`, from a frame of `record.Study`."""
-    return rows[rows["arm"] == arm].pivot(index="seed", columns="board", values=metric)
+    """Returns an arm's rates, `[seeds, boards]`, from a frame of `record.Study`; a board in several subsets is one."""
+    return rows[rows["arm"] == arm].pivot_table(index="seed", columns="board", values=metric, aggfunc="mean")
 
 
 def paired(rows: pd.DataFrame, arm: str, against: str | Sequence[str], metric: str) -> pd.DataFrame:
@@ -49,20 +50,27 @@ def paired(rows: pd.DataFrame, arm: str, against: str | Sequence[str], metric: s
     return own.loc[seeds] - sum(other.loc[seeds] for other in others) / len(others)
 
 
-def standard_error(values: np.ndarray, *, seed: int = 0) -> float:
+def standard_error(values: np.ndarray) -> float:
     """Returns the hierarchical bootstrap's standard error of the mean of `values`, `[seeds, boards]`.
 
     With one seed it is that over boards alone.
     """
     seeds, boards = values.shape
-    rng = rng_for(seed, "hierarchical bootstrap")
-    within = np.empty((RESAMPLES, seeds))
-    for s in range(seeds):
-        within[:, s] = rng.multinomial(boards, np.full(boards, 1 / boards), size=RESAMPLES) @ values[s] / boards
-    if seeds == 1:
-        return float(within.std(ddof=1))
-    drawn = rng.multinomial(seeds - 1, np.full(seeds, 1 / seeds), size=RESAMPLES) / (seeds - 1)
-    return float((drawn * within).sum(axis=1).std(ddof=1))
+    drawn, within = _draws(seeds, boards, RESAMPLES)
+    means = np.stack([within[s] @ values[s] for s in range(seeds)], axis=1)
+    return float((drawn * means).sum(axis=1).std(ddof=1))
+
+
+@functools.lru_cache(maxsize=4)
+def _draws(seeds: int, boards: int, resamples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the weights of seeds, `[resamples, seeds]`, and of boards in each, `[seeds, resamples, boards]`.
+
+    The same for every comparison of a shape: differences between arms are not differences between draws.
+    """
+    rng = rng_for(0, "hierarchical bootstrap", seeds, boards)
+    within = rng.multinomial(boards, np.full(boards, 1 / boards), size=(seeds, resamples)).astype(np.float32) / boards
+    drawn = rng.multinomial(max(seeds - 1, 1), np.full(seeds, 1 / seeds), size=resamples) / max(seeds - 1, 1)
+    return drawn, within
 
 
 def estimate(values: np.ndarray) -> dict[str, float]:
@@ -78,6 +86,12 @@ def estimate(values: np.ndarray) -> dict[str, float]:
     half = stats.t.ppf((1 + LEVEL) / 2, seeds - 1) * error
     p = float(2 * stats.t.sf(abs(mean) / error, seeds - 1)) if error else float(mean == 0)
     return {"mean": mean, "low": mean - half, "high": mean + half, "p": p, "seeds": seeds}
+
+
+def half_width(curves: np.ndarray) -> np.ndarray:
+    """Returns the half width of the 95% interval over seeds (Student's t) of each column of `curves`, `[seeds, n]`."""
+    seeds = len(curves)
+    return stats.t.ppf((1 + LEVEL) / 2, seeds - 1) * curves.std(axis=0, ddof=1) / np.sqrt(seeds)
 
 
 def comparisons(rows: pd.DataFrame, arms: Sequence[str], against: str | Sequence[str], metric: str) -> pd.DataFrame:
@@ -104,8 +118,7 @@ def comparisons(rows: pd.DataFrame, arms: Sequence[str], against: str | Sequence
 
 def interquartile_mean(rows: pd.DataFrame, arm: str, metric: str) -> float:
     """Returns the mean of the middle half of an arm's rates over (seed, agents, size) (Agarwal et al. 2021)."""
-    own = rows[rows["arm"] == arm].groupby(["seed", "agents", "size"])[metric].mean()
-    return float(stats.trim_mean(own, 0.25))
+    return float(stats.trim_mean(_kinds(rows, arm, metric), 0.25))
 
 
 def probability_of_improvement(rows: pd.DataFrame, arm: str, against: str, metric: str) -> float:
@@ -113,10 +126,15 @@ def probability_of_improvement(rows: pd.DataFrame, arm: str, against: str, metri
 
     Agarwal et al. 2021, but paired by seed: two runs of one seed share round 0 and noise.
     """
-    kinds = ["seed", "agents", "size"]
-    own, other = (rows[rows["arm"] == name].groupby(kinds)[metric].mean() for name in (arm, against))
-    difference = (own - other).dropna()
+    difference = (_kinds(rows, arm, metric) - _kinds(rows, against, metric)).dropna()
     return float((np.sign(difference) + 1).mean() / 2)
+
+
+def _kinds(rows: pd.DataFrame, arm: str, metric: str) -> pd.Series:
+    """Returns an arm's rate on each kind of board (seed, agents, size)."""
+    kinds = ["seed", "agents", "size"]
+    boards = rows[rows["arm"] == arm].groupby([*kinds, "board"])[metric].mean()
+    return boards.groupby(kinds).mean()
 
 
 def detectable(deviation: float, seeds: int, *, power: float = 0.8) -> float:
