@@ -115,7 +115,7 @@ def test_cells_of_other_boards_are_refused(study: Path) -> None:
     sha256 = json.loads(text)["benchmark"]["wr050"]["boards_sha256"]
     (study / "cells/keep-0/cell.json").write_text(text.replace(sha256, "0" * 64))
     record.seal(study)
-    with pytest.raises(StudyError, match="keep-0/cell.json: was measured on other wr050 boards"):
+    with pytest.raises(StudyError, match=r"keep-0/cell\.json: was measured on other wr050 boards"):
         record.load(study)
 
 
