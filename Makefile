@@ -1,11 +1,12 @@
-# make repro | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
+# make repro | study | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro test lint lab bench clean
+.PHONY: help install repro study test lint lab bench clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
@@ -31,6 +32,14 @@ repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and 
 	$(if $(PROFILE),python -m mapflake.nb profile $(PROFILE))
 	dvc repro
 	@python -m mapflake.nb results
+
+study: install       ## run or go on with the study: arms x seeds, JOBS at once; hours (finished cells are kept)
+	dvc repro reports/study/dvc.yaml:boards
+	@failed=; for group in round_0 primary secondary; do \
+	  dvc stage list --name-only reports/study/dvc.yaml | grep ":$$group@" | sort -s -t- -k2,2n \
+	  | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1' || failed=1; \
+	done; python -m mapflake.study seal; [ -z "$$failed" ] || { echo "some cells failed (above); run it again to go on with them"; exit 1; }
+	dvc repro
 
 lint: install
 	ruff check .

@@ -3,7 +3,7 @@
 from mapflake.engineer.baselines import random_config
 from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
 from mapflake.engineer.demonstrations import demonstrations
-from mapflake.engineer.designers import ARMS, EngineerParams, designer_for, llm_engineer
+from mapflake.engineer.designers import ARMS, EngineerParams, designer_for, llm_engineer, params_of
 from mapflake.engineer.failures import diagnose
 from mapflake.engineer.grammar import reply_grammar
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, past, replay
@@ -37,6 +37,7 @@ __all__ = [
     "diagnose",
     "format_config",
     "llm_engineer",
+    "params_of",
     "past",
     "project",
     "random_config",

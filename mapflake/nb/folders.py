@@ -24,7 +24,10 @@ MADE_BY = {
     "ablations": "04_ablations",
     "analysis": "05_analysis",
 }
-"""Stage -> the notebook that makes it; also the order of the pipeline and the sections of params.yaml."""
+"""Stage -> the notebook that makes it; also the order of the pipeline."""
+
+SECTIONS = (*MADE_BY, "study")
+"""The sections of params.yaml: one for each notebook, and the study."""
 
 
 def root() -> Path:

@@ -20,13 +20,13 @@ class PublishError(RuntimeError):
 
 
 def publish(root: Path) -> None:
-    """Copies metrics.json, results.md, figures/, notebooks/ and rounds/ from `runs/pipeline` to `reports`.
+    """Copies metrics.json, results.md, study.md, figures/, notebooks/ and rounds/ from `runs/pipeline` to `reports`.
 
     Raises:
         PublishError: A file is larger than 1 MB, or names a folder of this machine.
     """
     source, target = root / PIPELINE, root / REPORTS
-    copies = {source / "analysis" / "results.md": target / "results.md"}
+    copies = {source / "analysis" / name: target / name for name in ("results.md", "study.md")}
     for section, notebook in MADE_BY.items():
         for found in sorted((source / section).rglob("notebook.ipynb")):
             item = found.parent.relative_to(source / section).as_posix()

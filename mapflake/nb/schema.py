@@ -1,4 +1,4 @@
-"""The sections of params.yaml as classes: strict, one for each notebook, made of the owners' own classes.
+"""The sections of params.yaml as classes: strict, one for each notebook and the study, made of the owners' own classes.
 
 What is impossible together (five agents on a 3x3 board that is half holes) is found here too, by building the
 configurations that the notebook will ask for.
@@ -6,7 +6,7 @@ configurations that the notebook will ask for.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -14,6 +14,7 @@ from mapflake.engineer.context import VARIANTS
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
+from mapflake.study.cells import Group, StudyParams
 from mapflake.trainer.grpo import RLParams
 from mapflake.trainer.warmstart import WarmStartParams
 
@@ -146,10 +147,51 @@ class Ablations(Params):
         return self
 
 
+class Comparison(Params):
+    """The question of the study, named before its runs: an arm against another in one metric on the benchmark."""
+
+    metric: Literal["valid", "optimal"]
+    arm: str
+    against: str
+
+
 class Analysis(Params):
-    """Notebook 05: which arms it shows; of `ablations.arms` (`sections.effective` holds that)."""
+    """Notebook 05: which arms it shows, of `ablations.arms`; what the study asks first (`sections` checks both)."""
 
     arms: list[str] = Field(min_length=1)
+    comparison: Comparison
+
+
+class StudyGroup(Group):
+    """Arms of the study and the seeds of each."""
+
+    arms: list[str] = Field(min_length=1)
+    seeds: list[Seed] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _once(self) -> StudyGroup:
+        for name in ("arms", "seeds"):
+            given = getattr(self, name)
+            if len({*given}) < len(given):
+                raise ValueError(f"{name}: each is there once, not {given}")
+        return self
+
+
+class Study(StudyParams):
+    """`make study`: arms under several seeds, from the warm start of notebook 02; budget and boards are those above."""
+
+    primary: StudyGroup
+    secondary: StudyGroup
+    rounds: Count
+    samples: Annotated[int, Field(ge=1, le=9)]  # a digit a board
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Study:
+        if twice := set(self.primary.arms) & set(self.secondary.arms):
+            raise ValueError(f"secondary.arms: {sorted(twice)} are primary already")
+        if more := set(self.secondary.seeds) - set(self.primary.seeds):
+            raise ValueError(f"secondary.seeds: {sorted(more)} are no seeds of primary, whose round 0 they begin with")
+        return self
 
 
 SECTIONS: dict[str, type[Params]] = {
@@ -158,4 +200,5 @@ SECTIONS: dict[str, type[Params]] = {
     "engineer_loop": EngineerLoop,
     "ablations": Ablations,
     "analysis": Analysis,
+    "study": Study,
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import yaml
 
 from mapflake import repro
 from mapflake.nb import notebooks
-from mapflake.nb.folders import BUILD_CODE, BUILD_PARAMS, MADE_BY
+from mapflake.nb.folders import BUILD_CODE, BUILD_PARAMS, MADE_BY, SECTIONS
 from mapflake.repro import ParamError, Params
 
 WANDB_MODES = ("disabled", "offline", "online")
@@ -27,6 +26,9 @@ PROFILE_LINE = re.compile(r"^profile:[ \t]*(\S+)", re.MULTILINE)
 # A section's list that is split into one stage an entry, and the name of one entry in the notebook; dvc.yaml's matrix
 # reads the list from the default profile.
 ITEMS = {"ablations": ("arms", "arm")}
+
+# Lists that dvc.yaml's matrices read: they stand in the default profile alone.
+LISTS = {"ablations": ("arms",), "study": ("primary", "secondary")}
 
 
 def schemas() -> dict[str, type[Params]]:
@@ -46,7 +48,7 @@ def load(root: Path) -> dict[str, Any]:
         raw = yaml.load((root / "params.yaml").read_text(encoding="utf-8"), Loader=_UniqueKeys)
     except yaml.YAMLError as error:
         raise ParamError(f"params.yaml: {' '.join(str(error).split())}") from None
-    legal = ["profile", "wandb", *MADE_BY, "profiles"]
+    legal = ["profile", "wandb", *SECTIONS, "profiles"]
     if not isinstance(raw, dict) or sorted(map(str, raw)) != sorted(legal):
         found = list(raw) if isinstance(raw, dict) else []
         wrong = [f"{k}: unknown key" for k in found if k not in legal] + [
@@ -70,16 +72,16 @@ def effective(raw: Mapping[str, Any], profile: str) -> dict[str, dict[str, Any]]
         ParamError: One line for each offending key, of all sections.
     """
     overlay = raw["profiles"][profile]
-    legal = f"legal keys: {', '.join(MADE_BY)}"
+    legal = f"legal keys: {', '.join(SECTIONS)}"
     if not isinstance(overlay, dict):
         raise ParamError(f"profiles.{profile}: {overlay!r} is not a profile, write {{}} for an empty one; {legal}")
-    errors = [f"profiles.{profile}.{name}: unknown key; {legal}" for name in overlay if name not in MADE_BY]
+    errors = [f"profiles.{profile}.{name}: unknown key; {legal}" for name in overlay if name not in SECTIONS]
     result: dict[str, dict[str, Any]] = {}
     for name, schema in schemas().items():
         where = f"profiles.{profile}.{name}" if overlay.get(name) else name
-        listed = ITEMS.get(name, ("", ""))[0]
-        if listed in (overlay.get(name) or {}):
-            errors.append(f"{where}.{listed}: not legal in a profile: dvc.yaml reads this list; change {name}.{listed}")
+        for listed in LISTS.get(name, ()):
+            if listed in (overlay.get(name) or {}):
+                errors.append(f"{where}.{listed}: not legal in a profile: dvc.yaml reads it; change {name}.{listed}")
         try:
             section = schema.parse(_merge(raw[name], overlay.get(name) or {}, where), where)
             result[name] = section.model_dump(mode="json")
@@ -87,9 +89,48 @@ def effective(raw: Mapping[str, Any], profile: str) -> dict[str, dict[str, Any]]
             errors += [_readable(line) for line in str(error).splitlines()]
     if not errors and (strangers := set(result["analysis"]["arms"]) - set(result["ablations"]["arms"])):
         errors.append(f"analysis.arms: {sorted(strangers)} are not run; legal: those of ablations.arms")
+    errors += [] if errors else _study_errors(result)
     if errors:
         raise ParamError("\n".join(errors))
     return result
+
+
+def _study_errors(sections: Mapping[str, Any]) -> list[str]:
+    """Returns what of the study is no arm of the pipeline; all else was checked section by section."""
+    study = sections["study"]
+    asked = {f"study.{group}.arms": study[group]["arms"] for group in ("primary", "secondary")}
+    errors = []
+    for where, names in asked.items():
+        for name in names:
+            try:
+                study_parameters(sections, name)
+            except ValueError as error:
+                errors.append(f"{where}: {error}")
+    comparison, run = sections["analysis"]["comparison"], [*study["primary"]["arms"], *study["secondary"]["arms"]]
+    for key in ("arm", "against"):
+        if comparison[key] not in run:
+            errors.append(f"analysis.comparison.{key}: {comparison[key]!r} is not run; legal: {', '.join(run)}")
+    return errors
+
+
+def study_parameters(sections: Mapping[str, Any], arm: str) -> dict[str, Any]:
+    """Returns what decides the study's cells of an arm.
+
+    Raises:
+        ValueError: It is no arm.
+    """
+    from mapflake.engineer import EngineerParams
+    from mapflake.study import cells
+    from mapflake.trainer.grpo import RLParams
+
+    return cells.parameters(
+        arm,
+        cells.StudyParams.parse(sections["study"], "study"),
+        RLParams.parse(sections["baseline_rl"]["rl"], "baseline_rl.rl"),
+        sections["baseline_rl"]["samples"],
+        EngineerParams.parse(sections["engineer_loop"]["engineer"], "engineer_loop.engineer"),
+        sections["ablations"]["designers"],
+    )
 
 
 def check(root: Path) -> dict[str, dict[str, dict[str, Any]]]:
@@ -123,11 +164,12 @@ def prepare(root: Path) -> None:
         files[f"{BUILD_PARAMS}/{section}.json"] = repro.dumps(values[section], indent=2) + "\n"
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
         files[f"{BUILD_CODE}/{name}.py"] = notebooks.code_view(notebook, name)
+    for arm in ("round_0", *values["study"]["primary"]["arms"], *values["study"]["secondary"]["arms"]):
+        files[f"{BUILD_PARAMS}/study/{arm}.json"] = repro.dumps(study_parameters(values, arm), indent=2) + "\n"
     for folder in (BUILD_PARAMS, BUILD_CODE):
-        if (root / folder).is_dir():
-            for stranger in (root / folder).iterdir():
-                if f"{folder}/{stranger.name}" not in files:
-                    shutil.rmtree(stranger) if stranger.is_dir() else stranger.unlink()
+        for stranger in (root / folder).rglob("*"):
+            if stranger.is_file() and stranger.relative_to(root).as_posix() not in files:
+                stranger.unlink()
     for path, text in files.items():
         repro.write_text(root / path, text)
     print(f"profile {raw['profile']}: parameters and notebooks are in order", flush=True)

@@ -22,7 +22,7 @@ def beside_rules(rows: pd.DataFrame) -> Figure:
     """Returns two panels: how far data ratios are from the nearest rule, and what hole and wait ratios are like.
 
     Args:
-        rows: From `engineer.study.beside_rules`: designer, distance, levels.
+        rows: From `engineer.imitation.beside_rules`: designer, distance, levels.
     """
     figure = Figure(figsize=(8.2, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)

@@ -11,7 +11,7 @@ import yaml
 
 from mapflake.nb import notebooks, sections
 from mapflake.nb.__main__ import main
-from mapflake.nb.folders import MADE_BY
+from mapflake.nb.folders import MADE_BY, SECTIONS
 from mapflake.repro import ParamError, read_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_the_repository_is_in_order() -> None:
     profiles = sections.check(ROOT)
     assert list(profiles) == ["default", "smoke", "gpu", "paper"]
-    assert all(list(values) == list(MADE_BY) for values in profiles.values())
+    assert all(list(values) == list(SECTIONS) for values in profiles.values())
 
 
 def test_parameters_cells_hold_the_smoke_profile() -> None:
@@ -54,6 +54,8 @@ def test_one_list_of_arms() -> None:
     stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["ablations"]
     assert stage["matrix"] == {"arm": "${ablations.arms}"}
 
+
+STUDIED = [arm for group in ("primary", "secondary") for arm in sections.load(ROOT)["study"][group]["arms"]]
 
 MISTAKES = [
     (
@@ -100,8 +102,8 @@ MISTAKES = [
         "arms: &arms [orakel, ",
         r"^ablations: .*arm: 'orakel' is none of engineer, base_",
     ),
-    (r"designers: \{\}", "designers: {x: {sample: 2}}", r"designers\.x\.sample: unknown key; did you mean 'samples'\?"),
-    (r"designers: \{\}", "designers: {keep: {}}", r"designers: 'keep' is the name of an arm already"),
+    (r"    v1: \{variant: V1\}", "    x: {sample: 2}", r"designers\.x\.sample: unknown key; did you mean 'samples'\?"),
+    (r"    v1: \{variant: V1\}", "    keep: {}", r"designers: 'keep' is the name of an arm already"),
     (r"  arms: \*arms", "  arms: [keep]", r"^analysis\.arms: \['keep'\] are not run; legal: those of ablations\.arms"),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: one of disabled, offline, online$"),
     (r"^profile: .*", "profile: fast", r"^profile: 'fast' is not legal: one of default, smoke, gpu, paper$"),
@@ -126,8 +128,12 @@ MISTAKES = [
     (
         r"^  smoke:",
         "  smoke:\n    ablations: {arms: [heuristic]} ",
-        r"^profiles\.smoke\.ablations\.arms: not legal in a profile: dvc\.yaml reads this list; change ablations\.arms",
+        r"^profiles\.smoke\.ablations\.arms: not legal in a profile: dvc\.yaml reads it; change ablations\.arms",
     ),
+    (r"seeds: \[0, 1, 2\]$", "seeds: [0, 7]", r"^study: .*secondary\.seeds: \[7\] are no seeds of primary"),
+    (r"    arms: \[v1, v2", "    arms: [v1, v22", r"^study\.secondary\.arms: arm: 'v22' is none of engineer, "),
+    (r"    arms: \[v1, v2", "    arms: [keep, v2", r"^study: .*secondary\.arms: \['keep'\] are primary already"),
+    (r"arm: engineer, against: keep", "arm: engineer, against: v0", r"^analysis\.comparison\.against: 'v0' is not run"),
 ]
 
 
@@ -154,18 +160,18 @@ def test_a_notebook_that_does_not_fit_is_named(repo: Path, write_notebook) -> No
     write_notebook(path, "arm = []\nrun = ''")
     with pytest.raises(
         notebooks.NotebookError,
-        match=r"^05_analysis: the parameters cell lacks arms and has unknown arm; legal: arms, run$",
+        match=r"^05_analysis: the parameters cell lacks arms, comparison and has unknown arm; legal: arms, comparison",
     ):
         sections.check(repo)
-    write_notebook(path, "arms = []\nrun = ''", "x = 1", "def f():\n    return 1")
+    write_notebook(path, "arms = []\ncomparison = {}\nrun = ''", "x = 1", "def f():\n    return 1")
     with pytest.raises(
         notebooks.NotebookError, match=r"^05_analysis, cell 3: defines f; notebooks call, the package def"
     ):
         sections.check(repo)
-    write_notebook(path, "arms = []\nrun = ''", "x = = 1")
+    write_notebook(path, "arms = []\ncomparison = {}\nrun = ''", "x = = 1")
     with pytest.raises(notebooks.NotebookError, match=r"^05_analysis, cell 2, line 1: not Python"):
         sections.check(repo)
-    write_notebook(path, "arms = []\nrun = open('x')")
+    write_notebook(path, "arms = []\ncomparison = {}\nrun = open('x')")
     with pytest.raises(notebooks.NotebookError, match=r"^05_analysis, cell 1: the value of run is not a literal$"):
         sections.check(repo)
     path.write_text("{")
@@ -196,6 +202,7 @@ def test_prepare_writes_the_active_profile_and_nothing_else_matters(repo: Path) 
     assert sorted(build) == sorted(
         ["params/profile.json"]
         + [f"params/{section}.json" for section in MADE_BY]
+        + [f"params/study/{arm}.json" for arm in ("round_0", *STUDIED)]
         + [f"code/{name}.py" for name in MADE_BY.values()]
     )
     (repo / "build/params/left_over.json").write_text("{}")
@@ -208,7 +215,8 @@ def test_prepare_writes_the_active_profile_and_nothing_else_matters(repo: Path) 
     sections.set_profile(repo, "smoke")
     sections.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build[name] != content}
-    assert changed == {"params/profile.json", "params/env_design.json", "params/baseline_rl.json"}
+    cells = {f"params/study/{arm}.json" for arm in ("round_0", *STUDIED)}
+    assert changed == {"params/profile.json", "params/env_design.json", "params/baseline_rl.json"} | cells
     design = read_json(repo / "build/params/env_design.json")
     assert design["validation"] == {"agents": 2, "boards": 48}  # merged: one key from each
 

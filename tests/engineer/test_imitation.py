@@ -3,7 +3,7 @@
 import pytest
 from engineer_samples import SIZES, ScriptedPolicy
 
-from mapflake.engineer import demonstrations, format_config, project, study
+from mapflake.engineer import demonstrations, format_config, imitation, project
 from mapflake.engineer.demonstrations import DATA_RULES, data_ratios, situation
 from mapflake.env import EnvConfig, SizeConfig
 
@@ -21,9 +21,9 @@ def test_a_rule_without_noise_is_found_at_distance_0():
             project({s: {"data_ratio": r, "hole_ratio": 0.1, "wait_ratio": None} for s, r in ratios.items()}, SIZES)
             for ratios in (data_ratios(rule, one, SIZES) for one in SITUATIONS)
         ]
-        rows = study.beside_rules({"x": designs}, SITUATIONS, SIZES)
+        rows = imitation.beside_rules({"x": designs}, SITUATIONS, SIZES)
         assert max(row["distance"] for row in rows) < 1e-9
-    assert study.beside_rules({"x": [None] * 60}, SITUATIONS, SIZES) == []
+    assert imitation.beside_rules({"x": [None] * 60}, SITUATIONS, SIZES) == []
 
 
 def test_levels_are_told_apart():
@@ -31,7 +31,7 @@ def test_levels_are_told_apart():
 
     def label(change):
         sizes = {s: change(s, c) for s, c in one.last.sizes.items()}
-        [row] = study.beside_rules({"x": [EnvConfig(sizes)]}, [one], SIZES)
+        [row] = imitation.beside_rules({"x": [EnvConfig(sizes)]}, [one], SIZES)
         return row["levels"]
 
     def clipped(value, top):
@@ -55,11 +55,11 @@ def test_levels_are_told_apart():
         "towards half-solved",
     )
     hidden = next(s for s in SITUATIONS if s.last is None)
-    assert study.beside_rules({"x": [hidden.answer]}, [hidden], SIZES)[0]["levels"] is None
+    assert imitation.beside_rules({"x": [hidden.answer]}, [hidden], SIZES)[0]["levels"] is None
 
 
 def test_demonstrations_lie_between_the_rules_and_random_designs():
-    survey = study.Survey(SIZES, SITUATIONS, {}, {}, {}, {})
+    survey = imitation.Survey(SIZES, SITUATIONS, {}, {}, {}, {})
     rows = survey.beside_rules()
     mean = {name: sum(r["distance"] for r in rows if r["designer"] == name) / 60 for name in ("demonstrated", "random")}
     assert 0.02 < mean["demonstrated"] < mean["random"] - 0.05
@@ -69,11 +69,11 @@ def test_demonstrations_lie_between_the_rules_and_random_designs():
 def test_two_models_side_by_side():
     a = EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.1, None)})
     b = EnvConfig({3: SizeConfig(0.75, 0.1, 0.5), 4: SizeConfig(0.25, 0.1, 0.0)})
-    found = study.between([a, a, None, a], [a, b, b, None])
+    found = imitation.between([a, a, None, a], [a, b, b, None])
     assert found == {"designs": 2, "equal": 0.5, "numbers": 0.25, "data": 0.125}
-    assert study.between([a], [EnvConfig({3: SizeConfig(1.0, 0.1, 0.5)})])["numbers"] == pytest.approx(4 / 6)
+    assert imitation.between([a], [EnvConfig({3: SizeConfig(1.0, 0.1, 0.5)})])["numbers"] == pytest.approx(4 / 6)
     with pytest.raises(ValueError, match="no situation has two accepted designs"):
-        study.between([None], [a])
+        imitation.between([None], [a])
 
 
 def test_a_survey_asks_every_model_the_same():
@@ -83,7 +83,7 @@ def test_a_survey_asks_every_model_the_same():
         policy.complete = lambda prompts, policy=policy, **options: (
             policy.calls.append({"prompts": prompts, **options}) or [[policy.replies[0]] for _ in prompts]
         )
-    survey = study.survey(models, SIZES, 5, seed=3)
+    survey = imitation.survey(models, SIZES, 5, seed=3)
     assert survey.accepted() == [
         {"designer": "good", "plain": 1.0, "constrained": 1.0},
         {"designer": "bad", "plain": 0.0, "constrained": 0.0},
