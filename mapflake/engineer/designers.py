@@ -22,7 +22,7 @@ from mapflake.engineer.grammar import reply_grammar
 from mapflake.engineer.ledger import Designer, History, Round, next_index
 from mapflake.engineer.reply import Proposal, read_replies
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import legal_sizes
+from mapflake.engineer.space import legal_sizes, reply_words
 from mapflake.engineer.wording import storable
 from mapflake.repro import Params, seed_for
 
@@ -73,7 +73,7 @@ class EngineerParams(Params):
         temperature: Of sampling; 0 is greedy (then one sample says it all).
         constrained: Whether decoding follows a grammar in which every reply is legal (`grammar`).
         prompt_tokens: The prompt's budget (see `build_prompt`).
-        max_new_tokens: Where a reply is cut off; None: 4 words a size and a few more in compact, 4096 tokens in JSON.
+        max_new_tokens: Where a reply is cut off; None: what a design takes and 8 more in compact, 4096 tokens in JSON.
     """
 
     model: str = Field(default="current", min_length=1)
@@ -138,7 +138,7 @@ def llm_engineer(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
-            max_new_tokens=params.max_new_tokens or (4 * len(sizes) + 8 if dialect == "compact" else 4096),
+            max_new_tokens=params.max_new_tokens or (reply_words(sizes) if dialect == "compact" else 4096),
             seed=seed_for(seed, "engineer", next_index(history)),
             **({"grammar": reply_grammar(sizes, dialect)} if params.constrained else {}),
         )
