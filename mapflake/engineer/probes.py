@@ -22,7 +22,7 @@ from mapflake.env.config import own_dimensions
 from mapflake.repro import rng_for, seed_for
 
 if TYPE_CHECKING:
-    from mapflake.engineer.designers import Completer
+    from mapflake.trainer.evaluate import Completer
 
 CANDIDATES = 8  # configurations that are probed
 BOARDS = 32  # a probe's boards

@@ -19,13 +19,13 @@ from mapflake.engineer.baselines import random_config
 from mapflake.engineer.context import build_prompt
 from mapflake.engineer.controls import as_told
 from mapflake.engineer.demonstrations import DATA_RULES, Situation, data_ratios, situation
-from mapflake.engineer.designers import Completer
 from mapflake.engineer.grammar import reply_grammar
 from mapflake.engineer.reply import Proposal, read_reply
 from mapflake.engineer.space import legal_sizes, reply_words
 from mapflake.env import EnvConfig
 from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO
 from mapflake.repro import rng_for, seed_for
+from mapflake.trainer.evaluate import Completer
 
 ROUNDED = 0.026  # ratios are alike up to the rounding of the compact dialect to steps of 0.05
 

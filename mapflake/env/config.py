@@ -191,7 +191,8 @@ class EnvConfig:
         """Returns the configuration with the same share for each of `sizes` and the same ratios everywhere."""
         chosen = sorted(set(sizes))
         share = 1 / len(chosen) if chosen else 0.0
-        return cls({size: SizeConfig(share, hole_ratio, wait_ratio, tuple(further.items())) for size in chosen}, num_agents)
+        part = SizeConfig(share, hole_ratio, wait_ratio, tuple(further.items()))
+        return cls(dict.fromkeys(chosen, part), num_agents)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the configuration as JSON values; `from_dict` reads them back."""
