@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import toy_learner
-
 from mapflake.engineer import FailureReport, History, Ledger, Proposal
 from mapflake.engineer.baselines import ruled
 from mapflake.engineer.designers import RULES
@@ -48,6 +46,8 @@ def on_record() -> None:
 
 def in_the_loop(folder: Path) -> None:
     """Prints the valid rates of three arms over two rounds, with a toy in place of GRPO."""
+    import toy_learner
+
     for arm in ("keep", "heuristic", "waits_where_they_fail"):
         rates = [f"{one.report.valid_rate:.3f}" for one in toy_learner.run(arm, folder)]
         print(f"{arm:>21}: valid {', '.join(rates)}")

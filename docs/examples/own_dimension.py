@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import toy_learner
 
-from mapflake.engineer import build_prompt, format_config, read_reply
 from mapflake.env import EnvConfig, Instance, generate
 from mapflake.env.config import DIMENSIONS, Dimension
 
@@ -35,6 +33,10 @@ DIMENSIONS["wall_ratio"] = Dimension(
 
 
 def main() -> None:
+    import toy_learner
+
+    from mapflake.engineer import build_prompt, format_config, read_reply
+
     for level in (0.0, 0.5, 1.0):
         tasks = generate(EnvConfig.uniform([6], 0.15, num_agents=3, wall_ratio=level), 300, seed=0)
         waits = sum(task.needs_wait for task in tasks) / len(tasks)

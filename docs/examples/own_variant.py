@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import toy_learner
-
 from mapflake.engineer import EngineerParams, FailureReport, History, Variant, build_prompt, llm_engineer
 from mapflake.engineer.context import VARIANTS
 from mapflake.engineer.designers import RULES
@@ -42,6 +40,8 @@ class AsBefore:
 
 
 def main() -> None:
+    import toy_learner
+
     sizes = (5, 6)
     with tempfile.TemporaryDirectory() as folder:
         history = toy_learner.run("keep", Path(folder), sizes, rounds=1)
