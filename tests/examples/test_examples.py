@@ -24,6 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "bring_your_own.md"
 SCRIPTS = ("own_designer", "own_variant", "own_policy", "own_maps", "own_dimension")
 PRINTS = r"(<!-- {} prints -->\n```text\n)(.*?)(```\n)"
+QUOTE = r"<!-- ([\w/]+\.(?:py|slurm)) -->\n```\w+\n(.*?)```\n"
 LOCAL = ("before GRPO", "after GRPO", "round ")  # trained on this machine, or recorded by the last published run
 
 
@@ -60,11 +61,13 @@ def test_a_script_prints_what_the_page_says(name: str) -> None:
         assert len(re.findall(r"^round \d, wait ratios, (?:engineer|    ours): 3x3 [01]\.\d\d", ours, re.M)) in (2, 4)
 
 
-def test_the_page_quotes_the_scripts_as_they_are() -> None:
-    quoted = re.findall(r"<!-- (\w+)\.py -->\n```python\n(.*?)```\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert {name for name, _ in quoted} == {*SCRIPTS}
+@pytest.mark.parametrize("page", ["bring_your_own.md", "scale.md"])
+def test_a_page_quotes_the_scripts_as_they_are(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    quoted = re.findall(QUOTE, text, re.DOTALL)
+    assert len(quoted) == len(re.findall(r"<!-- [\w/]+\.\w+ -->", text)) > 0
     for name, code in quoted:
-        assert code in (DOCS / "examples" / f"{name}.py").read_text(encoding="utf-8"), f"{name}: {code[:60]}"
+        assert code in (DOCS / "examples" / name).read_text(encoding="utf-8"), f"{name}: {code[:60]}"
 
 
 def write() -> None:
