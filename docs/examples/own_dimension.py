@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mapflake.env import EnvConfig, Instance, generate
-from mapflake.env.config import DIMENSIONS, Dimension
+from mapflake.env import DIMENSIONS, Dimension, EnvConfig, Instance, generate
 
 
 def walls(board: Instance, level: float, rng: np.random.Generator) -> Instance:
