@@ -16,8 +16,9 @@ import numpy as np
 from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import Cell, FailureReport
-from mapflake.engineer.space import KEYS, STEP, Requested, in_steps, legal_sizes, project
+from mapflake.engineer.space import STEP, Requested, in_steps, legal_sizes, project
 from mapflake.env import EnvConfig
+from mapflake.env.config import DIMENSIONS
 from mapflake.repro import rng_for
 
 
@@ -86,6 +87,7 @@ def heuristic_expert(sizes: Iterable[int], *, floor: float = 0.05) -> Designer:
             hole = c.hole_ratio if c else sum(p.hole_ratio for p in present) / len(present)
             wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
             asked[size] = {
+                **(c.ratios if c else {}),  # it knows of three and leaves others as they are
                 "data_ratio": max(floor, 1 - abs(2 * valid - 1)),
                 "hole_ratio": round(hole + step, 9),
                 "wait_ratio": None if wait is None else round(wait + step, 9),
@@ -176,22 +178,22 @@ def of_cells(weights: Mapping[Cell, float]) -> Requested:
 def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: int = 2) -> EnvConfig:
     """Returns a configuration drawn without knowledge of any policy: that of round 0.
 
-    Data ratios uniform over the simplex (Dirichlet with all parameters 1), hole ratios uniform in [0, 0.5], wait ratios
-    uniform in [0, 1], all rounded to 1/20 (the grid that the compact dialect speaks) and projected. The distribution is
-    our choice; the paper speaks of "random" only.
+    Data ratios uniform over the simplex (Dirichlet with all parameters 1), the others uniform over what is legal, so
+    hole ratios in [0, 0.5] and wait ratios in [0, 1], all in steps of 1/20 (the grid that the compact dialect speaks)
+    and projected. The distribution is our choice; the paper speaks of "random" only.
     """
     sizes = legal_sizes(sizes)
-    shares = in_steps(list(rng.dirichlet(np.ones(len(sizes)))))
-    holes = rng.integers(0, STEP // 2 + 1, len(sizes))
-    waits = rng.integers(0, STEP + 1, len(sizes))
-    drawn = zip(sizes, shares, holes, waits, strict=True)
-    asked = {s: dict(zip(KEYS, (int(r) / STEP, int(h) / STEP, int(w) / STEP), strict=True)) for s, r, h, w in drawn}
+    steps = {"data_ratio": np.array(in_steps(list(rng.dirichlet(np.ones(len(sizes))))))}
+    for name, dimension in DIMENSIONS.items():
+        if name not in steps:
+            steps[name] = rng.integers(0, round(dimension.top * STEP) + 1, len(sizes))
+    asked = {size: {name: int(drawn[i]) / STEP for name, drawn in steps.items()} for i, size in enumerate(sizes)}
     return project(asked, sizes, num_agents)
 
 
 def ratios(config: EnvConfig) -> Requested:
     """Returns a configuration as a request."""
-    return {size: {key: getattr(c, key) for key in KEYS} for size, c in config.sizes.items()}
+    return {size: c.ratios for size, c in config.sizes.items()}
 
 
 def ruled(

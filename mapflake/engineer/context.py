@@ -19,6 +19,7 @@ from mapflake.engineer import modules
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
 from mapflake.engineer.space import DIALECTS
+from mapflake.env.config import DIMENSIONS
 from mapflake.repro import Params
 
 
@@ -130,13 +131,14 @@ def _write(
     if dialect == "compact":
         return " ".join(["engineer", *told, "design"])
     told += modules.not_drawn(history)
-    return "\n\n".join([_TASK.format(agents=num_agents), *told, _answer(sizes, variant.summary)]) + "\n"
+    choices = "\n".join(f"- {name}: {dimension.meaning}" for name, dimension in DIMENSIONS.items())
+    task = _TASK.format(agents=num_agents, choices=choices)
+    return "\n\n".join([task, *told, _answer(sizes, variant.summary)]) + "\n"
 
 
 def _answer(sizes: list[int], summary: bool) -> str:
-    example = ", ".join(
-        f'"{s}": {{"data_ratio": <number>, "hole_ratio": <number>, "wait_ratio": <number>}}' for s in sizes
-    )
+    ratios = ", ".join(f'"{name}": <number>' for name in DIMENSIONS)
+    example = ", ".join(f'"{size}": {{{ratios}}}' for size in sizes)
     first = (
         "Before the object, write a summary of your design and its reasons in at most five sentences; you will see it "
         "when you design the round after."
@@ -160,10 +162,7 @@ evaluation and training method are fixed.
 
 # What you choose, for each board size
 
-- data_ratio: share of the round's boards that have this size. The ratios of all sizes sum to 1.
-- hole_ratio: share of a board's cells that are holes, from 0 to 0.5.
-- wait_ratio: share of this size's boards on which some agent has to wait for another, from 0 to 1; null leaves it \
-as chance gives it."""
+{choices}"""
 
 _ANSWER = """\
 # Your answer

@@ -8,10 +8,10 @@ and `RULES` are the one place where the names of arms are given a meaning; param
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -22,35 +22,16 @@ from mapflake.engineer.grammar import reply_grammar
 from mapflake.engineer.ledger import Designer, History, Round, next_index
 from mapflake.engineer.reply import Proposal, read_replies
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import legal_sizes
+from mapflake.engineer.space import legal_sizes, reply_words
 from mapflake.engineer.wording import storable
 from mapflake.repro import Params, seed_for
+from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
     from mapflake.trainer.policy import SamplingParams
 
 
 logger = logging.getLogger(__name__)
-
-
-class Completer(Protocol):
-    """What a designer needs of a policy (`mapflake.trainer.policy.Policy` is one)."""
-
-    @property
-    def dialect(self) -> str:
-        """The dialect of `mapflake.env` that it speaks: "chat" or "compact"."""
-
-    def complete(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float | None = None,
-        max_new_tokens: int | None = None,
-        seed: int = 0,
-        progress: str | None = None,
-    ) -> Sequence[Sequence[str | None]]:
-        """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`."""
 
 
 def _variant(value: Any) -> Any:
@@ -73,7 +54,7 @@ class EngineerParams(Params):
         temperature: Of sampling; 0 is greedy (then one sample says it all).
         constrained: Whether decoding follows a grammar in which every reply is legal (`grammar`).
         prompt_tokens: The prompt's budget (see `build_prompt`).
-        max_new_tokens: Where a reply is cut off; None: 4 words a size and a few more in compact, 4096 tokens in JSON.
+        max_new_tokens: Where a reply is cut off; None: what a design takes and 8 more in compact, 4096 tokens in JSON.
     """
 
     model: str = Field(default="current", min_length=1)
@@ -111,7 +92,12 @@ class EngineerParams(Params):
 
 
 def llm_engineer(
-    policy_for: Callable[[History], Completer], sizes: Iterable[int], params: EngineerParams, *, seed: int
+    policy_for: Callable[[History], Completer],
+    sizes: Iterable[int],
+    params: EngineerParams,
+    *,
+    seed: int,
+    write: Callable[..., str] = build_prompt,
 ) -> Designer:
     """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
@@ -122,6 +108,7 @@ def llm_engineer(
         sizes: Board sizes that may be asked for.
         params: How it is asked.
         seed: Of sampling (and of a shuffled report); the round's index goes in too.
+        write: Gives the prompt, called as `build_prompt` is.
     """
     sizes = legal_sizes(sizes)
 
@@ -130,7 +117,7 @@ def llm_engineer(
         dialect = "compact" if policy.dialect == "compact" else "json"
         agents = history[-1].config.num_agents
         told, past = as_told(report, history, params.report, seed=seed)
-        prompt = build_prompt(
+        prompt = write(
             told, past, sizes, variant=params.variant, dialect=dialect, num_agents=agents,
             budget=params.prompt_tokens, count=_counter(policy),
         )  # fmt: skip
@@ -138,7 +125,7 @@ def llm_engineer(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
-            max_new_tokens=params.max_new_tokens or (4 * len(sizes) + 8 if dialect == "compact" else 4096),
+            max_new_tokens=params.max_new_tokens or (reply_words(sizes) if dialect == "compact" else 4096),
             seed=seed_for(seed, "engineer", next_index(history)),
             **({"grammar": reply_grammar(sizes, dialect)} if params.constrained else {}),
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, generate
 
@@ -28,7 +27,8 @@ def draw(
     """Returns n training tasks, and by size what had to be relaxed for them.
 
     Where the generator gives up on a size, its quota of waits goes first (to "as it falls": the kind of board asked for
-    is too rare to be found, so chance gives the nearest share), then holes, 0.1 at a time. Data ratios are always met.
+    is too rare to be found, so chance gives the nearest share), then dimensions of one's own (to 0), then holes, 0.1 at
+    a time. Data ratios are always met.
 
     Raises:
         GenerationError: Not even boards without holes are found.
@@ -47,11 +47,10 @@ def draw(
 
 
 def relax(config: EnvConfig, relaxed: Relaxed) -> EnvConfig:
-    """Returns `config` with the hole and wait ratios that were got where others could not be drawn."""
+    """Returns `config` with the ratios that were got where others could not be drawn."""
     sizes = dict(config.sizes)
     for size, change in relaxed.items():
-        got: dict[str, Any] = dict(change["got"])
-        sizes[size] = replace(sizes[size], **got)
+        sizes[size] = SizeConfig.of({**sizes[size].ratios, **change["got"]})
     return EnvConfig(sizes, config.num_agents)
 
 
@@ -59,10 +58,12 @@ def _easier(part: SizeConfig) -> SizeConfig | None:
     """Returns the nearest ratios that are easier to draw, None if there are none."""
     if part.wait_ratio is not None:
         return replace(part, wait_ratio=None)
+    if part.further:
+        return replace(part, further=())
     if part.hole_ratio > 0:
         return replace(part, hole_ratio=max(0.0, round(part.hole_ratio - HOLE_STEP, 9)))
     return None
 
 
 def _levels(part: SizeConfig) -> dict[str, float | None]:
-    return {"hole_ratio": part.hole_ratio, "wait_ratio": part.wait_ratio}
+    return {name: value for name, value in part.ratios.items() if name != "data_ratio"}

@@ -12,11 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mapflake.engineer.space import ANY, DIALECTS, END, PERCENT, STEP, legal_sizes
-
-_JSON_SIZE = (
-    r's{size}: "\"{size}\": {{\"data_ratio\": " UNIT ", '
-    r'\"hole_ratio\": " HALF ", \"wait_ratio\": " (UNIT | "null") "}}"'
-)
+from mapflake.env.config import DIMENSIONS, Dimension
 
 _JSON = r"""
 start: PROSE "{{\"sizes\": {{" ({sizes}) "}}}}"
@@ -26,14 +22,11 @@ UNIT: /0(\.[0-9]{{1,4}})?|1(\.0)?/
 HALF: /0(\.[0-4][0-9]{{0,3}}|\.50{{0,3}})?/
 """
 
-_COMPACT_SIZE = "s{size}: <size{size}> ratio hole wait"
-
 _COMPACT = """
 start: ({sizes}) <{end}>
 {rules}
-ratio: {percents}
-hole: {holes}
-wait: ratio | <{any}>
+unit: {unit}
+half: {half}
 """
 
 
@@ -45,13 +38,22 @@ def reply_grammar(sizes: Iterable[int], dialect: str = "json") -> str:
     """
     sizes = legal_sizes(sizes)
     if dialect == "json":
-        rules = "\n".join(_JSON_SIZE.format(size=size) for size in sizes)
+        rules_of = {name: _ratio(dimension, "UNIT", "HALF", '"null"') for name, dimension in DIMENSIONS.items()}
+        ratios = ", ".join(rf'\"{name}\": " {rule} "' for name, rule in rules_of.items())
+        rules = "\n".join(rf's{size}: "\"{size}\": {{{ratios}}}"' for size in sizes)
         return _JSON.format(sizes=_some(sizes, '", "'), rules=rules)
     if dialect == "compact":
-        rules = "\n".join(_COMPACT_SIZE.format(size=size) for size in sizes)
-        percents, holes = (" | ".join(f"<{word}>" for word in words) for words in (PERCENT, PERCENT[: STEP // 2 + 1]))
-        return _COMPACT.format(sizes=_some(sizes, ""), rules=rules, percents=percents, holes=holes, any=ANY, end=END)
+        ratios = " ".join(_ratio(d, "unit", "half", f"<{ANY}>") for d in DIMENSIONS.values())
+        rules = "\n".join(f"s{size}: <size{size}> {ratios}" for size in sizes)
+        unit, half = (" | ".join(f"<{word}>" for word in words) for words in (PERCENT, PERCENT[: STEP // 2 + 1]))
+        return _COMPACT.format(sizes=_some(sizes, ""), rules=rules, unit=unit, half=half, end=END)
     raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
+
+
+def _ratio(dimension: Dimension, unit: str, half: str, null: str) -> str:
+    """Returns the rule for one ratio, in terms of the rules for numbers up to 1 and up to 0.5, and for none."""
+    number = unit if dimension.top == 1 else half
+    return f"({number} | {null})" if dimension.nullable else number
 
 
 def _some(sizes: Sequence[int], between: str) -> str:

@@ -19,13 +19,13 @@ from mapflake.engineer.baselines import random_config
 from mapflake.engineer.context import build_prompt
 from mapflake.engineer.controls import as_told
 from mapflake.engineer.demonstrations import DATA_RULES, Situation, data_ratios, situation
-from mapflake.engineer.designers import Completer
 from mapflake.engineer.grammar import reply_grammar
 from mapflake.engineer.reply import Proposal, read_reply
-from mapflake.engineer.space import legal_sizes
+from mapflake.engineer.space import legal_sizes, reply_words
 from mapflake.env import EnvConfig
-from mapflake.env.config import MAX_HOLE_RATIO
+from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO
 from mapflake.repro import rng_for, seed_for
+from mapflake.trainer.evaluate import Completer
 
 ROUNDED = 0.026  # ratios are alike up to the rounding of the compact dialect to steps of 0.05
 
@@ -41,7 +41,7 @@ def ask(
 ) -> list[Proposal]:
     """Returns one proposal for each prompt; the same seed is the same noise, so that two models are paired."""
     options: dict[str, Any] = {"grammar": reply_grammar(sizes, "compact")} if constrained else {}
-    texts = policy.complete(prompts, temperature=temperature, max_new_tokens=4 * len(sizes) + 8, seed=seed, **options)
+    texts = policy.complete(prompts, temperature=temperature, max_new_tokens=reply_words(sizes), seed=seed, **options)
     return [read_reply(text or "", sizes, "compact") for (text,) in texts]
 
 
@@ -177,9 +177,8 @@ def _differ(x: EnvConfig, y: EnvConfig) -> np.ndarray:
     """Returns for each number of two designs whether they differ in it; a size that only one has differs in all."""
     found = []
     for size in sorted({*x.sizes, *y.sizes}):
-        one, other = x.sizes.get(size), y.sizes.get(size)
-        for key in ("data_ratio", "hole_ratio", "wait_ratio"):
-            found.append(getattr(one, key, "none") != getattr(other, key, "none"))
+        one, other = (config.sizes[size].ratios if size in config.sizes else {} for config in (x, y))
+        found += [one.get(name, "none") != other.get(name, "none") for name in DIMENSIONS]
     return np.array(found)
 
 

@@ -14,12 +14,14 @@ Not covered: which modules a prompt has (`context`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import config_words, percent
+from mapflake.engineer.space import config_words, percent, words_a_size
 from mapflake.engineer.wording import describe, quote, rate, share, table
+from mapflake.env.config import DIMENSIONS
 
 
 def failure_breakdown(report: FailureReport, dialect: str, left_out: int = 0) -> str:
@@ -56,8 +58,8 @@ def guideline(dialect: str) -> str:
 def past_rounds(history: History, dialect: str, *, with_default: bool, left_out: int = 0) -> str:
     """Returns H: for each round its configuration and what came of it, oldest first, without the first `left_out`.
 
-    Compact, for each round, `round1` (and `rejected`, if its reply was), then 5 words a size: `size4`, data, hole and
-    wait ratio, valid rate after the round; `none` for what the configuration or the report does not have.
+    Compact, for each round, `round1` (and `rejected`, if its reply was), then for each size `size4`, data, hole and
+    wait ratio (and dimensions of one's own), valid rate after the round; `none` for what configuration or report lack.
     """
     told = sum(with_default or r.index > 0 for r in history)
     shown = [r for r in history[left_out:] if with_default or r.index > 0]
@@ -69,11 +71,11 @@ def past_rounds(history: History, dialect: str, *, with_default: bool, left_out:
     words = ["history"]
     for r in shown:
         words += [_round_word(r.index), *(["rejected"] if _was_rejected(r) else [])]
-        asked = config_words(r.config)
-        ratios = {asked[i]: asked[i + 1 : i + 4] for i in range(0, len(asked), 4)}
+        asked, each = config_words(r.config), words_a_size()
+        ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
         for size in _sizes_of(r):
             after = r.report.at(size)
-            words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * 3)]
+            words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * (each - 1))]
             words.append(percent(after.valid_rate) if after else "none")
     return " ".join(words if shown else [*words, "none"])
 
@@ -112,9 +114,8 @@ def not_drawn(history: History) -> list[str]:
     if not history or not history[-1].relaxed:
         return []
     lines = [
-        f"- {size}x{size}: asked hole_ratio {_ratio(was['hole_ratio'])}, wait_ratio {_ratio(was['wait_ratio'])}; "
-        f"trained on hole_ratio {_ratio(got['hole_ratio'])}, wait_ratio {_ratio(got['wait_ratio'])}"
-        for size, was, got in ((s, r["asked"], r["got"]) for s, r in history[-1].relaxed.items())
+        f"- {size}x{size}: asked {_ratios(change['asked'])}; trained on {_ratios(change['got'])}"
+        for size, change in history[-1].relaxed.items()
     ]
     return ["\n".join(["# Boards that could not be drawn in the last round: too rare, or impossible", "", *lines])]
 
@@ -138,10 +139,10 @@ def _round_text(r: Round) -> str:
     rows = []
     for size in _sizes_of(r):
         c, after = r.config.sizes.get(size), r.report.at(size)
-        asked = ["0", "-", "-"] if c is None else [_ratio(c.data_ratio), _ratio(c.hole_ratio), _ratio(c.wait_ratio)]
+        asked = ["0", *["-"] * (len(DIMENSIONS) - 1)] if c is None else [_ratio(value) for value in c.ratios.values()]
         counts = [share(after.valid, after.rollouts), share(after.optimal, after.rollouts)] if after else ["-", "-"]
         rows.append([f"{size}x{size}", *asked, *counts])
-    lines = [f"Round {r.index}", table(["size", "data_ratio", "hole_ratio", "wait_ratio", "valid", "optimal"], rows)]
+    lines = [f"Round {r.index}", table(["size", *DIMENSIONS, "valid", "optimal"], rows)]
     if r.index == 0:
         lines[0] += " (the random configuration that training began with)"
     if _was_rejected(r) and r.proposal is not None:
@@ -154,6 +155,10 @@ def _round_text(r: Round) -> str:
 
 def _ratio(value: float | None) -> str:
     return "null" if value is None else f"{value:.4g}"
+
+
+def _ratios(values: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{name} {_ratio(value)}" for name, value in values.items())
 
 
 def _prose(reply: str) -> str:

@@ -18,10 +18,11 @@ from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport
 from mapflake.engineer.space import Requested, legal_sizes, project
 from mapflake.env import EnvConfig, GenerationError, generate
+from mapflake.env.config import own_dimensions
 from mapflake.repro import rng_for, seed_for
 
 if TYPE_CHECKING:
-    from mapflake.engineer.designers import Completer
+    from mapflake.trainer.evaluate import Completer
 
 CANDIDATES = 8  # configurations that are probed
 BOARDS = 32  # a probe's boards
@@ -140,4 +141,7 @@ def _mutated(config: EnvConfig, sizes: Sequence[int], rng: np.random.Generator) 
             "hole_ratio": (part.hole_ratio if part else hole) + float(rng.choice([-0.1, 0.0, 0.1])),
             "wait_ratio": None if wait is None else wait + float(rng.choice([-0.2, 0.0, 0.2])),
         }
+        for name in own_dimensions():
+            level = dict(part.further).get(name, 0.0) if part else 0.0
+            asked[size][name] = level + float(rng.choice([-0.1, 0.0, 0.1]))
     return project(asked, sizes, config.num_agents)

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mapflake.engineer.space import ANY, DIALECTS, END, KEYS, PERCENT, STEP, Requested, legal_sizes, project
+from mapflake.engineer.space import ANY, DIALECTS, END, PERCENT, STEP, Requested, legal_sizes, project, words_a_size
 from mapflake.env import EnvConfig
+from mapflake.env.config import DIMENSIONS
 
 MAX_TEXT = 1_000_000  # characters of a reply, reasoning included; longer ones are not looked at
 MAX_OBJECT = 20_000  # characters of the JSON object (a legal one takes about 600)
@@ -98,6 +99,7 @@ def read_reply(text: str, sizes: Iterable[int], dialect: str = "json", *, num_ag
     `}` must be exactly one object of the schema; prose or a Markdown fence around it is allowed if it holds no braces.
     Keys are all required within a size; a size that is left out gets no data; `null` as wait ratio means "as it falls".
     Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
+    Dimensions of one's own follow these three, in the table's order.
 
     Args:
         text: The engineer's reply; model text, so anything at all. Linear time, bounded memory.
@@ -190,16 +192,16 @@ def _in_schema(value: Any, sizes: Sequence[int]) -> dict[int, dict[str, float | 
     if not listed:
         raise _Rejected('"sizes" is empty')
     for size, ratios in listed.items():
-        _exact_keys(ratios, KEYS, KEYS, f"size {size}")
+        _exact_keys(ratios, [*DIMENSIONS], [*DIMENSIONS], f"size {size}")
         for key, ratio in ratios.items():
-            if ratio is None and key == "wait_ratio":
+            if ratio is None and DIMENSIONS[key].nullable:
                 continue
             if isinstance(ratio, bool) or not isinstance(ratio, int | float):
                 raise _Rejected(f"size {size}: {key} is {_shown(ratio)}, not a number")
             if ratio < 0:
                 raise _Rejected(f"size {size}: {key} {_shown(ratio)} is negative")
     return {
-        size: {key: None if (v := listed[str(size)][key]) is None else float(v) + 0.0 for key in KEYS}
+        size: {key: None if (v := listed[str(size)][key]) is None else float(v) + 0.0 for key in DIMENSIONS}
         for size in sizes
         if str(size) in listed
     }
@@ -260,18 +262,19 @@ def _read_compact(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float 
         raise _Rejected("names no size")
     named = {f"size{s}": s for s in sizes}
     requested: dict[int, dict[str, float | None]] = {}
-    for i in range(0, len(body), 4):
-        name, ratios = body[i], body[i + 1 : i + 4]
+    for i in range(0, len(body), words_a_size()):
+        name, *ratios = body[i : i + words_a_size()]
         if name not in named:
             raise _Rejected(f"word {i + 1} is {_shown(name)}, not one of {', '.join(named)}")
         if named[name] in requested:
             raise _Rejected(f"{name} is given twice")
-        if len(ratios) < 3:
-            raise _Rejected(f"{name} lacks its {KEYS[len(ratios)]}")
-        for key, word in zip(KEYS, ratios, strict=True):
-            if word not in PERCENT and not (word == ANY and key == "wait_ratio"):
+        if len(ratios) < len(DIMENSIONS):
+            raise _Rejected(f"{name} lacks its {[*DIMENSIONS][len(ratios)]}")
+        said = dict(zip(DIMENSIONS, ratios, strict=True))
+        for key, word in said.items():
+            if word not in PERCENT and not (word == ANY and DIMENSIONS[key].nullable):
                 raise _Rejected(f"{name}: {key} is {_shown(word)}, not one of p00, p05, ... p100")
         requested[named[name]] = {
-            key: None if word == ANY else PERCENT.index(word) / STEP for key, word in zip(KEYS, ratios, strict=True)
+            key: None if word == ANY else PERCENT.index(word) / STEP for key, word in said.items()
         }
     return {size: requested[size] for size in sorted(requested)}

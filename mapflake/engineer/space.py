@@ -11,12 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from mapflake.env import EnvConfig, SizeConfig
-from mapflake.env.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, cells_needed, num_holes
+from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, cells_needed, num_holes
 
 Requested = Mapping[int, Mapping[str, float | None]]
 """What was asked for each size: `{3: {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5}}`."""
-
-KEYS = ("data_ratio", "hole_ratio", "wait_ratio")
 
 DIALECTS = ("json", "compact")
 
@@ -52,14 +50,15 @@ def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
 def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: int = 2) -> EnvConfig:
     """Returns the legal configuration nearest to `requested`; a legal one over `sizes` comes back equal.
 
-    Hole ratios are clipped to [0, 0.5] and to what leaves room for the agents, wait ratios to [0, 1]; sizes outside
+    Ratios are clipped to [0, 1], hole ratios to [0, 0.5] and to what leaves room for the agents; sizes outside
     `sizes` are dropped; negative data ratios count as 0, and the rest are scaled to sum to 1 unless they do so already.
+    Dimensions of one's own that were not asked for are 0: a rule need not know them.
 
     Raises:
         ValueError: A value is not finite, or no size in `sizes` has a data ratio above 0: nothing legal is near.
     """
     if isinstance(requested, EnvConfig):
-        requested = {size: {key: getattr(c, key) for key in KEYS} for size, c in requested.sizes.items()}
+        requested = {size: c.ratios for size, c in requested.sizes.items()}
     sizes = legal_sizes(sizes)
     legal = [size for size in sizes if size in requested]
     for size in legal:
@@ -71,15 +70,20 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
         raise ValueError(f"no size of {list(sizes)} has a data ratio above 0 in {dict(requested)}")
     return EnvConfig(
         {
-            size: SizeConfig(
-                data_ratio=weight,
-                hole_ratio=_holes(size, requested[size]["hole_ratio"], num_agents if weight else 0),
-                wait_ratio=None if requested[size]["wait_ratio"] is None else _clip(requested[size]["wait_ratio"], 1.0),
-            )
+            size: _part(size, weight, requested[size], num_agents if weight else 0)
             for size, weight in zip(legal, weights, strict=True)
         },
         num_agents=num_agents,
     )
+
+
+def _part(size: int, weight: float, asked: Mapping[str, float | None], num_agents: int) -> SizeConfig:
+    ratios: dict[str, float | None] = {
+        name: None if asked[name] is None and dimension.nullable else _clip(asked[name], dimension.top)
+        for name, dimension in DIMENSIONS.items()
+        if name in asked
+    }
+    return SizeConfig.of(ratios | {"data_ratio": weight, "hole_ratio": _holes(size, asked["hole_ratio"], num_agents)})
 
 
 def _clip(value: float | None, high: float) -> float:
@@ -114,19 +118,28 @@ def format_config(config: EnvConfig, dialect: str = "json") -> str:
     Exact in "json"; in "compact" ratios are rounded to 1/20, data ratios so that they still sum to 1.
     """
     if dialect == "json":
-        sizes = {str(s): {key: getattr(c, key) for key in KEYS} for s, c in sorted(config.sizes.items())}
-        return json.dumps({"sizes": sizes})
+        return json.dumps({"sizes": {str(size): c.ratios for size, c in sorted(config.sizes.items())}})
     return " ".join([*config_words(config), END])
 
 
 def config_words(config: EnvConfig) -> list[str]:
-    """Returns a configuration in compact words, without the closing one: four a size, sizes ascending."""
+    """Returns a configuration in compact words, without the closing one: each size, ascending, and its ratios."""
     sizes = sorted(config.sizes.items())
     words = []
     for (size, c), twentieths in zip(sizes, in_steps([c.data_ratio for _, c in sizes]), strict=True):
-        wait = ANY if c.wait_ratio is None else percent(c.wait_ratio)
-        words += [f"size{size}", PERCENT[twentieths], percent(c.hole_ratio), wait]
+        _, *others = c.ratios.values()
+        words += [f"size{size}", PERCENT[twentieths], *(ANY if r is None else percent(r) for r in others)]
     return words
+
+
+def words_a_size() -> int:
+    """Returns how many compact words a size takes in a configuration: its name, and one for each dimension."""
+    return 1 + len(DIMENSIONS)
+
+
+def reply_words(sizes: Sequence[int]) -> int:
+    """Returns where a compact reply over these sizes may be cut off: a whole design and a few words more."""
+    return words_a_size() * len(sizes) + 8
 
 
 def percent(ratio: float) -> str:

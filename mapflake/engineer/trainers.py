@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mapflake.engineer.designers import Completer, load_checkpoint
+from mapflake.engineer.designers import load_checkpoint
 from mapflake.env import Task
+from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
     from mapflake.trainer.grpo import RLParams

@@ -1,7 +1,7 @@
 """MAPF-FrozenLake: boards, an exact solver, a verifier, two text dialects, a generator. Imports no torch."""
 
 from mapflake.env.benchmark import benchmark_sets
-from mapflake.env.config import EnvConfig, SizeConfig, cells_needed, num_holes
+from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
 from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
@@ -13,6 +13,7 @@ from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
 __all__ = [
     "DIALECTS",
+    "DIMENSIONS",
     "KINDS",
     "MOVES",
     "SPLITS",
@@ -21,6 +22,7 @@ __all__ = [
     "BudgetExceeded",
     "Cell",
     "Census",
+    "Dimension",
     "EnvConfig",
     "GenerationError",
     "GridMap",

@@ -1,23 +1,79 @@
 """The generator's configuration: for each board size a data ratio, a hole ratio and a wait ratio.
 
 This is the paper's design space (sizes 3x3 to 10x10, hole ratios up to 0.5); that impossible boards are errors here,
-and the rounding of the number of holes, are our choice. Not covered: reading what a model wrote
+and the rounding of the number of holes, are our choice. `DIMENSIONS` is the one table of what there is to choose for a
+size: whatever reads, writes, projects, tells or draws it goes through the table, so that one more entry is a new
+dimension for the generator and for its engineer alike. Not covered: reading what a model wrote
 (`mapflake.engineer.read_reply`) and moving an illegal configuration into the legal space (`project`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mapflake.env.instance import Instance
 
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 9
 MAX_HOLE_RATIO = 0.5
 
 
 @dataclass(frozen=True)
+class Dimension:
+    """One of the ratios that a configuration has for each board size.
+
+    Attributes:
+        meaning: What an engineer is told of it, in one sentence after its name.
+        top: The largest legal value, 1 or 0.5; the smallest is 0.
+        nullable: Whether it may also be None: as chance gives it.
+        shape: How a dimension of one's own acts: takes a random board, the ratio (above 0: at 0 boards are as they are
+            without the dimension) and random numbers, and gives a board of the same size with as many holes and
+            agents. None for the paper's three, which `generate` itself meets.
+    """
+
+    meaning: str
+    top: float = 1.0
+    nullable: bool = False
+    shape: Callable[[Instance, float, np.random.Generator], Instance] | None = None
+
+    def __post_init__(self) -> None:
+        if self.top not in (0.5, 1.0):
+            raise ValueError(f"top: {self.top!r} is neither 0.5 nor 1")
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "data_ratio": Dimension(
+        "share of the round's boards that have this size. The ratios of all sizes sum to 1.",
+    ),
+    "hole_ratio": Dimension(
+        "share of a board's cells that are holes, from 0 to 0.5.",
+        top=MAX_HOLE_RATIO,
+    ),
+    "wait_ratio": Dimension(
+        "share of this size's boards on which some agent has to wait for another, from 0 to 1; null leaves it as "
+        "chance gives it.",
+        nullable=True,
+    ),
+}
+"""What there is to choose for a board size, by name: the paper's three, which are fields of `SizeConfig`; an entry of
+one's own is added before configurations are read or made (docs/bring_your_own.md)."""
+
+PAPER = tuple(DIMENSIONS)
+REQUIRED = PAPER[:2]  # a wait ratio may be left out
+
+
+def own_dimensions() -> dict[str, Dimension]:
+    """Returns what of `DIMENSIONS` is not the paper's."""
+    return {name: dimension for name, dimension in DIMENSIONS.items() if name not in PAPER}
+
+
+@dataclass(frozen=True, repr=False)
 class SizeConfig:
     """What boards of one size are like.
 
@@ -25,22 +81,54 @@ class SizeConfig:
         data_ratio: Share of the tasks, in [0, 1]; over all sizes these sum to 1.
         hole_ratio: Share of the cells that are holes, in [0, 0.5].
         wait_ratio: Share of this size's tasks that need a wait (`needs_wait`), in [0, 1]; None: as it falls.
+        further: Of the dimensions of one's own (`DIMENSIONS`) those that are not 0, in the table's order, as pairs of
+            name and ratio.
     """
 
     data_ratio: float
     hole_ratio: float
     wait_ratio: float | None = None
+    further: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, top in (("data_ratio", 1.0), ("hole_ratio", MAX_HOLE_RATIO), ("wait_ratio", 1.0)):
-            value = getattr(self, name)
-            if name == "wait_ratio" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ValueError(f"{name}: {value!r} is not a number in [0, {top:g}]")
-            if not 0 <= value <= top:  # also nan
-                raise ValueError(f"{name}: {value!r} is not in [0, {top:g}]")
-            object.__setattr__(self, name, float(value))
+        further = dict(self.further)
+        if strangers := [name for name in further if name not in own_dimensions()]:
+            legal = ", ".join(own_dimensions()) or "none, `DIMENSIONS` has no entry of one's own"
+            raise ValueError(f"further: unknown key {strangers[0]!r}; legal keys: {legal}")
+        for name in PAPER:
+            object.__setattr__(self, name, _checked(name, getattr(self, name)))
+        values = {name: _checked(name, further[name]) for name in own_dimensions() if name in further}
+        object.__setattr__(self, "further", tuple((name, value) for name, value in values.items() if value))
+
+    def __repr__(self) -> str:
+        return f"SizeConfig({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    @classmethod
+    def of(cls, ratios: Mapping[str, Any]) -> SizeConfig:
+        """Returns what these ratios, by name, say; a wait ratio and dimensions of one's own may be left out."""
+        paper = {name: value for name, value in ratios.items() if name in PAPER}
+        return cls(**paper, further=tuple(pair for pair in ratios.items() if pair[0] not in PAPER))
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        """The value of every dimension, in the table's order."""
+        values = {**{name: getattr(self, name) for name in PAPER}, **dict(self.further)}
+        return {name: values.get(name, 0.0) for name in DIMENSIONS}
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Returns the ratios as JSON values, without those of one's own dimensions that are 0; `of` reads them back."""
+        return {name: value for name, value in self.ratios.items() if name in PAPER or value}
+
+
+def _checked(name: str, value: Any) -> float | None:
+    dimension = DIMENSIONS[name]
+    if value is None and dimension.nullable:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name}: {value!r} is not a number in [0, {dimension.top:g}]")
+    if not 0 <= value <= dimension.top:  # also nan
+        raise ValueError(f"{name}: {value!r} is not in [0, {dimension.top:g}]")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -93,20 +181,22 @@ class EnvConfig:
 
     @classmethod
     def uniform(
-        cls, sizes: Iterable[int], hole_ratio: float, wait_ratio: float | None = None, num_agents: int = 2
+        cls,
+        sizes: Iterable[int],
+        hole_ratio: float,
+        wait_ratio: float | None = None,
+        num_agents: int = 2,
+        **further: float,
     ) -> EnvConfig:
         """Returns the configuration with the same share for each of `sizes` and the same ratios everywhere."""
         chosen = sorted(set(sizes))
         share = 1 / len(chosen) if chosen else 0.0
-        return cls({size: SizeConfig(share, hole_ratio, wait_ratio) for size in chosen}, num_agents)
+        part = SizeConfig(share, hole_ratio, wait_ratio, tuple(further.items()))
+        return cls(dict.fromkeys(chosen, part), num_agents)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the configuration as JSON values; `from_dict` reads them back."""
-        sizes = {
-            str(size): {"data_ratio": p.data_ratio, "hole_ratio": p.hole_ratio, "wait_ratio": p.wait_ratio}
-            for size, p in self.sizes.items()
-        }
-        return {"sizes": sizes, "num_agents": self.num_agents}
+        return {"sizes": {str(size): p.to_dict() for size, p in self.sizes.items()}, "num_agents": self.num_agents}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EnvConfig:
@@ -123,9 +213,9 @@ class EnvConfig:
             size = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 4 else key
             if size in sizes:
                 raise ValueError(f"sizes: {key!r} is there twice")
-            only_keys(part, f"sizes.{key}", ("data_ratio", "hole_ratio"), ("wait_ratio",))
+            only_keys(part, f"sizes.{key}", REQUIRED, tuple(name for name in DIMENSIONS if name not in REQUIRED))
             try:
-                sizes[size] = SizeConfig(**part)
+                sizes[size] = SizeConfig.of(part)
             except ValueError as error:
                 raise ValueError(f"sizes.{key}.{error}") from None
         return cls(sizes, data.get("num_agents", 2))

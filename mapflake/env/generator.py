@@ -9,11 +9,13 @@ agents: a hash of what these leave alone decides where a board belongs. Boards w
 few small ones. All tasks are solvable and no agent starts on its goal.
 
 How boards are drawn is our choice, the paper does not say: holes, starts and goals uniformly, boards that cannot be
-solved or have the wrong wait label thrown away. Not covered: many processes (dataset.py).
+solved or have the wrong wait label thrown away. Not covered: many processes (dataset.py), dimensions of one's own
+(shaped.py).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
@@ -30,6 +32,7 @@ from mapflake.env.exact import kernel, tenths
 from mapflake.env.exact.draw import ALL_TENTHS, draw
 from mapflake.env.exact.search import APART, BUDGET, SOLVED
 from mapflake.env.instance import Instance
+from mapflake.env.shaped import draw_shaped
 from mapflake.env.solver import solution_of
 from mapflake.env.task import Task
 from mapflake.repro import rng_for, seed_for
@@ -201,9 +204,14 @@ def _find(
 ) -> tuple[Task, int, int]:
     """The task of a slot, the boards drawn for it, and how many of them were dropped over budget."""
     size, waits, agents = slot.size, slot.waits, config.num_agents
-    holes = num_holes(size, config.sizes[size].hole_ratio)
-    state = seed_for(seed, "task", split, size, holes, agents, str(waits), slot.number, bits=64)
+    part = config.sizes[size]
+    holes = num_holes(size, part.hole_ratio)
+    state = seed_for(
+        seed, "task", split, size, holes, agents, str(waits), slot.number, *map(str, part.further), bits=64
+    )
     find = kernel.draw if kernel.takes(size, agents) else draw
+    if part.further:
+        find = functools.partial(draw_shaped, part.further, find)
     boards = dropped = 0
     while boards < MAX_ATTEMPTS:
         drawn = find(state, size, holes, agents, waits, _TENTHS[split], MAX_ATTEMPTS - boards, DRAW_BUDGET)

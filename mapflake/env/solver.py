@@ -124,8 +124,8 @@ def analyse(instance: Instance, node_budget: int = NODE_BUDGET) -> Analysis:
         Unsolvable: There is no plan.
         BudgetExceeded: The budget is spent and nothing is known.
     """
-    answer = _ask(instance, ANALYSE, node_budget)
-    return Analysis(solution_of(answer), answer.best_sum, answer.needs_wait)
+    found = _ask(instance, ANALYSE, node_budget)
+    return Analysis(solution_of(found), found.best_sum, found.needs_wait)
 
 
 def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
@@ -142,7 +142,8 @@ def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
     return found
 
 
-def _ask(instance: Instance, what: int, budget: int) -> Answer:
+def answer(instance: Instance, what: int, budget: int) -> Answer:
+    """Returns what the search found, whatever its status: for those who count what cannot be solved."""
     width = instance.size + 1
     holes = 0
     for row, col in instance.holes:
@@ -150,18 +151,22 @@ def _ask(instance: Instance, what: int, budget: int) -> Answer:
     starts = [(row + 1) * width + col for row, col in instance.starts]
     goals = [(row + 1) * width + col for row, col in instance.goals]
     find = kernel.search if kernel.takes(instance.size, len(starts)) else search
-    answer = find(instance.size, holes, starts, goals, what, budget)
-    if answer.status == SOLVED:
-        return answer
-    if answer.status == BUDGET:
+    return find(instance.size, holes, starts, goals, what, budget)
+
+
+def _ask(instance: Instance, what: int, budget: int) -> Answer:
+    found = answer(instance, what, budget)
+    if found.status == SOLVED:
+        return found
+    if found.status == BUDGET:
         raise BudgetExceeded(f"no answer within {budget} nodes")
-    if answer.status == APART:
-        agent = answer.agents[0]
+    if found.status == APART:
+        agent = found.agents[0]
         raise Unsolvable(
             f"no plan: holes part agent {agent} at {instance.starts[agent]} from its goal {instance.goals[agent]}"
         )
-    if answer.status == PAIR:
-        raise Unsolvable("no plan: agents {} and {} can never both be on their goals".format(*answer.agents))
+    if found.status == PAIR:
+        raise Unsolvable("no plan: agents {} and {} can never both be on their goals".format(*found.agents))
     raise Unsolvable("no plan brings all agents to their goals")
 
 

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from mapflake.env.config import DIMENSIONS
 from mapflake.plots import style
 
 if TYPE_CHECKING:
@@ -117,22 +118,24 @@ def curves(
 
 @style.styled
 def configurations(table: pd.DataFrame, *, title: str | None = None) -> Figure:
-    """Returns what was trained on: data, hole and wait ratio by board size, one column of panels an arm, a bar a round.
+    """Returns what was trained on: a row of panels for each ratio, by board size, a column an arm, a bar a round.
 
     Args:
-        table: Columns arm, round, size, data_ratio, hole_ratio, wait_ratio (NaN: as it falls).
+        table: From `tables.configurations`: arm, round, size, and the ratios (NaN: as it falls).
         title: Above the figure.
     """
     arms, rounds = list(dict.fromkeys(table["arm"])), sorted(table["round"].unique())
     sizes = sorted(table["size"].unique())
-    figure = Figure(figsize=(max(2.5 * len(arms), 4.2) + 0.6, 5.6), layout="constrained")
-    axes = figure.subplots(3, len(arms), squeeze=False, sharex=True, sharey="row")
+    names = [name for name in DIMENSIONS if name in table]
+    figure = Figure(figsize=(max(2.5 * len(arms), 4.2) + 0.6, 5.6 * len(names) / 3), layout="constrained")
+    axes = figure.subplots(len(names), len(arms), squeeze=False, sharex=True, sharey="row")
     shades = [matplotlib.colormaps["Blues"](v) for v in np.linspace(0.35, 0.95, max(len(rounds), 2))]
     hatches = ("", "///", "...", "xxx", "\\\\\\")
     width = 0.8 / len(rounds)
-    tops = {"data_ratio": 1.08 * float(table["data_ratio"].max()), "hole_ratio": 0.52, "wait_ratio": 1.04}
+    tops = {name: 1.04 * DIMENSIONS[name].top for name in names}
+    tops["data_ratio"] = 1.08 * float(table["data_ratio"].max())
     for column, arm in enumerate(arms):
-        for line, key in enumerate(("data_ratio", "hole_ratio", "wait_ratio")):
+        for line, key in enumerate(names):
             ax: Axes = axes[line, column]
             for i, index in enumerate(rounds):
                 rows = table[(table["arm"] == arm) & (table["round"] == index)].set_index("size")

@@ -73,14 +73,8 @@ def summary(chosen: Iterable[Task]) -> pd.DataFrame:
 def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:
     """Returns one row for each (round, size) of an arm: the ratios that it trained on."""
     return pd.DataFrame(
-        {
-            "arm": arm,
-            "round": one.index,
-            "size": size,
-            "data_ratio": part.data_ratio,
-            "hole_ratio": part.hole_ratio,
-            "wait_ratio": float("nan") if part.wait_ratio is None else part.wait_ratio,
-        }
+        {"arm": arm, "round": one.index, "size": size}
+        | {name: float("nan") if value is None else value for name, value in part.ratios.items()}
         for one in history
         for size, part in one.config.sizes.items()
     )

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,13 +20,30 @@ from mapflake.env import Task, Verdict, judge, render_prompt
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mapflake.trainer.openai_client import OpenAIPolicy
-    from mapflake.trainer.policy import Policy
-
 logger = logging.getLogger(__name__)
 
 RESAMPLES = 2000
 SCHEMA = 1
+
+
+class Completer(Protocol):
+    """What a policy is to all who ask one: `policy.Policy`, `openai_client.OpenAIPolicy`, or one of your own."""
+
+    @property
+    def dialect(self) -> str:
+        """The dialect of `mapflake.env` that it speaks: "chat" or "compact"."""
+
+    def complete(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float | None = None,
+        max_new_tokens: int | None = None,
+        seed: int = 0,
+        progress: str | None = None,
+    ) -> Sequence[Sequence[str | None]]:
+        """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,7 @@ class Rollout:
 
 
 def rollout(
-    policy: Policy | OpenAIPolicy,
+    policy: Completer,
     tasks: Sequence[Task],
     *,
     samples: int = 1,

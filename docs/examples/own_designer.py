@@ -1,0 +1,59 @@
+"""Another designer: it asks for waits where boards that need one fail more often than those that do not.
+
+Run it: `python docs/examples/own_designer.py`.
+"""
+
+import itertools
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from mapflake.engineer import FailureReport, History, Ledger, Proposal
+from mapflake.engineer.baselines import ruled
+from mapflake.engineer.designers import RULES
+from mapflake.engineer.ledger import Designer
+
+RECORDED = Path(__file__).parents[2] / "reports/rounds"
+
+
+def waits_where_they_fail(sizes: Iterable[int]) -> Designer:
+    """Returns the designer: data by how much fails, waits by how much more fails where one is needed."""
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        asked = {}
+        for seen in (s for s in report.sizes if s.size in sizes):
+            easy, easy_valid = seen.rollouts - seen.wait_rollouts, seen.valid - seen.wait_valid
+            gap = easy_valid / max(easy, 1) - seen.wait_valid / max(seen.wait_rollouts, 1)
+            asked[seen.size] = {"data_ratio": 1.1 - seen.valid_rate, "hole_ratio": 0.15, "wait_ratio": 0.1 + gap}
+        return ruled(asked, history, "waits where they fail", sizes)
+
+    return design
+
+
+RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.sizes)
+
+
+def on_record() -> None:
+    """Prints what the rule would have asked for where the published run's engineer was asked."""
+    rounds = (*Ledger(RECORDED / "baseline_rl.jsonl").rounds[:1], *Ledger(RECORDED / "engineer_loop.jsonl").rounds)
+    sizes = tuple(s.size for s in rounds[0].report.sizes)
+    for before, after in itertools.pairwise(rounds):
+        ours = waits_where_they_fail(sizes)(before.report, rounds[: after.index]).config
+        for name, config in (("engineer", after.config), ("ours", ours)):
+            waits = ", ".join(f"{size}x{size} {part.wait_ratio:.2f}" for size, part in config.sizes.items())
+            print(f"round {after.index}, wait ratios, {name:>8}: {waits}")
+
+
+def in_the_loop(folder: Path) -> None:
+    """Prints the valid rates of three arms over two rounds, with a toy in place of GRPO."""
+    import toy_learner
+
+    for arm in ("keep", "heuristic", "waits_where_they_fail"):
+        rates = [f"{one.report.valid_rate:.3f}" for one in toy_learner.run(arm, folder)]
+        print(f"{arm:>21}: valid {', '.join(rates)}")
+
+
+if __name__ == "__main__":
+    on_record()
+    with tempfile.TemporaryDirectory() as folder:
+        in_the_loop(Path(folder))

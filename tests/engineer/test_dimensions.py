@@ -1,0 +1,162 @@
+"""A fourth dimension, as an engineer has it: told, asked for, projected, decoded, relaxed, recorded, shown."""
+
+from dataclasses import replace
+
+import llguidance
+import pytest
+from engineer_samples import REPORTS, SIZES, ScriptedTrainer, history
+from test_grammar import TOKENIZER
+
+from mapflake.engineer import (
+    VOCABULARY,
+    Ledger,
+    Round,
+    RoundSettings,
+    Start,
+    build_prompt,
+    demonstrations,
+    drawing,
+    format_config,
+    imitation,
+    project,
+    random_config,
+    read_reply,
+    replay,
+    reply_grammar,
+    run_arm,
+    run_round,
+)
+from mapflake.env import VOCABULARY as BOARD_WORDS
+from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
+from mapflake.env.config import DIMENSIONS, Dimension
+from mapflake.plots import figures, tables
+from mapflake.repro import rng_for
+
+
+def rotated(board, level, rng):
+    return replace(board, goals=board.starts[1:] + board.starts[:1]) if rng.random() < level else board
+
+
+@pytest.fixture(autouse=True)
+def swap_ratio(monkeypatch):
+    monkeypatch.setitem(
+        DIMENSIONS, "swap_ratio", Dimension("share of boards on which agents change places.", shape=rotated)
+    )
+
+
+def some_configs():
+    return [random_config(SIZES, rng_for(i, "own")) for i in range(30)]
+
+
+def test_random_designs_draw_it_and_the_others_as_before(monkeypatch):
+    with_it = some_configs()
+    assert len({part.ratios["swap_ratio"] for config in with_it for part in config.sizes.values()}) > 10
+    monkeypatch.delitem(DIMENSIONS, "swap_ratio")
+    assert [{s: replace(p, further=()) for s, p in c.sizes.items()} for c in with_it] == [
+        c.sizes for c in some_configs()
+    ]
+
+
+@pytest.mark.parametrize("dialect", ["json", "compact"])
+def test_what_is_written_is_read_and_follows_the_grammar(dialect):
+    for config in some_configs():
+        text = format_config(config, dialect)
+        assert read_reply(text, SIZES, dialect).config == config
+        if dialect == "json":
+            matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES))
+            assert matcher.validate_tokens(list(text.encode())) == len(text.encode())
+    if dialect == "compact":
+        assert text.split()[:5] == ["size3", *(f"p{round(100 * r):02d}" for r in config.sizes[3].ratios.values())]
+        assert "s3: <size3> unit half (unit | <any>) unit" in reply_grammar(SIZES, "compact")
+
+
+def test_a_reply_must_say_it():
+    three = '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": null}}}'
+    assert read_reply(three, SIZES).rejection == "size 3 lacks 'swap_ratio'"
+    assert read_reply(three.replace("null", 'null, "swap_ratio": null'), SIZES).rejection == (
+        "size 3: swap_ratio is None, not a number"
+    )
+    assert read_reply("size3 p100 p00 any end", SIZES, "compact").rejection == "size3 lacks its swap_ratio"
+    assert read_reply("size3 p100 p00 any any end", SIZES, "compact").rejection == (
+        "size3: swap_ratio is 'any', not one of p00, p05, ... p100"
+    )
+    matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES))
+    assert matcher.validate_tokens(list(three.encode())) < len(three.encode())
+
+
+def test_it_is_projected_and_a_rule_need_not_know_it():
+    asked = {"data_ratio": 2.0, "hole_ratio": 0.1, "wait_ratio": None}
+    assert project({3: asked | {"swap_ratio": 7.0}}, SIZES).sizes[3].ratios["swap_ratio"] == 1.0
+    assert project({3: asked}, SIZES) == EnvConfig({3: SizeConfig(1.0, 0.1)})
+    for config in some_configs():
+        assert project(config, SIZES) == config
+
+
+@pytest.mark.parametrize("variant", ["V3", "V6"])
+def test_it_is_told(variant):
+    text = build_prompt(REPORTS[1], history(2), SIZES, variant=variant)
+    assert "\n- swap_ratio: share of boards on which agents change places.\n" in text
+    assert "| wait_ratio | swap_ratio | valid" in text
+    example = text[text.rindex('{"sizes"') :].replace("<number>", "0.25")
+    assert read_reply(example, SIZES).config == EnvConfig.uniform(SIZES, 0.25, 0.25, swap_ratio=0.25)
+    past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
+    words = build_prompt(REPORTS[1], past, SIZES, variant=variant, dialect="compact").split()
+    assert set(words) <= {*VOCABULARY, *BOARD_WORDS}
+    told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
+    assert told[: 6 * len(SIZES) : 6] == [f"size{size}" for size in SIZES]
+    assert told[:6] == ["size3", "p25", "p10", "any", "p75", "p90"]
+
+
+def test_demonstrations_show_it():
+    said = [read_reply(answer, SIZES, "compact").config for _, answer in demonstrations(40, SIZES, seed=0)]
+    levels = [part.ratios["swap_ratio"] for config in said if config for part in config.sizes.values()]
+    assert len(levels) > 80
+    assert 0.35 < sum(levels) / len(levels) < 0.65
+
+
+@pytest.mark.parametrize("arm", ["domain_randomisation", "heuristic", "keep"])
+def test_a_whole_arm_is_recorded_and_replayed(tmp_path, arm):
+    first = EnvConfig.uniform((3, 4), 0.1, 0.0, swap_ratio=0.5)
+    validation = generate(EnvConfig.uniform((3, 4), 0.1), 6, seed=1, split="validation")
+    settings = RoundSettings(tmp_path / "shared", ScriptedTrainer(validation), validation, 3)
+    before = (run_round(settings, (), start=Start("warm", first)),)
+    done = run_arm(arm, replace(settings, folder=tmp_path / arm), before, rounds=2, sizes=(3, 4))
+    assert Ledger(tmp_path / arm / "rounds.jsonl").rounds == done[1:]
+    assert replay(tmp_path / arm / "rounds.jsonl", before) == [one.config for one in done[1:]]
+    levels = [part.ratios["swap_ratio"] for one in done[1:] for part in one.config.sizes.values()]
+    assert set(levels) == {0.5} if arm != "domain_randomisation" else len(set(levels)) > 2
+
+    rows = tables.configurations(done, arm)
+    assert rows["swap_ratio"].tolist() == [0.5, 0.5, *levels]
+    panels = figures.configurations(rows).axes
+    assert [ax.get_ylabel() for ax in panels] == ["data ratio", "hole ratio", "wait ratio", "swap ratio"]
+
+
+def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
+    def scarce(config, n, **options):
+        if config.sizes[3].further:
+            raise GenerationError("no solvable board found: size 3, 2 agents", 3)
+        return generate(config, n, **options)
+
+    monkeypatch.setattr(drawing, "generate", scarce)
+    asked = EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.75)
+    tasks, relaxed = drawing.draw(asked, 4, seed=0)
+    assert len(tasks) == 4
+    assert relaxed == {
+        3: {
+            "asked": {"hole_ratio": 0.2, "wait_ratio": 0.5, "swap_ratio": 0.75},
+            "got": {"hole_ratio": 0.2, "wait_ratio": None, "swap_ratio": 0.0},
+        }
+    }
+    assert drawing.relax(asked, relaxed) == EnvConfig.uniform([3], 0.2)
+    first, second = history(2)
+    text = build_prompt(REPORTS[1], (first, replace(second, relaxed=relaxed)), SIZES)
+    assert (
+        "asked hole_ratio 0.2, wait_ratio 0.5, swap_ratio 0.75; trained on hole_ratio 0.2, wait_ratio null, swap"
+        in text
+    )
+
+
+def test_designs_that_differ_in_it_alone_differ():
+    one, other = (EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=level) for level in (0.0, 0.5))
+    assert imitation.between([one], [other]) == {"designs": 1, "equal": 0.0, "numbers": 0.25, "data": 0.0}
