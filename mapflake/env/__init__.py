@@ -6,6 +6,7 @@ from mapflake.env.dataset import save_shards, tasks_of, to_dataset
 from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
+from mapflake.env.rewards import REWARD, reward, reward_functions
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
 from mapflake.env.task import Task, careless_fails, judge, load_tasks, save_tasks, transform_task
 from mapflake.env.text import DIALECTS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
@@ -15,6 +16,7 @@ __all__ = [
     "DIALECTS",
     "KINDS",
     "MOVES",
+    "REWARD",
     "SPLITS",
     "VOCABULARY",
     "Analysis",
@@ -52,6 +54,8 @@ __all__ = [
     "read_map",
     "read_scenario",
     "render_prompt",
+    "reward",
+    "reward_functions",
     "save_shards",
     "save_tasks",
     "solve",
