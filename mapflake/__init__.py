@@ -2,7 +2,8 @@
 
 Three rooms on a ground floor: `repro` (seeds, records), `env` (boards, exact solver, verifier), `trainer`
 (policy, evaluation, GRPO), `engineer` (failures, designs, rounds). Import what you need from the room that
-owns it; this module imports nothing, so that `import mapflake.env` never pays for torch.
+owns it; this module imports nothing, so that `import mapflake.env` never pays for torch. What verifiers looks for in a
+package (`vf-eval mapflake`, see `adapters.taskset`) it imports when asked.
 """
 
 from __future__ import annotations

@@ -17,13 +17,12 @@ from mapflake.env import EnvConfig, Task, generate, load_tasks
 
 
 @contextmanager
-def needs(package: str, install: str) -> Iterator[None]:
-    """Turns a failed import of `package` into an ImportError that says what to install."""
+def needs(install: str) -> Iterator[None]:
+    """Turns an import that fails within into an ImportError that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != package:
-            raise
+        package = (error.name or "").split(".")[0]
         raise ImportError(f"{package} is not installed: {install}") from error
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mapflake.adapters import boards, needs
 from mapflake.env import Task, format_plan, judge, render_prompt, reward
 
-with needs("inspect_ai", "pip install 'mapflake[adapters]'"):
+with needs("pip install 'mapflake[adapters]'"):
     import inspect_ai
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr

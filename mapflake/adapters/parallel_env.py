@@ -25,7 +25,7 @@ from mapflake.adapters import needs
 from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS
 
-with needs("pettingzoo", "pip install 'mapflake[adapters]'"):
+with needs("pip install 'mapflake[adapters]'"):
     from gymnasium.spaces import Box, Discrete
     from pettingzoo import ParallelEnv
 

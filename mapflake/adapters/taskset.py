@@ -17,7 +17,7 @@ from pydantic import NonNegativeInt
 from mapflake.adapters import boards, needs
 from mapflake.env import Task, Verdict, format_plan, judge, render_prompt, reward
 
-with needs("verifiers", "pip install -c requirements/verifiers.txt verifiers -e .  (it wants openai < 3: see there)"):
+with needs("pip install -c requirements/verifiers.txt verifiers -e .  (it wants openai < 3: see there)"):
     import verifiers.v1 as vf
 
 __all__ = ["FrozenLakeTaskset", "OneTurn"]

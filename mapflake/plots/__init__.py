@@ -1,4 +1,4 @@
-"""Floor 4: boards, animations and figures; imported by notebooks only."""
+"""Floor 4: boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
 
 from mapflake.plots.animation import Animation, animate
 from mapflake.plots.boards import describe, draw, gallery, snapshot
