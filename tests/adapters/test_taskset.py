@@ -26,7 +26,7 @@ def test_golden_answers_of_a_server_from_the_command_line(dialect, tmp_path, ser
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     server = serve(chosen)
     command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", server.url, *LOCALLY]
-    command += ["--client.api-key-var", "NO_KEY", "--env.taskset.dialect", dialect]
+    command += ["--client.api-key-var", "NO_KEY", "--env.taskset.dialect", dialect, "--sampling.temperature", "0.5"]
     command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -41,6 +41,7 @@ def test_golden_answers_of_a_server_from_the_command_line(dialect, tmp_path, ser
         assert trace["metrics"] == {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
     assert seen == Counter(t.name for t in chosen)
     assert len(server.asked) == len(chosen)
+    assert {(path, asked["temperature"]) for path, asked in server.asked} == {("/v1/chat/completions", 0.5)}
 
 
 def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
