@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test lint lab bench clean
+.PHONY: help install repro study test test-verifiers lint lab bench clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -17,7 +17,7 @@ comma := ,
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 help:                 ## show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM)
 
@@ -49,6 +49,11 @@ lint: install
 
 test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest, nbval
 	pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 -x tests notebooks
+
+test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
+	$(PYTHON) -m venv $(VENV)-verifiers
+	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e . verifiers pytest
+	PATH=$(CURDIR)/$(VENV)-verifiers/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
 
 lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks

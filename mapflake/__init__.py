@@ -2,5 +2,18 @@
 
 Three rooms on a ground floor: `repro` (seeds, records), `env` (boards, exact solver, verifier), `trainer`
 (policy, evaluation, GRPO), `engineer` (failures, designs, rounds). Import what you need from the room that
-owns it; this module imports nothing, so that `import mapflake.env` never pays for torch.
+owns it; this module imports nothing, so that `import mapflake.env` never pays for torch. What verifiers looks for in a
+package (`vf-eval mapflake`, see `adapters.taskset`) it imports when asked.
 """
+
+from __future__ import annotations
+
+__all__ = ["FrozenLakeTaskset", "OneTurn"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from mapflake.adapters import taskset
+
+        return getattr(taskset, name)
+    raise AttributeError(f"module 'mapflake' has no attribute {name!r}")

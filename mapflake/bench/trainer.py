@@ -107,14 +107,12 @@ def _warm_start(out: Path) -> Path:
 def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     """Returns what was measured over `STEPS` steps of `which` trainer; runs in a process of its own."""
     import torch
-    from datasets import Dataset
     from transformers import ProgressCallback, TrainerCallback
     from trl import GRPOTrainer
 
-    from mapflake.env import EnvConfig, generate
+    from mapflake.env import EnvConfig, generate, reward_functions
     from mapflake.trainer import grpo
     from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.rewards import reward_functions
     from mapflake.trainer.round_trainer import RoundTrainer
 
     torch.set_num_threads(1)
@@ -125,14 +123,14 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     args = grpo.training_arguments(params, out, seed=0, large=False)
     trainer: Any
     if which == "ours":
-        trainer = RoundTrainer(policy, tasks, rows, args, seed=0)
+        trainer = RoundTrainer(policy, rows, args, seed=0)
     else:
         trainer = GRPOTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
-            reward_funcs=reward_functions(tasks, "compact"),
+            reward_funcs=reward_functions("compact"),
             args=args,
-            train_dataset=Dataset.from_list(rows),
+            train_dataset=rows,
         )
     trainer.remove_callback(ProgressCallback)
     spent: dict[str, float] = {name: 0.0 for name, methods in PARTS.items() if which in methods}

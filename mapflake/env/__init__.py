@@ -6,8 +6,9 @@ from mapflake.env.dataset import save_shards, tasks_of, to_dataset
 from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
+from mapflake.env.rewards import REWARD, reward, reward_functions
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
-from mapflake.env.task import Task, careless_fails, judge, load_tasks, save_tasks, transform_task
+from mapflake.env.task import Task, careless_fails, judge, judge_plan, load_tasks, save_tasks, transform_task
 from mapflake.env.text import DIALECTS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
@@ -16,6 +17,7 @@ __all__ = [
     "DIMENSIONS",
     "KINDS",
     "MOVES",
+    "REWARD",
     "SPLITS",
     "VOCABULARY",
     "Analysis",
@@ -46,6 +48,7 @@ __all__ = [
     "format_plan",
     "generate",
     "judge",
+    "judge_plan",
     "load_tasks",
     "needs_wait",
     "num_holes",
@@ -54,6 +57,8 @@ __all__ = [
     "read_map",
     "read_scenario",
     "render_prompt",
+    "reward",
+    "reward_functions",
     "save_shards",
     "save_tasks",
     "solve",

@@ -24,7 +24,7 @@ from mapflake.env.config import EnvConfig
 from mapflake.env.generator import generate
 from mapflake.env.instance import Instance
 from mapflake.env.task import Task, save_tasks
-from mapflake.env.text import DIALECTS, render_prompt
+from mapflake.env.text import known, render_prompt
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -54,8 +54,7 @@ def to_dataset(tasks: Iterable[Task], dialect: str = "chat") -> Dataset:
 def _features(dialect: str) -> Features:
     from datasets import Features, Value
 
-    if dialect not in DIALECTS:
-        raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
+    known(dialect)
     text, count = Value("string"), Value("int64")
     return Features(
         {

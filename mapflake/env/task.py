@@ -114,6 +114,11 @@ def judge(task: Task, completion: str, dialect: str = "chat") -> Verdict:
         plan = parse_completion(completion, task.instance.num_agents, dialect)
     except PlanParseError:
         return Verdict((Violation("parse"),))
+    return judge_plan(task, plan)
+
+
+def judge_plan(task: Task, plan: Plan) -> Verdict:
+    """Returns the verdict of `check`, with the word of the task's answer on whether a valid plan is optimal."""
     verdict = check(task.instance, plan)
     if not verdict.valid:
         return verdict

@@ -66,7 +66,7 @@ def render_prompt(instance: Instance, dialect: str = "chat") -> str:
     Raises:
         ValueError: Unknown dialect, or a board that the compact vocabulary cannot name.
     """
-    return _render_compact(instance) if _known(dialect) == "compact" else _render_chat(instance)
+    return _render_compact(instance) if known(dialect) == "compact" else _render_chat(instance)
 
 
 def format_plan(instance: Instance, plan: Plan, dialect: str = "chat") -> str:
@@ -82,7 +82,7 @@ def format_plan(instance: Instance, plan: Plan, dialect: str = "chat") -> str:
         for move in moves:
             if move not in MOVES:
                 raise ValueError(f"agent {agent}: {move!r} is none of the moves {' '.join(MOVES)}")
-    if _known(dialect) == "compact":
+    if known(dialect) == "compact":
         return _format_compact(instance, plan)
     return f"```json\n{json.dumps({'plan': list(plan.moves)})}\n```"
 
@@ -99,10 +99,11 @@ def parse_completion(text: str, num_agents: int, dialect: str = "chat") -> Plan:
         PlanParseError: There is no plan in the text; the message says why.
         ValueError: Unknown dialect.
     """
-    return _parse_compact(text, num_agents) if _known(dialect) == "compact" else _parse_chat(text)
+    return _parse_compact(text, num_agents) if known(dialect) == "compact" else _parse_chat(text)
 
 
-def _known(dialect: str) -> str:
+def known(dialect: str) -> str:
+    """Returns the dialect; ValueError if there is no such dialect."""
     if dialect not in DIALECTS:
         raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
     return dialect

@@ -1,7 +1,7 @@
-"""Floor 4: boards, animations and figures; imported by notebooks only."""
+"""Floor 4: boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
 
 from mapflake.plots.animation import Animation, animate
-from mapflake.plots.boards import describe, draw, gallery
+from mapflake.plots.boards import describe, draw, gallery, snapshot
 from mapflake.plots.designs import beside_rules
 from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates
 from mapflake.plots.style import show
@@ -23,4 +23,5 @@ __all__ = [
     "panels",
     "rates",
     "show",
+    "snapshot",
 ]

@@ -17,7 +17,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 
 from mapflake.env import Instance, Plan, Violation, check, execute, svg
 from mapflake.plots import boards
@@ -249,13 +248,7 @@ class _Scene:
         boards.ground(ax, instance)
         boards.ends(ax, instance, starts=False)
         ax.set_title(panel.title, fontsize=10)
-        font: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold"}
-        self.discs = []
-        for agent in range(instance.num_agents):
-            disc = Circle((0, 0), 0.235, fc=svg.colour(agent), ec="white", lw=1.5, zorder=6 + 0.1 * agent)
-            number = ax.text(0, 0, str(agent + 1), color="white", zorder=6.05 + 0.1 * agent, clip_on=True, **font)
-            ax.add_patch(disc)
-            self.discs.append((disc, number))
+        self.discs = [boards.disc(ax, agent) for agent in range(instance.num_agents)]
         self.marks = [
             (_moment(violation), artist)
             for violation in panel.violations

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
+from matplotlib.text import Text
 
 from mapflake.env import Instance, Plan, Violation, check, execute
 from mapflake.env.svg import ALARM, EDGE, HOLE, ICE, INK, RIM, colour, side_by_side
@@ -67,6 +69,32 @@ def draw(instance: Instance, plan: Plan | None = None, *, title: str | None = No
     if not isinstance(figure, Figure):
         raise ValueError("ax: draw on the axes of a figure, not of a subfigure")
     return figure
+
+
+def snapshot(instance: Instance, plan: Plan) -> np.ndarray:
+    """Returns a picture `[H, W, 3]` (uint8) of the board after the plan's last move: a frame of a game that goes on.
+
+    Agents are discs; a cross is where a move was wrong. All pictures of a board are of one size.
+
+    Raises:
+        ValueError: The plan has not one string for each agent.
+    """
+    trajectory = execute(instance, plan)
+    side = min(0.55 * max(instance.size, 4), 8)
+    figure = Figure(figsize=(side, side), dpi=100)
+    canvas, ax = FigureCanvasAgg(figure), figure.add_axes((0, 0, 1, 1))
+    ground(ax, instance)
+    ends(ax, instance, starts=False)
+    for agent, (row, col) in enumerate(trajectory[-1]):
+        shift = 0.5 + side_by_side(agent, instance.num_agents) / 2
+        body, number = disc(ax, agent)
+        body.set_center((col + shift, row + shift))
+        number.set_position((col + shift, row + shift))
+    for violation in check(instance, plan).violations:
+        if violation.kind != "goal":  # there is time yet
+            cross(ax, instance, violation, trajectory)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def gallery(
@@ -147,6 +175,15 @@ def ends(ax: Axes, instance: Instance, *, starts: bool = True) -> None:
         radius = 0.19 if cell in instance.goals else 0.3
         ax.add_patch(Circle(_xy(cell), radius, fc="white", ec=colour(agent), lw=2.4 * scale, zorder=5))
         ax.text(*_xy(cell), str(agent + 1), color=INK, fontsize=10 * scale, **font)
+
+
+def disc(ax: Axes, agent: int) -> tuple[Circle, Text]:
+    """Draws an agent under way, at first in no cell; returns disc and number, for the caller to put in their place."""
+    body = Circle((0, 0), 0.235, fc=colour(agent), ec="white", lw=1.5, zorder=6 + 0.1 * agent)
+    font: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold"}
+    number = ax.text(0, 0, str(agent + 1), color="white", zorder=6.05 + 0.1 * agent, clip_on=True, **font)
+    ax.add_patch(body)
+    return body, number
 
 
 def cross(

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from datasets import Dataset
 from pydantic import Field, model_validator
 from trl import GRPOConfig
 
 from mapflake import repro
-from mapflake.env import Task, load_tasks, render_prompt, save_tasks
+from mapflake.env import REWARD, Task, load_tasks, save_tasks, to_dataset
 from mapflake.repro import Params, rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.estimate import estimate_round
 from mapflake.trainer.policy import Policy, load_policy
-from mapflake.trainer.rewards import REWARD
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
 from mapflake.trainer.warmstart import run, trackers
 
@@ -134,7 +134,6 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
     saves = checkpoint.resumable(out, made_from)
     trainer = RoundTrainer(
         policy,
-        tasks,
         training_rows(policy, tasks, params, seed),
         training_arguments(params, saves, seed, large=len(policy.tokenizer) > LARGE_VOCABULARY),
         seed=seed,
@@ -146,16 +145,14 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
     run(trainer, out, made_from, policy.tokenizer)
 
 
-def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed: int) -> list[dict[str, Any]]:
-    """Returns the prompts of all epochs in order.
+def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed: int) -> Dataset:
+    """Returns the rows of `to_dataset` of all epochs in order.
 
     It is laid out here: TRL's sampler shuffles from a state that no save holds, and a resume in a later epoch would see
     other boards.
     """
-    prompts = [render_prompt(task.instance, dialect=policy.dialect) for task in tasks]
     order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(tasks))]
-    chat = policy.dialect == "chat"
-    return [{"prompt": [{"role": "user", "content": prompts[i]}] if chat else prompts[i], "task": i} for i in order]
+    return to_dataset(tasks, policy.dialect).select(order)
 
 
 def lora_config(params: RLParams) -> Any:

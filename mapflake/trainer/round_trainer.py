@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from mapflake.env import Task
+from mapflake.env import reward_functions
 from mapflake.repro import rng_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.logps import completion_logps
 from mapflake.trainer.policy import Policy, encode_prompts
-from mapflake.trainer.rewards import reward_functions
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +40,7 @@ class RoundTrainer(GRPOTrainer):
     def __init__(
         self,
         policy: Policy,
-        tasks: Sequence[Task],
-        rows: Sequence[dict[str, Any]],
+        rows: Dataset,
         args: GRPOConfig,
         *,
         seed: int,
@@ -53,8 +50,7 @@ class RoundTrainer(GRPOTrainer):
 
         Args:
             policy: What is trained.
-            tasks: The instances of the round.
-            rows: Its training rows in order: `prompt`, and the index `task` into `tasks`.
+            rows: Its training rows in order, with the columns of `to_dataset`.
             args: TRL's configuration.
             seed: Of the sampling noise.
             lora: peft's configuration of adapters; None trains all weights.
@@ -69,9 +65,9 @@ class RoundTrainer(GRPOTrainer):
         super().__init__(
             model=model,
             processing_class=policy.tokenizer,
-            reward_funcs=reward_functions(tasks, policy.dialect),
+            reward_funcs=reward_functions(policy.dialect),
             args=args,
-            train_dataset=Dataset.from_list(list(rows)),
+            train_dataset=rows,
             rollout_func=self._rollout,
             peft_config=lora,
             callbacks=[checkpoint.Seal()],

@@ -3,7 +3,7 @@ import torch
 from starts import PARAMS, TASKS
 from trl import GRPOTrainer
 
-from mapflake.env import render_prompt
+from mapflake.env import to_dataset
 from mapflake.trainer import grpo
 from mapflake.trainer.policy import load_policy
 from mapflake.trainer.round_trainer import EngineError, RoundTrainer
@@ -12,7 +12,7 @@ from mapflake.trainer.round_trainer import EngineError, RoundTrainer
 def _trainer(start, tmp_path, **changed):
     policy, params = load_policy(start), PARAMS.model_copy(update=changed)
     rows = grpo.training_rows(policy, TASKS, params, 0)
-    return RoundTrainer(policy, TASKS, rows, grpo.training_arguments(params, tmp_path, 0, large=False), seed=0)
+    return RoundTrainer(policy, rows, grpo.training_arguments(params, tmp_path, 0, large=False), seed=0)
 
 
 def _ragged_batch(trainer, rows=24):
@@ -76,7 +76,7 @@ def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
 def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
     """The estimate on many samples is TRL's exact entropy on the same samples, up to its standard error."""
     trainer = _trainer(start, tmp_path)
-    rows = [{"prompt": render_prompt(TASKS[0].instance, "compact"), "task": 0}] * 400
+    rows = to_dataset([TASKS[0]] * 400, "compact").to_list()
     trainer.num_generations = 400
     trainer.model.train()
     batch = trainer._generate_and_score_completions(rows)

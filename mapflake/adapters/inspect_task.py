@@ -1,0 +1,83 @@
+"""Boards as an inspect-ai task: `inspect eval mapflake/frozenlake --model openai/gpt-5 -T n=50`.
+
+Every sample is one board in words, answered in one turn and scored by `judge`: `reward` (0, 0.5, 1), and as rates with
+their standard errors `valid`, `optimal` and `soc_optimal`; the explanation names the checks that failed. Not covered:
+tools, several turns, confidence intervals paired by board (`mapflake.trainer.evaluate` has these).
+"""
+
+from __future__ import annotations
+
+from mapflake.adapters import boards, needs
+from mapflake.env import Task, format_plan, judge, render_prompt, reward
+
+with needs("pip install 'mapflake[adapters]'"):
+    import inspect_ai
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+    from inspect_ai.solver import TaskState, generate
+
+FIELDS = ("valid", "optimal", "soc_optimal")
+
+
+@inspect_ai.task
+def frozenlake(
+    tasks: str = "",
+    dialect: str = "chat",
+    n: int = 100,
+    sizes: str | int | list[int] = "3,4,5,6",
+    num_agents: int = 2,
+    hole_ratio: float = 0.2,
+    wait_ratio: float = 0.5,
+    seed: int = 0,
+) -> inspect_ai.Task:
+    """Returns the task over the boards of a file that `save_tasks` wrote, or over `n` boards of the benchmark split.
+
+    Args:
+        tasks: The file; what follows but for `dialect` is then not used.
+        dialect: Of prompts and answers.
+        n: How many boards to draw.
+        sizes: From which sizes, in equal shares; `-T sizes=4,5` on the command line.
+        num_agents: On every board.
+        hole_ratio: Of all boards.
+        wait_ratio: Share of the boards that need a wait.
+        seed: Of the draw.
+
+    Raises:
+        ValueError: Names what is out of range, or the line that cannot be read.
+    """
+    drawn = boards(
+        tasks, n=n, sizes=_sizes(sizes), num_agents=num_agents, hole_ratio=hole_ratio, wait_ratio=wait_ratio, seed=seed
+    )
+    samples = [_sample(task, dialect) for task in drawn]
+    return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
+
+
+def _sizes(sizes: str | int | list[int]) -> tuple[int, ...]:
+    """Returns the sizes of `-T sizes=4`, which comes as a number, or `-T sizes=4,5`, as a list or as text."""
+    parts = sizes.split(",") if isinstance(sizes, str) else sizes if isinstance(sizes, list) else [sizes]
+    return tuple(int(part) for part in parts)
+
+
+def _sample(task: Task, dialect: str) -> Sample:
+    instance = task.instance
+    return Sample(
+        input=render_prompt(instance, dialect),
+        target=format_plan(instance, task.solution.plan, dialect),
+        metadata={"task": task.to_dict(), "dialect": dialect},
+    )
+
+
+@scorer(metrics={"*": [mean(), stderr()]})
+def verdict() -> Scorer:
+    """Returns the scorer: `judge` on the completion; the task itself is in the sample's metadata."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        task = Task.from_dict(state.metadata["task"])
+        found = judge(task, state.output.completion, state.metadata["dialect"])
+        return Score(
+            value={"reward": reward(found)} | {name: float(getattr(found, name)) for name in FIELDS},
+            answer=state.output.completion,
+            explanation=f"fails: {', '.join(found.kinds)}" if found.kinds else f"valid, makespan {found.makespan}",
+        )
+
+    return score

@@ -1,0 +1,193 @@
+"""Boards played step by step, as a PettingZoo `ParallelEnv`: for multi-agent RL of policies that see the grid.
+
+A game is one task. All agents move at once, by the rules of `check`, and the verdict on a game is that of `judge_plan`
+on the moves played:
+
+- terminated, for all agents at once: every agent stands on its goal, or a rule was broken (a hole, the rim, a cell
+  shared, a swap), which ends the game as a fall ends FrozenLake;
+- truncated: `max_steps` joint moves were played;
+- rewards: 0 until the end, then `reward(verdict)` to every agent, so that a return is the score of the same plan
+  written down: 0, 0.5 (valid) or 1 (optimal);
+- infos: `action_mask` `[5]`, 1 for moves that stay on the ice, and `verdict` once the game is over.
+
+An observation is an agent's own view: the planes `PLANES` `[5, S, S]` of 0 and 1, S the largest size of all tasks;
+smaller boards lie top left. Not covered: partial views, `state()` (the observations together are the state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mapflake.adapters import needs
+from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, execute, judge_plan, reward
+from mapflake.env.instance import DELTAS
+
+with needs("pip install 'mapflake[adapters]'"):
+    from gymnasium.spaces import Box, Discrete
+    from pettingzoo import ParallelEnv
+
+PLANES = ("no ice", "self", "own goal", "others", "their goals")
+"""Of an observation. `no ice`: holes, and what is beyond the rim of a smaller board."""
+
+
+class FrozenLake(ParallelEnv):
+    """Several agents on a frozen lake; an action is the number of a move in "UDLRW"."""
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "name": "mapflake_frozenlake_v0",
+        "render_modes": ["ansi", "rgb_array"],
+        "is_parallelizable": True,
+        "render_fps": 2,
+    }
+
+    def __init__(self, tasks: Sequence[Task], *, max_steps: int | None = None, render_mode: str | None = None) -> None:
+        """Makes the environment of these boards.
+
+        Args:
+            tasks: What can be played; each game draws one. Numbers of agents and sizes may differ.
+            max_steps: Joint moves of a game; None: three times the optimal makespan of its board, at least one.
+            render_mode: "ansi" (text), "rgb_array" (a picture `[H, W, 3]`) or None.
+
+        Raises:
+            ValueError: There are no tasks, or an argument is out of range.
+        """
+        if not tasks:
+            raise ValueError("tasks: nothing to play")
+        if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
+            raise ValueError(f"max_steps: {max_steps!r} is not an integer from 1")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode: {render_mode!r} is none of ansi, rgb_array, None")
+        self.tasks, self.max_steps, self.render_mode = tuple(tasks), max_steps, render_mode
+        self.size = max(task.instance.size for task in tasks)
+        self.possible_agents = [f"agent_{i}" for i in range(max(task.instance.num_agents for task in tasks))]
+        self.agents: list[str] = []
+        self._view = Box(0, 1, (len(PLANES), self.size, self.size), np.int8)
+        self._moves = {agent: Discrete(len(MOVES)) for agent in self.possible_agents}
+        self._rng = np.random.default_rng()
+        self._start(self.tasks[0])
+
+    def observation_space(self, agent: str) -> Box:
+        """Returns the space of the planes, one for all agents."""
+        return self._view
+
+    def action_space(self, agent: str) -> Discrete:
+        """Returns the agent's five moves."""
+        return self._moves[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+        """Starts a game; returns observations and infos of its agents.
+
+        Args:
+            seed: Of the draws from now on; None goes on with the stream (at first: a random one).
+            options: `{"task": i}` plays `tasks[i]` in place of a draw.
+
+        Raises:
+            ValueError: There is no such task.
+        """
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        index = (options or {}).get("task")
+        if index is None:
+            index = int(self._rng.integers(len(self.tasks)))
+        if index not in range(len(self.tasks)):
+            raise ValueError(f"task: {index!r} is not an index below {len(self.tasks)}")
+        self._start(self.tasks[index])
+        self.agents = self.possible_agents[: self.task.instance.num_agents]
+        return self._observations(), self._infos()
+
+    def _start(self, task: Task) -> None:
+        self.task = task
+        self.plan = Plan(("",) * task.instance.num_agents)  # the moves played
+        self.cells = task.instance.starts  # where the agents are; after a fall possibly not on the board
+        self.verdict: Verdict | None = None
+
+    def step(
+        self, actions: dict[str, int]
+    ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """Makes one joint move; returns observations, rewards, terminations, truncations and infos.
+
+        Raises:
+            ValueError: The game is over or was never started, or not every agent has a legal action.
+        """
+        playing = self.agents
+        if not playing:
+            raise ValueError("step: no game is on; call reset first")
+        if set(actions) != set(playing):
+            raise ValueError(f"actions: of {', '.join(actions) or 'nobody'}; to move: {', '.join(playing)}")
+        for agent, action in actions.items():
+            if not self._moves[agent].contains(action):
+                raise ValueError(f"actions: {agent}: {action!r} is not an integer below {len(MOVES)}")
+        self.plan = Plan(tuple(m + MOVES[actions[a]] for m, a in zip(self.plan.moves, playing, strict=True)))
+        self.cells = execute(self.task.instance, self.plan)[-1]
+        verdict = judge_plan(self.task, self.plan)
+        broken = any(violation.kind != "goal" for violation in verdict.violations)
+        terminated = broken or verdict.valid
+        limit = self.max_steps or max(1, 3 * self.task.solution.makespan)
+        truncated = not terminated and self.plan.horizon >= limit
+        score = 0.0
+        if terminated or truncated:
+            self.verdict, score = verdict, reward(verdict)
+        result = (
+            self._observations(),
+            dict.fromkeys(playing, score),
+            dict.fromkeys(playing, terminated),
+            dict.fromkeys(playing, truncated),
+            self._infos(),
+        )
+        if self.verdict:
+            self.agents = []
+        return result
+
+    def render(self) -> str | np.ndarray | None:
+        """Returns the board as it is, in `render_mode`: text with agents as their numbers, or a picture."""
+        if self.render_mode == "ansi":
+            return _text(self.task.instance, self.cells)
+        if self.render_mode == "rgb_array":
+            from mapflake.plots import snapshot
+
+            return snapshot(self.task.instance, self.plan)
+        return None
+
+    def close(self) -> None:
+        """Does nothing: no window is open."""
+
+    def _observations(self) -> dict[str, np.ndarray]:
+        instance, cells = self.task.instance, self.cells
+        views = {}
+        for i, agent in enumerate(self.agents):
+            planes = np.zeros(self._view.shape, self._view.dtype)
+            planes[0, instance.size :] = planes[0, :, instance.size :] = 1
+            for hole in instance.holes:
+                planes[0][hole] = 1
+            for j, (cell, goal) in enumerate(zip(cells, instance.goals, strict=True)):
+                if min(cell) >= 0 and max(cell) < instance.size:
+                    planes[1 if i == j else 3][cell] = 1
+                planes[2 if i == j else 4][goal] = 1
+            views[agent] = planes
+        return views
+
+    def _infos(self) -> dict[str, dict[str, Any]]:
+        instance = self.task.instance
+        infos: dict[str, dict[str, Any]] = {}
+        for agent, (row, col) in zip(self.agents, self.cells, strict=True):
+            ahead = [(row + DELTAS[move][0], col + DELTAS[move][1]) for move in MOVES]
+            mask = np.array([instance.is_free(cell) for cell in ahead], np.int8)
+            infos[agent] = {"action_mask": mask} | ({"verdict": self.verdict} if self.verdict else {})
+        return infos
+
+
+def _text(instance: Instance, cells: Sequence[Cell]) -> str:
+    """Returns the board with `1` where agent 1 is and `G1` on its goal, as `1G2` where both are."""
+    marks = dict.fromkeys(instance.holes, "H")
+    for agent, cell in enumerate(cells, start=1):
+        marks[cell] = marks.get(cell, "") + str(agent)
+    for agent, cell in enumerate(instance.goals, start=1):
+        marks[cell] = marks.get(cell, "") + f"G{agent}"
+    rows = [[marks.get((row, col), ".") for col in range(instance.size)] for row in range(instance.size)]
+    width = max(len(mark) for row in rows for mark in row)
+    return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)

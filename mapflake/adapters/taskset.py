@@ -1,0 +1,134 @@
+"""Boards as a verifiers taskset, interface v1: `vf-eval mapflake -m gpt-5 --client.base-url ... --no-push`.
+
+A task is one board in words, scored by `judge`: the reward is `reward` (0, 0.5, 1), the metrics are `valid`, `optimal`
+and `soc_optimal`. `vf-validate mapflake` plays every board's own answer. An answer takes one turn and no tools, so the
+package brings its harness: `OneTurn` asks once from this process, where verifiers' own programs would each want an
+environment of their own; `--env.agent.harness.id null` (or another) takes its place. Not covered: the interface v0,
+which is deprecated; a system prompt (`--env.taskset.system-prompt` adds one).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import openai
+from pydantic import NonNegativeInt
+
+from mapflake.adapters import boards, needs
+from mapflake.env import Task, Verdict, format_plan, judge, render_prompt, reward
+
+with needs("pip install -c requirements/verifiers.txt verifiers -e .  (it wants openai < 3: see there)"):
+    import verifiers.v1 as vf
+
+__all__ = ["FrozenLakeTaskset", "OneTurn"]
+
+
+class FrozenLakeData(vf.TaskData):
+    """One board: the task as `Task.to_dict` has it, and the dialect in which it is asked."""
+
+    task: dict[str, Any]
+    dialect: str
+
+
+class FrozenLakeTask(vf.Task[FrozenLakeData]):
+    """One board, and what an answer to it is worth."""
+
+    def verdict(self, reply: str) -> Verdict:
+        """Returns what `judge` says of a reply."""
+        return judge(Task.from_dict(self.data.task), reply, self.data.dialect)
+
+    @vf.reward(weight=1.0)
+    async def reward(self, trace: vf.Trace) -> float:
+        """Returns 0, 0.5 (valid) or 1 (optimal)."""
+        return reward(self.verdict(trace.last_reply))
+
+    @vf.metric
+    async def rates(self, trace: vf.Trace) -> dict[str, float]:
+        """Returns what is true of the answer, each 0 or 1."""
+        verdict = self.verdict(trace.last_reply)
+        return {name: float(getattr(verdict, name)) for name in ("valid", "optimal", "soc_optimal")}
+
+    async def validate(self, runtime: vf.Runtime) -> bool:
+        """Returns whether the board's own answer is optimal."""
+        task = Task.from_dict(self.data.task)
+        return self.verdict(format_plan(task.instance, task.solution.plan, self.data.dialect)).optimal
+
+
+class FrozenLakeConfig(vf.TasksetConfig):
+    """Which boards; `--env.taskset.num-agents 3` on the command line, and so on.
+
+    Attributes:
+        tasks: A file that `save_tasks` wrote; what follows but for `dialect` is then not used.
+        dialect: Of prompts and answers.
+        n: How many boards to draw, from the benchmark split.
+        sizes: From which sizes, in equal shares.
+        num_agents: On every board.
+        hole_ratio: Of all boards.
+        wait_ratio: Share of the boards that need a wait.
+        seed: Of the draw.
+    """
+
+    tasks: str = ""
+    dialect: Literal["chat", "compact"] = "chat"
+    n: NonNegativeInt = 100
+    sizes: list[int] = [3, 4, 5, 6]  # noqa: RUF012  a field of pydantic
+    num_agents: int = 2
+    hole_ratio: float = 0.2
+    wait_ratio: float = 0.5
+    seed: NonNegativeInt = 0
+
+
+class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
+    """The boards of a configuration."""
+
+    def load(self) -> list[FrozenLakeTask]:
+        """Returns the tasks; raises what `boards` raises."""
+        config = self.config
+        drawn = boards(
+            config.tasks,
+            n=config.n,
+            sizes=tuple(config.sizes),
+            num_agents=config.num_agents,
+            hole_ratio=config.hole_ratio,
+            wait_ratio=config.wait_ratio,
+            seed=config.seed,
+        )
+        return [
+            FrozenLakeTask(
+                FrozenLakeData(
+                    id=task.instance.key,
+                    prompt=render_prompt(task.instance, config.dialect),
+                    task=task.to_dict(),
+                    dialect=config.dialect,
+                ),
+                config.task,
+            )
+            for task in drawn
+        ]
+
+
+class OneTurn(vf.Harness[vf.HarnessConfig]):
+    """Asks the model once, in this process, through the endpoint that records the trace."""
+
+    APPENDS_SYSTEM_PROMPT = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(
+        self,
+        ctx: vf.ModelContext,
+        trace: vf.Trace,
+        runtime: vf.Runtime,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: vf.TaskData,
+    ) -> vf.ProgramResult:
+        """Returns once the answer is on the trace; a failed request raises, and verifiers records it as an error."""
+        system, prompt = self.resolve_text_prompt(data)
+        messages: list[Any] = [{"role": "system", "content": system}] if system else []
+        async with openai.AsyncOpenAI(base_url=endpoint, api_key=secret, max_retries=0) as client:
+            await client.chat.completions.create(
+                model=ctx.model, messages=[*messages, {"role": "user", "content": prompt or ""}]
+            )
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")

@@ -1,0 +1,71 @@
+"""The reward: a function of the verdict, the same for every trainer, arm and round, out of the engineer's reach.
+
+Half for a valid plan, half for an optimal one: 0, 0.5 or 1 (our choice, the paper does not say; a reward for validity
+alone makes plans longer). Format, length and partial credit earn nothing. `reward_functions` go into any GRPO script
+as they are; TRL itself is not imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mapflake.env.dataset import ANSWER, tasks_of
+from mapflake.env.task import Task, judge
+from mapflake.env.text import known
+from mapflake.env.verifier import Verdict
+
+REWARD = {"valid": 0.5, "optimal": 0.5}
+"""Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
+
+COLUMNS = ("instance", *ANSWER)
+
+
+def reward(verdict: Verdict) -> float:
+    """Returns the reward of an answer: 0, 0.5 or 1."""
+    return sum(weight * getattr(verdict, name) for name, weight in REWARD.items())
+
+
+def reward_functions(dialect: str = "chat") -> list[Callable[..., list[float]]]:
+    """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
+
+    They take what TRL passes: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
+    as long, and `failed`, True where an engine gave no completion: that is no wrong answer, it scores NaN and trains
+    nothing. Other columns are ignored. Called on rows that are no tasks, they raise what `tasks_of` raises.
+
+    Raises:
+        ValueError: Unknown dialect.
+    """
+    known(dialect)
+    # Each board comes once for each sample of its group.
+    task = functools.lru_cache(maxsize=1 << 12)(_task)
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def verdict(row: tuple[Any, ...], text: str) -> Verdict:
+        return judge(task(row), text, dialect)
+
+    def scored(name: str) -> Callable[..., list[float]]:
+        def score(completions: Sequence[Any], failed: Sequence[bool] | None = None, **columns: Any) -> list[float]:
+            for key in COLUMNS:
+                if key not in columns:
+                    raise ValueError(f"{key}: missing; the rows of the training set are those of to_dataset")
+            texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
+            plans = map(tuple, columns["plan"])
+            rows = zip(*(plans if key == "plan" else columns[key] for key in COLUMNS), strict=True)
+            lost = failed or [False] * len(texts)
+            return [
+                math.nan if gone else float(getattr(verdict(row, text), name))
+                for row, text, gone in zip(rows, texts, lost, strict=True)
+            ]
+
+        score.__name__ = name
+        return score
+
+    return [scored(name) for name in REWARD]
+
+
+def _task(row: tuple[Any, ...]) -> Task:
+    columns = dict(zip(COLUMNS, row, strict=True))
+    return tasks_of([columns | {"plan": list(columns["plan"])}])[0]

@@ -1,0 +1,82 @@
+"""The verifiers taskset through verifiers' own commands, with golden answers; `make test-verifiers` runs these."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("verifiers", reason="wants openai < 3: make test-verifiers")
+
+import verifiers.v1 as vf
+from transcripts import TRANSCRIPTS
+
+from mapflake.adapters.taskset import FrozenLakeConfig, FrozenLakeTaskset
+from mapflake.env import DIALECTS, Task, render_prompt, save_tasks
+
+BIN = Path(sys.executable).parent
+LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_golden_answers_of_a_server_from_the_command_line(dialect, tmp_path, serve):
+    chosen = [t for t in TRANSCRIPTS if t.dialect == dialect]
+    save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
+    server = serve(chosen)
+    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", server.url, *LOCALLY]
+    command += ["--client.api-key-var", "NO_KEY", "--env.taskset.dialect", dialect, "--sampling.temperature", "0.5"]
+    command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    golden, seen = {(t.prompt, t.completion): t for t in chosen}, Counter()
+    for line in Path(tmp_path, "run", "traces.jsonl").read_text().splitlines():
+        (trace,) = json.loads(line)["traces"]
+        question, answer = (node["message"].get("content") or "" for node in trace["nodes"])
+        transcript = golden[question, answer]
+        seen[transcript.name] += 1
+        assert trace["errors"] == []
+        assert trace["rewards"] == {"reward": {"score": transcript.reward, "weight": 1.0}}
+        assert trace["metrics"] == {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
+    assert seen == Counter(t.name for t in chosen)
+    assert len(server.asked) == len(chosen)
+    assert {(path, asked["temperature"]) for path, asked in server.asked} == {("/v1/chat/completions", 0.5)}
+
+
+def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
+    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", "http://127.0.0.1:9/v1", *LOCALLY]
+    command += ["--client.api-key-var", "NO_KEY", "-n", "1", "-o", tmp_path, "--run.name", "run"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    (episode,) = map(json.loads, Path(tmp_path, "run", "traces.jsonl").read_text().splitlines())
+    assert not episode["ok"]
+    assert episode["traces"][0]["errors"]
+
+
+def test_verifiers_own_validation(tmp_path):
+    """Every board's own answer passes, and no board passes without an answer."""
+    command = [BIN / "vf-validate", "mapflake", "-n", "5", "--runtime.type", "subprocess", "--no-rich", "-o", tmp_path]
+    done = subprocess.run([*command, "--run.name", "run"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    rows = [json.loads(line) for line in Path(tmp_path, "run", "results.jsonl").read_text().splitlines()]
+    assert [row["reason"] for row in rows] == ["valid"] * 5
+    assert [row["noop"]["rewards"] for row in rows] == [{"reward": 0.0}] * 5
+
+
+def test_boards_are_drawn_as_asked():
+    config = FrozenLakeConfig(id="mapflake", n=4, sizes=[4], num_agents=3, wait_ratio=1.0, seed=3)
+    tasks = list(vf.load_taskset(config))
+    assert isinstance(vf.load_taskset(config), FrozenLakeTaskset)
+    for task in tasks:
+        board = Task.from_dict(task.data.task)
+        assert (board.instance.size, board.instance.num_agents, board.needs_wait) == (4, 3, True)
+        assert task.data.prompt == render_prompt(board.instance)
+        assert board.solution.plan.moves[0] not in task.data.prompt.split("json")[1]
+    assert len({task.data.id for task in tasks}) == 4
+
+
+def test_the_example(example, tmp_path, serve):
+    chosen = [t for t in TRANSCRIPTS if t.dialect == "chat"][:2]
+    save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
+    mean = example("eval_verifiers").main(serve(chosen).url, "golden", str(tmp_path), 2, str(tmp_path / "tasks.jsonl"))
+    assert mean == sum(t.reward for t in chosen) / 2

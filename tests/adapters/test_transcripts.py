@@ -1,0 +1,77 @@
+"""The golden transcripts through `judge` and through the reward functions; other paths have their own files."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+from transcripts import TRANSCRIPTS
+
+from mapflake.env import DIALECTS, KINDS, REWARD, judge, reward, reward_functions, to_dataset
+
+
+def test_every_kind_of_answer_is_there():
+    assert {t.violations for t in TRANSCRIPTS if len(t.violations) == 1} == {(kind,) for kind in KINDS}
+    assert {(t.dialect, t.reward) for t in TRANSCRIPTS} == {(dialect, r) for dialect in DIALECTS for r in (0, 0.5, 1)}
+    assert len({(t.dialect, t.name) for t in TRANSCRIPTS}) == len({(t.prompt, t.completion) for t in TRANSCRIPTS})
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda t: f"{t.dialect}: {t.name}")
+def test_judge(transcript):
+    verdict = judge(transcript.task, transcript.completion, transcript.dialect)
+    assert verdict.kinds == transcript.violations
+    assert (verdict.valid, verdict.optimal, verdict.soc_optimal) == (
+        transcript.valid,
+        transcript.optimal,
+        transcript.soc_optimal,
+    )
+    assert reward(verdict) == transcript.reward
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_rewards_of_trl(dialect):
+    """As TRL calls them: a column is a list, a chat is a list of one message."""
+    chosen = [t for t in TRANSCRIPTS if t.dialect == dialect]
+    rows = to_dataset([t.task for t in chosen], dialect)
+    assert [row["prompt"] if dialect == "compact" else row["prompt"][0]["content"] for row in rows] == [
+        t.prompt for t in chosen
+    ]
+    texts = [t.completion for t in chosen]
+    completions = texts if dialect == "compact" else [[{"role": "assistant", "content": text}] for text in texts]
+    columns = rows.remove_columns("prompt")[:]
+    asked = columns | {"completions": completions, "prompts": rows["prompt"]}
+    scores = {f.__name__: f(**asked) for f in reward_functions(dialect)}
+    assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
+    assert [sum(REWARD[name] * scores[name][i] for name in REWARD) for i in range(len(chosen))] == [
+        t.reward for t in chosen
+    ]
+
+
+def test_the_environment_imports_no_framework():
+    code = "import sys, mapflake, mapflake.env, mapflake.adapters; print({*sys.argv[1:]} & {*sys.modules})"
+    command = [sys.executable, "-c", code, "pettingzoo", "inspect_ai", "verifiers", "trl", "torch", "matplotlib"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "install"),
+    [
+        ("parallel_env", "pettingzoo", r"pip install 'mapflake\[adapters\]'"),
+        ("inspect_task", "inspect_ai", r"pip install 'mapflake\[adapters\]'"),
+        ("taskset", "verifiers", "pip install -c requirements/verifiers.txt"),
+    ],
+)
+def test_a_missing_package_is_named_with_what_installs_it(module, package, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"mapflake.adapters.{module}", raising=False)
+    with pytest.raises(ImportError, match=f" is not installed: {install}"):
+        importlib.import_module(f"mapflake.adapters.{module}")
+
+
+def test_grpo_by_trl_itself(example):
+    log = example("grpo_trl").main()
+    steps = [row for row in log if "reward" in row]
+    assert len(steps) == 2
+    for row in steps:
+        total = sum(REWARD[name] * row[f"rewards/{name}/mean"] for name in REWARD)
+        assert row["reward"] == pytest.approx(total)

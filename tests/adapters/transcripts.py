@@ -1,0 +1,60 @@
+"""The golden transcripts: answers of every kind with the verdicts that all paths must give, written by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mapflake.env import Plan, PlanParseError, Task, parse_completion, render_prompt
+from mapflake.repro import read_jsonl
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One answer and its verdict.
+
+    Attributes:
+        name: What it is an example of; unique within its dialect.
+        violations: Kinds of checks that fail, in the order of `KINDS`.
+    """
+
+    name: str
+    dialect: str
+    task: Task
+    completion: str
+    violations: tuple[str, ...]
+    valid: bool
+    optimal: bool
+    soc_optimal: bool
+    reward: float
+
+    @property
+    def prompt(self) -> str:
+        return render_prompt(self.task.instance, self.dialect)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan that is in the completion, if there is one."""
+        try:
+            return parse_completion(self.completion, self.task.instance.num_agents, self.dialect)
+        except PlanParseError:
+            return None
+
+
+def _read(row: dict[str, Any]) -> Transcript:
+    return Transcript(**row | {"task": Task.from_dict(row["task"]), "violations": tuple(row["violations"])})
+
+
+TRANSCRIPTS = [_read(row) for row in read_jsonl(Path(__file__).with_name("transcripts.jsonl"))]
+CHAT = [transcript for transcript in TRANSCRIPTS if transcript.dialect == "chat"]
+
+
+def answers(transcripts: list[Transcript]) -> Callable[[str], str]:
+    """Returns a model that knows them by heart: asked the same again, it gives the next answer to that prompt."""
+    left: dict[str, list[str]] = defaultdict(list)
+    for transcript in transcripts:
+        left[transcript.prompt].append(transcript.completion)
+    return lambda prompt: left[prompt].pop(0)
