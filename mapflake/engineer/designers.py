@@ -40,6 +40,10 @@ class Completer(Protocol):
     def dialect(self) -> str:
         """The dialect of `mapflake.env` that it speaks: "chat" or "compact"."""
 
+    @property
+    def identity(self) -> str:
+        """What its answers depend on beside the prompts; rollouts on disk are taken for its own by that."""
+
     def complete(
         self,
         prompts: Sequence[str],

@@ -91,16 +91,6 @@ def newest_whole(folder: Path) -> Path | None:
     return None
 
 
-def resumable(out: Path, made_from: str) -> Path:
-    """Returns the folder beside `out` that holds an unfinished training's saves; emptied if they are of another one."""
-    folder = out.with_name(f"{out.name}.unfinished")
-    mark = folder / "made_from.txt"
-    if not mark.is_file() or mark.read_text() != made_from:
-        shutil.rmtree(folder, ignore_errors=True)
-        repro.write_text(mark, made_from)
-    return folder
-
-
 @contextlib.contextmanager
 def publish(out: Path, made_from: str | None = None) -> Iterator[Path]:
     """Yields a temporary folder that becomes `out`, sealed, when the block ends; `out` is never half there."""

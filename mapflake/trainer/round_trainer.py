@@ -37,11 +37,9 @@ class EngineError(RuntimeError):
 
 
 def _is_of_engine(error: Exception) -> bool:
-    """Returns whether an engine outside this process died or refused: its connection, vLLM's own errors, TRL's answer."""
-    if isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.split(".")[0] in (
-        "requests",
-        "vllm",
-    ):
+    """Returns whether an engine died or refused: its connection, vLLM's own errors, what TRL makes of its answers."""
+    owner = type(error).__module__.split(".")[0]
+    if isinstance(error, ConnectionError | TimeoutError) or owner in ("requests", "vllm"):
         return True
     return type(error) is Exception and str(error).startswith("Request failed: ")  # so `VLLMClient` raises
 

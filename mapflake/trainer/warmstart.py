@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,12 +83,13 @@ def warm_start(
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model,
-            args=_arguments(checkpoint.resumable(out, made_from), params, seed_for(seed, "warm_start")),
+            args=_arguments(repro.resumable(out, made_from), params, seed_for(seed, "warm_start")),
             train_dataset=[data[i] for i in order],
             data_collator=_Collator(policy.tokenizer.pad_token_id),
             callbacks=[checkpoint.Seal()],
         )
         run(trainer, out, made_from, policy.tokenizer)
+    repro.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
 
@@ -110,7 +110,6 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
             weights = None
         curve = _without_times(trainer.state.log_history)
         save_policy(model, tokenizer, out, made_from, curve=curve, weights=weights)
-        shutil.rmtree(unfinished)
     trainer.accelerator.wait_for_everyone()
 
 
