@@ -119,7 +119,7 @@ def test_a_file_that_was_lost_is_recorded_again(tmp_path):
 def test_memory_does_not_grow_with_the_number_of_rollouts(tmp_path):
     def peak(samples):
         path, policy = tmp_path / f"{samples}.jsonl", Noise()
-        policy.part = 120
+        policy.part = 240
         tracemalloc.start()
         try:
             record(policy, TASKS, path, samples=samples, seed=5)
@@ -128,9 +128,9 @@ def test_memory_does_not_grow_with_the_number_of_rollouts(tmp_path):
         finally:
             tracemalloc.stop()
 
-    peak(10)  # caches
-    (few, least), (many, most) = peak(10), peak(100)
-    assert (least, most) == (120, 1200)
+    peak(1)  # caches
+    (few, least), (many, most) = peak(20), peak(200)
+    assert (least, most) == (240, 2400)
     assert many < 1.25 * few
 
 
