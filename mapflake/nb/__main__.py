@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from mapflake.nb.folders import MADE_BY, root
@@ -25,6 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     from mapflake.nb import notebooks, publish, runner, sections
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (sections.ParamError, notebooks.NotebookError, runner.StageError, publish.PublishError, FileNotFoundError)
     try:
         base = root()
@@ -40,11 +42,15 @@ def main(arguments: list[str] | None = None) -> int:
         elif chosen.command == "publish":
             with runner.pipeline_lock(base):
                 publish.publish(base)
+                runner.forget_finished(base)
         else:
             print(publish.results(base))
     except known as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command again goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -7,6 +7,7 @@ is ours; what was tried is in reports/log.md. Real LLMs need no warm start: they
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -153,9 +154,12 @@ class Progress(TrainerCallback):
 
 
 def _without_times(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the steps of a trainer's log without what differs at every run: results must be comparable by hash."""
+    """Returns the steps of a trainer's log without what differs at every run: results must be comparable by hash.
+
+    Keys are in the order that they have after a resume.
+    """
     timed = ("runtime", "per_second", "time", "total_flos")
-    steps = [{k: v for k, v in row.items() if not any(t in k for t in timed)} for row in history]
+    steps = [{k: row[k] for k in sorted(row) if not any(t in k for t in timed)} for row in history]
     return [row for row in steps if "loss" in row]
 
 
@@ -175,7 +179,7 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         remove_unused_columns=False,
         save_steps=params.save_every,
         save_total_limit=2,
-        logging_steps=min(20, params.steps),
+        logging_steps=math.gcd(min(20, params.steps), params.save_every),  # a resume forgets the losses since the last
         seed=seed,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available(),
