@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from pathlib import Path
 
 from mapflake.nb.folders import MADE_BY, root
 
@@ -21,9 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("notebook", choices=MADE_BY.values(), metavar="notebook", help=", ".join(MADE_BY.values()))
     run.add_argument("-p", dest="item", metavar="key=value", help="the entry that this run is for, e.g. arm=heuristic")
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
+    other = commands.add_parser("compare", help="compare reports/metrics.json with that of another machine")
+    other.add_argument("metrics", type=Path, metavar="metrics.json")
     commands.add_parser("results", help="print the results table and the paths of the reports")
     chosen = parser.parse_args(arguments)
 
+    from mapflake import repro
     from mapflake.nb import notebooks, publish, runner, sections
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
@@ -43,6 +47,12 @@ def main(arguments: list[str] | None = None) -> int:
             with runner.pipeline_lock(base):
                 publish.publish(base)
                 runner.forget_finished(base)
+        elif chosen.command == "compare":
+            differences = publish.compare(
+                *map(repro.read_json, (base / publish.REPORTS / "metrics.json", chosen.metrics))
+            )
+            print("\n".join(differences) or "they agree: all 95% intervals overlap")
+            return bool(differences)
         else:
             print(publish.results(base))
     except known as error:

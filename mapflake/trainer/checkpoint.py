@@ -61,7 +61,10 @@ def verify(folder: Path) -> dict[str, str]:
     """
     if not (folder / MANIFEST).is_file():
         raise CheckpointError(f"{folder}: no {MANIFEST}; the checkpoint was not written to its end")
-    files = repro.read_json(folder / MANIFEST)["files"]
+    try:
+        files: dict[str, str] = dict(repro.read_json(folder / MANIFEST)["files"])
+    except (ValueError, TypeError, KeyError):
+        raise CheckpointError(f"{folder}: {MANIFEST} cannot be read") from None
     for name, digest in files.items():
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder}: {name} is missing")
@@ -95,8 +98,9 @@ def newest_whole(folder: Path) -> Path | None:
 def publish(out: Path, made_from: str | None = None) -> Iterator[Path]:
     """Yields a temporary folder that becomes `out`, sealed, when the block ends; `out` is never half there."""
     out.parent.mkdir(parents=True, exist_ok=True)
+    for killed in out.parent.glob(f".{out.name}.*.tmp"):  # a process that was killed here; a checkpoint is large
+        shutil.rmtree(killed)
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary

@@ -27,7 +27,7 @@ from mapflake.trainer.estimate import estimate_round
 from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.rewards import REWARD
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
-from mapflake.trainer.warmstart import run, trackers
+from mapflake.trainer.warmstart import run
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func; the pin of TRL's version is our answer
 
@@ -201,7 +201,7 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
         bf16=cuda,
         gradient_checkpointing=cuda and large,
         disable_dropout=True,
-        report_to=trackers(),
+        report_to="none",  # see `tracking`
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +30,7 @@ from mapflake import repro
 from mapflake.repro import Params, rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.policy import ModelParams, encode_prompts, from_scratch, save_policy
+from mapflake.trainer.tracking import Tracking
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +99,7 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
     unfinished = Path(trainer.args.output_dir)
     trainer.remove_callback(ProgressCallback)  # it prints every logged row in full
     trainer.add_callback(Progress(f"{out.parent.name}/{out.name}"))
+    trainer.add_callback(Tracking())
     resume = checkpoint.newest_whole(unfinished)
     if resume:
         logger.warning("%s: going on from %s", out, resume.name)
@@ -183,13 +184,8 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         seed=seed,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available(),
-        report_to=trackers(),
+        report_to="none",  # see `tracking`
     )
-
-
-def trackers() -> str:
-    """Returns what the trainers report to: wandb if the environment asks for it (WANDB_MODE), else nothing."""
-    return "wandb" if os.environ.get("WANDB_MODE") in ("online", "offline") else "none"
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]) -> list[dict[str, list[int]]]:

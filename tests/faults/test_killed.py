@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import assert_as_undisturbed
+from outcome import assert_as_undisturbed
 
 FAULTS = {
     "warm_start": [  # 60 steps, saved at 20, 40 and 60

@@ -6,6 +6,7 @@ test names, and is real: SIGKILL, limits of the kernel.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import resource
@@ -145,6 +146,28 @@ def _little_memory(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
 
 
+def _no_root() -> None:
+    """Takes from root what lets it write where nobody may; others lack it already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, data) or libc.capset(header, (ctypes.c_uint32 * 6)(data[0] & ~0b110, *data[1:])):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _wandb(how: str) -> None:
+    os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    if how == "absent":
+        sys.modules["wandb"] = None  # type: ignore[assignment]
+    else:
+        import wandb
+
+        def broken(*_: object, **__: object) -> None:
+            raise BrokenPipeError("the service of wandb is gone")
+
+        if how != "offline":
+            setattr(wandb, how, broken)
+
+
 FAULTS: dict[str, Callable[..., None]] = {
     "step": _kill_in_step,
     "token": _kill_before(decoding, "_pick"),
@@ -166,4 +189,6 @@ FAULTS: dict[str, Callable[..., None]] = {
     "torn append": _torn_append,
     "disk": _small_disk,
     "memory": _little_memory,
+    "no root": _no_root,
+    "wandb": _wandb,
 }
