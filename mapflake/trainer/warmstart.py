@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -103,7 +104,16 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
     resume = checkpoint.newest_whole(unfinished)
     if resume:
         logger.warning("%s: going on from %s", out, resume.name)
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    except Exception as error:
+        saving = unfinished / f"checkpoint-{trainer.state.global_step}"
+        if saving.is_dir() and not (saving / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full
+            free = shutil.disk_usage(saving).free / 2**30
+            raise checkpoint.CheckpointError(
+                f"{saving} could not be written ({error}); {free:.1f} GiB are free there: make room, then run it again"
+            ) from error
+        raise
     weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
     if trainer.is_world_process_zero():
         model: Any = trainer.accelerator.unwrap_model(trainer.model)

@@ -146,28 +146,17 @@ def test_whatever_is_struck_the_next_dvc_repro_ends_as_if_nothing_had_been(clone
     assert code, said
     assert "failed to run: python -m mapflake.nb run 05_analysis" in said
 
-    def dvc_alone(number: int):
-        def strike(dvc: int, runner: int, kernel: int) -> None:
-            os.kill(dvc, number)
-            os.waitid(os.P_PID, dvc, os.WEXITED | os.WNOWAIT)
-            code, said = ended(start(clone))  # the stage has outlived its DVC
-            assert code, said
-            assert f"another pipeline is writing in this clone: {clone}/runs/pipeline.lock is held by process" in said
-            (clone / "hold-c").unlink()
-
-        return strike
-
-    def strike_dvc(number: int) -> str:
-        (clone / "at").unlink(missing_ok=True)
-        (clone / "hold-c").touch()
-        process = start(clone)
-        kernel, runner = reached(clone, "c")
-        dvc_alone(number)(process.pid, runner, kernel)
-        _, said = ended(process)
-        gone(runner)
-        return said
-
-    said = strike_dvc(signal.SIGKILL)
+    (clone / "hold-c").touch()
+    process = start(clone)
+    _, runner = reached(clone, "c")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(LIMIT)
+    code, said = ended(start(clone))  # the stage has outlived its DVC
+    assert code, said
+    assert f"another pipeline is writing in this clone: {clone}/runs/pipeline.lock is held by process {runner}" in said
+    (clone / "hold-c").unlink()
+    _, said = ended(process)
+    gone(runner)
     assert "`dvc repro` is gone; the next one will take over what is in runs/work/analysis" in said
     assert not (clone / "runs/pipeline/analysis").exists()
 

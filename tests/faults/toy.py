@@ -54,6 +54,7 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
     os.dup2(said, 1)
     os.dup2(said, 2)
     os.chdir(folder)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the pipeline has it
     for name, *arguments in faults:
         FAULTS[name](*arguments)
     evaluate.PART = 8
@@ -160,12 +161,13 @@ def _wandb(how: str) -> None:
         sys.modules["wandb"] = None  # type: ignore[assignment]
     else:
         import wandb
+        from wandb.sdk.wandb_run import Run
 
         def broken(*_: object, **__: object) -> None:
             raise BrokenPipeError("the service of wandb is gone")
 
         if how != "offline":
-            setattr(wandb, how, broken)
+            setattr(wandb if how == "init" else Run, how, broken)
 
 
 FAULTS: dict[str, Callable[..., None]] = {
