@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import glob
 import hashlib
 import json
 import logging
@@ -103,7 +104,7 @@ def write_text(path: str | Path, text: str | Iterable[str]) -> None:
     """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_for(path)
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines([text] if isinstance(text, str) else text)
@@ -112,6 +113,25 @@ def write_text(path: str | Path, text: str | Iterable[str]) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_for(path: Path) -> Path:
+    """Returns the name under which this process writes `path`; removes what killed ones left under theirs."""
+    for torn in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        pid = torn.name.split(".")[-2]
+        if pid.isdigit() and not _is_running(int(pid)):
+            shutil.rmtree(torn) if torn.is_dir() else torn.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def dumps(value: Any, **options: Any) -> str:

@@ -92,8 +92,6 @@ def run(root: Path, name: str, item: str | None = None) -> None:
         if (work / KEY_FILE).is_file() and (work / KEY_FILE).read_text() == key:
             how = "was finished already" if (work / NOTEBOOK).is_file() else "goes on from an interrupted run"
             print(f"[{stage}] {how}", flush=True)
-            for torn in work.rglob(".*.tmp"):  # what atomic writes had begun; nobody else writes while we hold the lock
-                shutil.rmtree(torn) if torn.is_dir() else torn.unlink()
         else:
             shutil.rmtree(work, ignore_errors=True)
             repro.write_text(work / KEY_FILE, key)

@@ -98,9 +98,8 @@ def newest_whole(folder: Path) -> Path | None:
 def publish(out: Path, made_from: str | None = None) -> Iterator[Path]:
     """Yields a temporary folder that becomes `out`, sealed, when the block ends; `out` is never half there."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    for killed in out.parent.glob(f".{out.name}.*.tmp"):  # a process that was killed here; a checkpoint is large
-        shutil.rmtree(killed)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    temporary = repro.temporary_for(out)
+    shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary

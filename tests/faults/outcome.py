@@ -12,6 +12,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def assert_as_undisturbed(folder: Path, stage: str, undisturbed: Path) -> None:
     """Checks that a stage left the files of an undisturbed run, byte for byte, and none beside."""
-    found, expected = ({k: v for k, v in files(f).items() if k.startswith(stage)} for f in (folder, undisturbed))
+    found, expected = (
+        {k: v for k, v in files(f).items() if k.lstrip(".").startswith(stage)} for f in (folder, undisturbed)
+    )
     assert sorted(found) == sorted(expected)
     assert [name for name in found if found[name] != expected[name]] == []
