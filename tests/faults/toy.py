@@ -21,7 +21,7 @@ from transformers import Trainer
 from mapflake import env, repro
 from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
-from mapflake.trainer import checkpoint, decoding, evaluate
+from mapflake.trainer import checkpoint, decoding, evaluate, warmstart
 from mapflake.trainer.grpo import RLParams
 from mapflake.trainer.policy import ModelParams
 from mapflake.trainer.warmstart import WarmStartParams, warm_start
@@ -182,7 +182,11 @@ FAULTS: dict[str, Callable[..., None]] = {
         files,
     ),
     "publish": lambda nth, files: _kill_when(
-        checkpoint, "publish", nth, lambda out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"), files
+        warmstart,
+        "save_policy",
+        nth,
+        lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"),
+        files,
     ),
     "seal": _kill_before(checkpoint, "seal"),
     "replace": _kill_before(os, "replace"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +132,7 @@ def test_one_writer_and_a_kill(run, repo: Path, capfd: pytest.CaptureFixture[str
     code = repo / "build/code" / f"{NAME}.py"
     (repo / "go").touch()
     run(wait, loop)
+    shutil.rmtree(repo / "runs/work")
     (repo / "go").unlink()
     (repo / "pid").unlink()
     first = subprocess.Popen([sys.executable, "-m", "mapflake.nb", "run", NAME], cwd=repo)
@@ -163,6 +165,7 @@ def test_a_stage_whose_dvc_was_killed_leaves_its_work_to_the_next(run, repo: Pat
     )
     (repo / "go").touch()
     run(begin, work)
+    shutil.rmtree(repo / "runs/work")
     for name in ("go", "pid"):
         (repo / name).unlink()
     stage = [sys.executable, "-m", "mapflake.nb", "run", NAME]
