@@ -142,11 +142,6 @@ def _small_disk(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def _little_memory(more: int) -> None:
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
-
-
 def _no_root() -> None:
     """Takes from root what lets it write where nobody may; others lack it already."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -194,7 +189,6 @@ FAULTS: dict[str, Callable[..., None]] = {
     "append": _kill_before(repro, "append_jsonl"),
     "torn append": _torn_append,
     "disk": _small_disk,
-    "memory": _little_memory,
     "no root": _no_root,
     "wandb": _wandb,
 }
