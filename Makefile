@@ -30,6 +30,7 @@ $(STAMP): pyproject.toml requirements.lock
 
 repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and print the results
 	$(if $(PROFILE),python -m mapflake.nb profile $(PROFILE))
+	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro
 	@python -m mapflake.nb results
 

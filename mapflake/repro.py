@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import glob
 import hashlib
 import json
 import logging
 import os
 import platform
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -98,19 +100,38 @@ def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
 # ---------------------------------------------------------------- files
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Writes `text` (UTF-8) so that a reader sees the old file or the new one, never half of it."""
+def write_text(path: str | Path, text: str | Iterable[str]) -> None:
+    """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_for(path)
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+            file.writelines([text] if isinstance(text, str) else text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def temporary_for(path: Path) -> Path:
+    """Returns the name under which this process writes `path`; removes what killed ones left under theirs."""
+    for torn in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        pid = torn.name.split(".")[-2]
+        if pid.isdigit() and not _is_running(int(pid)):
+            shutil.rmtree(torn) if torn.is_dir() else torn.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def dumps(value: Any, **options: Any) -> str:
@@ -129,8 +150,8 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes one JSON object a line, atomically."""
-    write_text(path, "".join(dumps(row) + "\n" for row in rows))
+    """Writes one JSON object a line, atomically; rows may come from a generator and are not held."""
+    write_text(path, (dumps(row) + "\n" for row in rows))
 
 
 def append_jsonl(path: str | Path, row: Mapping[str, Any]) -> None:
@@ -138,37 +159,74 @@ def append_jsonl(path: str | Path, row: Mapping[str, Any]) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab+") as file:
-        size = file.tell()
-        if size:
-            file.seek(0)
-            content = file.read()
-            if not content.endswith(b"\n"):
-                file.truncate(content.rfind(b"\n") + 1)
+        file.truncate(_whole_lines(file))
         file.write((dumps(row) + "\n").encode())
         file.flush()
         os.fsync(file.fileno())
 
 
-def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
-    """Returns the rows of `path`; a torn last line (no newline: a crash while appending) is left out.
+def _whole_lines(file: IO[bytes]) -> int:
+    """Returns how many bytes of the file are lines with their newline; reads its end alone."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - 65536)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def iter_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of `path` one by one; a torn last line (no newline: a crash while appending) is left out.
 
     Raises:
         ValueError: A complete line is not a JSON object; names file and line.
     """
-    text = Path(path).read_text(encoding="utf-8")
-    lines = text.split("\n")
-    if lines.pop():
-        logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", path)
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}: not JSON ({error.msg})") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: expected an object, found {type(row).__name__}")
-        rows.append(row)
-    return rows
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):
+                yield parse_row(line, f"{path}, line {number}")
+            else:
+                logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", path)
+
+
+def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
+    """Returns all rows of `path`, see `iter_jsonl`."""
+    return list(iter_jsonl(path))
+
+
+def parse_row(line: bytes, where: str) -> dict[str, Any]:
+    """Returns the JSON object in one line.
+
+    Raises:
+        ValueError: It is none; begins with `where`.
+    """
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: not JSON ({error.msg})") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{where}: not UTF-8") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
+    return row
+
+
+def resumable(out: Path, made_from: str) -> Path:
+    """Returns the folder beside `out` for what an unfinished `out` has so far; emptied if that was of another one."""
+    folder = out.with_name(f"{out.name}.unfinished")
+    mark = folder / "made_from.txt"
+    if not mark.is_file() or mark.read_text() != made_from:
+        shutil.rmtree(folder, ignore_errors=True)
+        write_text(mark, made_from)
+    return folder
+
+
+def drop_resumable(out: Path) -> None:
+    """Removes what `resumable` kept: `out` is finished."""
+    shutil.rmtree(out.with_name(f"{out.name}.unfinished"), ignore_errors=True)
 
 
 def file_sha256(path: str | Path) -> str:

@@ -23,7 +23,7 @@ class ToyPolicy:
     dialect = "chat"
 
     def __init__(self, practised: dict[str, int]) -> None:
-        self.practised = practised
+        self.practised, self.identity = practised, repro.json_sha256(practised)
 
     def complete(self, prompts: Sequence[str], *, n: int = 1, seed: int = 0, **_: Any) -> list[list[str]]:
         return [[self._one(p, repro.rng_for(seed, i, j).random()) for j in range(n)] for i, p in enumerate(prompts)]

@@ -6,7 +6,7 @@ Not covered: what a report holds and how it reads (`report`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mapflake.engineer.report import Cell, FailureExample, FailureReport, SizeReport
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def diagnose(
-    rollouts: Sequence[Rollout],
+    rollouts: Iterable[Rollout],
     *,
     examples: int = 3,
     training: Mapping[str, Any] | None = None,
@@ -33,7 +33,7 @@ def diagnose(
     the one with the smallest board key.
 
     Args:
-        rollouts: On the validation set.
+        rollouts: On the validation set; read once and not held.
         examples: How many failures to show.
         training: Statistics of the training set.
         behaviour: What the policy did in training.
@@ -42,14 +42,15 @@ def diagnose(
     Raises:
         ValueError: There are no rollouts.
     """
-    if not rollouts:
-        raise ValueError("a failure report needs at least one rollout")
-    by_size: dict[int, list[Rollout]] = {}
+    sizes: dict[int, _Size] = {}
     for r in rollouts:
-        by_size.setdefault(r.task.instance.size, []).append(r)
-    sizes = tuple(_count(size, by_size[size]) for size in sorted(by_size))
+        sizes.setdefault(r.task.instance.size, _Size()).add(r)
+    if not sizes:
+        raise ValueError("a failure report needs at least one rollout")
+    counts = tuple(sizes[size].report(size) for size in sorted(sizes))
+    cells = tuple(cell for size in sorted(sizes) for cell in sizes[size].kinds_of_board(size))
     earlier = before.sizes if before else ()
-    return FailureReport(sizes, _typical(by_size, examples), training, behaviour, earlier, _cells(rollouts))
+    return FailureReport(counts, _typical(sizes, examples), training, behaviour, earlier, cells)
 
 
 def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
@@ -65,33 +66,63 @@ def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
     return statistics
 
 
-def _count(size: int, rollouts: Sequence[Rollout]) -> SizeReport:
-    valid = [r for r in rollouts if r.verdict.valid]
-    kinds = Counter(kind for r in rollouts for kind in r.verdict.kinds)
-    return SizeReport(
-        size=size,
-        rollouts=len(rollouts),
-        valid=len(valid),
-        optimal=sum(r.verdict.optimal for r in valid),
-        wait_rollouts=sum(r.task.needs_wait for r in rollouts),
-        wait_valid=sum(r.task.needs_wait for r in valid),
-        extra_steps=sum((r.verdict.makespan or 0) - r.task.solution.makespan for r in valid),
-        failures=tuple(kinds[kind] for kind in KINDS),
-    )
+class _Size:
+    """What is counted on the boards of one size."""
+
+    def __init__(self) -> None:
+        self.rollouts = self.optimal = self.extra_steps = 0
+        self.waits: Counter[bool] = Counter()  # boards that need a wait: valid -> rollouts
+        self.kinds: Counter[str] = Counter()
+        self.groups: dict[tuple[str, ...], tuple[int, Rollout]] = {}  # failures by kinds: how many, the one shown
+        self.cells: dict[tuple[float, bool], Counter[bool]] = {}  # (hole ratio, needs a wait): valid -> rollouts
+
+    def add(self, r: Rollout) -> None:
+        """Counts one rollout."""
+        board, verdict = r.task.instance, r.verdict
+        self.rollouts += 1
+        self.kinds.update(verdict.kinds)
+        self.waits[verdict.valid] += r.task.needs_wait
+        cell = round(len(board.holes) / board.size**2, 1), r.task.needs_wait
+        self.cells.setdefault(cell, Counter())[verdict.valid] += 1
+        if verdict.valid:
+            self.optimal += verdict.optimal
+            self.extra_steps += (verdict.makespan or 0) - r.task.solution.makespan
+        else:
+            count, shown = self.groups.get(verdict.kinds, (0, r))
+            self.groups[verdict.kinds] = count + 1, min(shown, r, key=_order)
+
+    @property
+    def failed(self) -> int:
+        """Rollouts that are not valid."""
+        return sum(count for count, _ in self.groups.values())
+
+    def report(self, size: int) -> SizeReport:
+        """Returns the counts."""
+        return SizeReport(
+            size=size,
+            rollouts=self.rollouts,
+            valid=self.rollouts - self.failed,
+            optimal=self.optimal,
+            wait_rollouts=self.waits.total(),
+            wait_valid=self.waits[True],
+            extra_steps=self.extra_steps,
+            failures=tuple(self.kinds[kind] for kind in KINDS),
+        )
+
+    def kinds_of_board(self, size: int) -> list[Cell]:
+        """Returns the counts by kind of board."""
+        return [Cell(size, *kind, count.total(), count[True]) for kind, count in sorted(self.cells.items())]
 
 
-def _typical(by_size: Mapping[int, Sequence[Rollout]], count: int) -> tuple[FailureExample, ...]:
+def _order(r: Rollout) -> tuple[str, int, str]:
+    return r.task.instance.key, r.sample, r.completion
+
+
+def _typical(sizes: Mapping[int, _Size], count: int) -> tuple[FailureExample, ...]:
     ranked: list[tuple[int, int, int, Rollout]] = []
-    for size, rollouts in by_size.items():
-        groups: dict[tuple[str, ...], list[Rollout]] = {}
-        for r in rollouts:
-            if not r.verdict.valid:
-                groups.setdefault(r.verdict.kinds, []).append(r)
-        failed = sum(map(len, groups.values()))
-        commonest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-        for rank, (_, group) in enumerate(commonest):
-            typical = min(group, key=lambda r: (r.task.instance.key, r.sample, r.completion))
-            ranked.append((rank, -failed, size, typical))
+    for size, seen in sizes.items():
+        commonest = sorted(seen.groups.items(), key=lambda item: (-item[1][0], item[0]))
+        ranked += [(rank, -seen.failed, size, shown) for rank, (_, (_, shown)) in enumerate(commonest)]
     ranked.sort(key=lambda row: row[:3])
     return tuple(
         FailureExample(
@@ -99,17 +130,6 @@ def _typical(by_size: Mapping[int, Sequence[Rollout]], count: int) -> tuple[Fail
         )
         for _, _, size, r in ranked[:count]
     )
-
-
-def _cells(rollouts: Sequence[Rollout]) -> tuple[Cell, ...]:
-    counts: Counter[tuple[int, float, bool]] = Counter()
-    valid: Counter[tuple[int, float, bool]] = Counter()
-    for r in rollouts:
-        size = r.task.instance.size
-        kind = (size, round(len(r.task.instance.holes) / size**2, 1), r.task.needs_wait)
-        counts[kind] += 1
-        valid[kind] += r.verdict.valid
-    return tuple(Cell(*kind, counts[kind], valid[kind]) for kind in sorted(counts))
 
 
 def _moves(r: Rollout) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ against a second process (the entry points take `repro.single_writer`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,10 @@ from mapflake.engineer.report import FailureReport
 from mapflake.engineer.space import project
 from mapflake.env import EnvConfig
 
+logger = logging.getLogger(__name__)
+
 SCHEMA = 2
+HEAD = re.compile(rb'{"schema": %d, "arm": "(?:[^"\\]|\\.)*", "index": (\d+), ' % SCHEMA)
 
 
 class LedgerError(RuntimeError):
@@ -113,36 +118,47 @@ def next_index(history: History) -> int:
 
 
 class Ledger:
-    """The rounds recorded in one file; `rounds.jsonl` in the folder of the run."""
+    """The rounds recorded in one file; `rounds.jsonl` in the folder of the run.
+
+    Opening it reads no more of a line than which round it is; a round is read when it is asked for.
+    """
 
     def __init__(self, path: str | Path) -> None:
-        """Reads what is recorded; a file that does not exist is an empty ledger.
+        """Looks up what is recorded; a file that does not exist is an empty ledger.
 
         Raises:
-            LedgerError: A line cannot be read, or a round is recorded twice; names file and line.
+            LedgerError: A line is no round of this schema, or a round is recorded twice; names file and line.
         """
         self.path = Path(path)
         self.folder = self.path.parent
-        self._rounds = self._read()
+        self._lines: dict[int, tuple[int, int]] = {}  # round -> number of its line, byte at which it begins
+        self._seen = 0  # bytes of the file
+        self._count = 0  # and lines
+        self._look()
 
     @property
     def rounds(self) -> History:
-        """All recorded rounds, by index."""
-        return tuple(self._rounds[index] for index in sorted(self._rounds))
+        """All recorded rounds, by index.
+
+        Raises:
+            LedgerError: A line cannot be read; names file and line.
+        """
+        return tuple(self._read(sorted(self._lines)))
 
     def recorded(self, index: int, parameters: Mapping[str, Any]) -> Round | None:
         """Returns round `index` if it is finished, None if it is still to be run.
 
         Raises:
-            LedgerError: It was run with other parameters; says which.
+            LedgerError: It was run with other parameters; says which. Or its line cannot be read.
         """
-        found = self._rounds.get(index)
-        if found is not None and (differences := _differences(found.parameters, parameters)):
-            raise LedgerError(
-                f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)}); "
-                "move the folder away to run it anew"
-            )
-        return found
+        for found in self._read([index] if index in self._lines else []):
+            if differences := _differences(found.parameters, parameters):
+                raise LedgerError(
+                    f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)}); "
+                    "move the folder away to run it anew"
+                )
+            return found
+        return None
 
     def append(self, finished: Round) -> None:
         """Records a finished round: one line, synced to disk before this returns.
@@ -151,27 +167,48 @@ class Ledger:
             LedgerError: The round is recorded already.
         """
         row = finished.to_dict(self.folder)
-        self._rounds = self._read()  # another process may have written since
-        if finished.index in self._rounds:
+        self._look()  # another process may have written since
+        if finished.index in self._lines:
             raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
         repro.append_jsonl(self.path, row)
-        self._rounds[finished.index] = finished
+        self._look()
 
-    def _read(self) -> dict[int, Round]:
+    def _look(self) -> None:
+        """Looks up the lines that were written since the last look."""
+        if not self.path.exists():
+            return
+        with open(self.path, "rb") as file:
+            file.seek(self._seen)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", self.path)
+                    break
+                number = self._count + 1
+                head = HEAD.match(line)
+                # One that was not written by `Round.to_dict` is read whole, which says what is wrong with it.
+                index = int(head[1]) if head else self._parse(line, number).index
+                if index in self._lines:
+                    raise LedgerError(f"{self.path}, line {number}: round {index} is recorded already")
+                self._lines[index] = number, self._seen
+                self._count, self._seen = number, self._seen + len(line)
+
+    def _read(self, indices: Iterable[int]) -> Iterator[Round]:
+        for index in indices:
+            number, begin = self._lines[index]
+            with open(self.path, "rb") as file:
+                file.seek(begin)
+                yield self._parse(file.readline(), number)
+
+    def _parse(self, line: bytes, number: int) -> Round:
+        where = f"{self.path}, line {number}"
         try:
-            rows = repro.read_jsonl(self.path) if self.path.exists() else []
+            row = repro.parse_row(line, where)
         except ValueError as error:
             raise LedgerError(str(error)) from None
-        rounds: dict[int, Round] = {}
-        for number, row in enumerate(rows, start=1):
-            try:
-                one = Round.from_dict(row, self.folder)
-            except (LedgerError, KeyError, TypeError, ValueError) as error:
-                raise LedgerError(f"{self.path}, line {number}: {error!r}") from error
-            if one.index in rounds:
-                raise LedgerError(f"{self.path}, line {number}: round {one.index} is recorded already")
-            rounds[one.index] = one
-        return rounds
+        try:
+            return Round.from_dict(row, self.folder)
+        except (LedgerError, KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"{where}: {error!r}") from error
 
 
 def past(*ledgers: Ledger | str | Path, upto: int) -> History:

@@ -7,7 +7,7 @@ through a `Trainer`. Not covered: the benchmark, which no designer may see.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,7 @@ def run_round(
         behaviour=_behaviour(curve),
         before=history[-1].report if history else None,
     )
-    return step.record(parameters, drawing.relax(config, relaxed), relaxed, proposal, curve, rollouts, report)
+    return step.record(parameters, drawing.relax(config, relaxed), relaxed, proposal, curve, report)
 
 
 def run_arm(
@@ -245,18 +245,23 @@ class _Step:
         """Trains the start on the tasks; returns the curve."""
         return self.settings.trainer.train(self.start, tasks, self.checkpoint, seed=self.seed("grpo"))
 
-    def roll_out(self) -> list[Rollout]:
-        """Returns the new checkpoint's rollouts on the validation set; writes them, and the failures among them.
+    @property
+    def files(self) -> dict[str, Path]:
+        """The validation rollouts, and the failures among them."""
+        return {name: self.folder / f"{name}.jsonl" for name in ("rollouts", "failures")}
+
+    def roll_out(self) -> Iterator[Rollout]:
+        """Writes the new checkpoint's rollouts on the validation set, and the failures among them; reads them back.
 
         The noise is the same in all rounds and arms.
         """
-        s = self.settings
+        s, files = self.settings, self.files
         policy: Any = s.trainer.load(self.checkpoint)
         seed, title = seed_for(s.seed, "validation"), f"round {self.index}: validation"
-        rollouts = evaluate.rollout(policy, s.validation, samples=s.samples, temperature=1.0, seed=seed, progress=title)
-        for name, kept in (("rollouts", rollouts), ("failures", [r for r in rollouts if not r.verdict.valid])):
-            evaluate.save_rollouts(self.folder / f"{name}.jsonl", kept, policy.dialect)
-        return rollouts
+        evaluate.record(policy, s.validation, files["rollouts"], samples=s.samples, seed=seed, progress=title)
+        failed = (r for r in evaluate.iter_rollouts(files["rollouts"]) if not r.verdict.valid)
+        evaluate.save_rollouts(files["failures"], failed, policy.dialect)
+        return evaluate.iter_rollouts(files["rollouts"])
 
     def record(
         self,
@@ -265,12 +270,12 @@ class _Step:
         relaxed: drawing.Relaxed,
         proposal: Proposal | None,
         curve: Sequence[Mapping[str, Any]],
-        rollouts: Sequence[Rollout],
         report: FailureReport,
     ) -> Round:
         """Returns the round after it was appended to the ledger."""
         s = self.settings
-        overall = evaluate.rates(evaluate.frame(rollouts), metrics=("valid", "optimal", "soc_optimal"))
+        seen = evaluate.frame(evaluate.iter_rollouts(self.files["rollouts"]))
+        overall = evaluate.rates(seen, metrics=("valid", "optimal", "soc_optimal"))
         finished = Round(
             arm=s.arm,
             index=self.index,
@@ -285,7 +290,7 @@ class _Step:
             training={"instances": s.trainer.instances, "steps": len(curve), **s.trainer.describe()},
             metrics={"temperature": 1.0, "samples": s.samples, **overall.to_dict("records")[0]},
             parameters=parameters,
-            files={name: self.folder / f"{name}.jsonl" for name in ("rollouts", "failures")},
+            files=self.files,
             versions=repro.versions(),
         )
         s.ledger.append(finished)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from pathlib import Path
 
 from mapflake.nb.folders import MADE_BY, root
 
@@ -20,11 +22,15 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("notebook", choices=MADE_BY.values(), metavar="notebook", help=", ".join(MADE_BY.values()))
     run.add_argument("-p", dest="item", metavar="key=value", help="the entry that this run is for, e.g. arm=heuristic")
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
+    other = commands.add_parser("compare", help="compare reports/metrics.json with that of another machine")
+    other.add_argument("metrics", type=Path, metavar="metrics.json")
     commands.add_parser("results", help="print the results table and the paths of the reports")
     chosen = parser.parse_args(arguments)
 
+    from mapflake import repro
     from mapflake.nb import notebooks, publish, runner, sections
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (sections.ParamError, notebooks.NotebookError, runner.StageError, publish.PublishError, FileNotFoundError)
     try:
         base = root()
@@ -40,11 +46,21 @@ def main(arguments: list[str] | None = None) -> int:
         elif chosen.command == "publish":
             with runner.pipeline_lock(base):
                 publish.publish(base)
+                runner.forget_finished(base)
+        elif chosen.command == "compare":
+            differences = publish.compare(
+                *map(repro.read_json, (base / publish.REPORTS / "metrics.json", chosen.metrics))
+            )
+            print("\n".join(differences) or "they agree: all 95% intervals overlap")
+            return bool(differences)
         else:
             print(publish.results(base))
     except known as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command again goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 

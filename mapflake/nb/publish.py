@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from mapflake import repro
 from mapflake.nb.folders import BUILD_PARAMS, MADE_BY, PIPELINE
@@ -48,6 +49,25 @@ def publish(root: Path) -> None:
         shutil.copyfile(path, copy)
     metrics = repro.read_json(root / BUILD_PARAMS / "profile.json") | repro.read_json(source / "analysis/metrics.json")
     repro.write_json(target / "metrics.json", metrics)
+
+
+def compare(mine: Any, theirs: Any, where: str = "metrics") -> list[str]:
+    """Returns in what two metrics.json disagree: a line for each estimate whose 95% intervals do not overlap.
+
+    On one machine files are equal to the byte. Another CPU rounds differently, trainings drift apart as with another
+    seed, and this is what may be asked of them. Counts must be equal; numbers without an interval, lists, and what the
+    engineers wrote, which all follow the training, are not compared.
+    """
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        if {"mean", "low", "high"} <= mine.keys() & theirs.keys():
+            apart = mine["low"] > theirs["high"] or theirs["low"] > mine["high"]
+            shown = [f"{x['mean']} ({x['low']} to {x['high']})" for x in (mine, theirs)]
+            return [f"{where}: {shown[0]} here, {shown[1]} there"] if apart else []
+        keys = [key for key in [*mine, *(k for k in theirs if k not in mine)] if key != "designs"]
+        return [line for key in keys for line in compare(mine.get(key), theirs.get(key), f"{where}.{key}")]
+    if isinstance(mine, list | float) and type(mine) is type(theirs):
+        return []
+    return [] if mine == theirs else [f"{where}: {mine!r} here, {theirs!r} there"]
 
 
 def results(root: Path) -> str:

@@ -4,7 +4,8 @@ Only names that the parameters cell has are injected; output is passed through a
 `dvc repro`); a failure keeps the notebook as far as it got and shows the cell; `sys.exit(0)` in a cell is a failure,
 and so is an input that changed meanwhile: DVC hashes inputs after the run and would record new code against old
 results. A stage works in `runs/work/<stage>`, keyed by a hash of its inputs: what a crash left there is gone on from
-if the key is the same, and thrown away if not.
+if the key is the same, and thrown away if not. DVC deletes a stage's results before it runs it again, so they stay in
+`runs/work` too (hard links) until a later command shows that DVC has recorded them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mapflake.nb.folders import BUILD_CODE, KEY_FILE, PIPELINE, WORK
 
 IGNORED = ("__pycache__", ".ipynb_checkpoints")
 PARTIAL = "runs/work/partial"
+NOTEBOOK = "notebook.ipynb"  # written last: a stage that has it is finished
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -86,24 +88,32 @@ def run(root: Path, name: str, item: str | None = None) -> None:
         stage = f"{section}/{item.split('=', 1)[1]}" if item else section
         work, final = root / WORK / stage, root / PIPELINE / stage
         key, began, parent = inputs_sha256(root, section), time.monotonic(), os.getppid()
+        forget_finished(root, but=work)
         if (work / KEY_FILE).is_file() and (work / KEY_FILE).read_text() == key:
-            print(f"[{stage}] goes on from an interrupted run", flush=True)
+            how = "was finished already" if (work / NOTEBOOK).is_file() else "goes on from an interrupted run"
+            print(f"[{stage}] {how}", flush=True)
         else:
             shutil.rmtree(work, ignore_errors=True)
             repro.write_text(work / KEY_FILE, key)
-        partial = root / PARTIAL / f"{stage.replace('/', '_')}.ipynb"
-        with kernel_environment(root, sections.load(root)["wandb"]):
-            executed = execute(root, notebook, name, values, partial)
-        if inputs_sha256(root, section) != key:
-            raise StageError(f"{name}: its parameters or code changed while it ran; run it again")
-        if os.getppid() != parent:  # DVC would not record the results, and delete them when it runs the stage again
+        if not (work / NOTEBOOK).is_file():
+            partial = root / PARTIAL / f"{stage.replace('/', '_')}.ipynb"
+            with kernel_environment(root, sections.load(root)["wandb"]):
+                executed = execute(root, notebook, name, values, partial)
+            if inputs_sha256(root, section) != key:
+                raise StageError(f"{name}: its parameters or code changed while it ran; run it again")
+            repro.write_text(work / NOTEBOOK, notebooks.normalise(executed, {str(root): "."}))
+        if os.getppid() != parent:
             raise StageError(f"{name}: `dvc repro` is gone; the next one will take over what is in {WORK}/{stage}")
-        repro.write_text(work / "notebook.ipynb", notebooks.normalise(executed, {str(root): "."}))
-        (work / KEY_FILE).unlink()
         shutil.rmtree(final, ignore_errors=True)
-        final.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(work, final)
+        shutil.copytree(work, final, copy_function=os.link, ignore=shutil.ignore_patterns(KEY_FILE))
     print(f"[{stage}] done in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def forget_finished(root: Path, but: Path | None = None) -> None:
+    """Removes from `runs/work` the stages that ended: DVC has recorded them, since it came to run something else."""
+    for key in list((root / WORK).rglob(KEY_FILE)):
+        if key.parent != but and (key.parent / NOTEBOOK).is_file():
+            shutil.rmtree(key.parent)
 
 
 @contextlib.contextmanager

@@ -113,7 +113,7 @@ def benchmark(folders: Mapping[str, Path], subsets: Iterable[str]) -> pd.DataFra
     frames = []
     for arm, folder in folders.items():
         for subset in subsets:
-            rows = evaluate.frame(evaluate.load_rollouts(folder / f"{subset}.jsonl"))
+            rows = evaluate.frame(evaluate.iter_rollouts(folder / f"{subset}.jsonl"))
             frames.append(rows.assign(arm=arm, subset=subset))
     return pd.concat(frames, ignore_index=True)
 

@@ -61,7 +61,10 @@ def verify(folder: Path) -> dict[str, str]:
     """
     if not (folder / MANIFEST).is_file():
         raise CheckpointError(f"{folder}: no {MANIFEST}; the checkpoint was not written to its end")
-    files = repro.read_json(folder / MANIFEST)["files"]
+    try:
+        files: dict[str, str] = dict(repro.read_json(folder / MANIFEST)["files"])
+    except (ValueError, TypeError, KeyError):
+        raise CheckpointError(f"{folder}: {MANIFEST} cannot be read") from None
     for name, digest in files.items():
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder}: {name} is missing")
@@ -91,21 +94,11 @@ def newest_whole(folder: Path) -> Path | None:
     return None
 
 
-def resumable(out: Path, made_from: str) -> Path:
-    """Returns the folder beside `out` that holds an unfinished training's saves; emptied if they are of another one."""
-    folder = out.with_name(f"{out.name}.unfinished")
-    mark = folder / "made_from.txt"
-    if not mark.is_file() or mark.read_text() != made_from:
-        shutil.rmtree(folder, ignore_errors=True)
-        repro.write_text(mark, made_from)
-    return folder
-
-
 @contextlib.contextmanager
 def publish(out: Path, made_from: str | None = None) -> Iterator[Path]:
     """Yields a temporary folder that becomes `out`, sealed, when the block ends; `out` is never half there."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    temporary = repro.temporary_for(out)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:

@@ -7,7 +7,7 @@ Differences between two policies are paired by board. Not covered: variation ove
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 RESAMPLES = 2000
 SCHEMA = 1
+FRAME = ["board", "agents", "size", "holes", "needs_wait", "sample", "valid", "optimal", "soc_optimal"]
+PART = 2048  # rollouts; a policy may say less (`part`)
 
 
 class Completer(Protocol):
@@ -32,6 +34,10 @@ class Completer(Protocol):
     @property
     def dialect(self) -> str:
         """The dialect of `mapflake.env` that it speaks: "chat" or "compact"."""
+
+    @property
+    def identity(self) -> str:
+        """What its answers depend on beside the prompts: `record` goes on with a file of this policy alone."""
 
     def complete(
         self,
@@ -72,22 +78,91 @@ def rollout(
 
     Raises:
         ValueError: There was no answer at all.
+        ServerError: The server is gone, or refuses.
     """
-    prompts = [render_prompt(task.instance, dialect=policy.dialect) for task in tasks]
-    completions: Sequence[Sequence[str | None]] = policy.complete(
-        prompts, n=samples, temperature=temperature, seed=seed, progress=progress
-    )
-    rollouts = [
-        Rollout(task, sample, text, judge(task, text, policy.dialect))
-        for task, texts in zip(tasks, completions, strict=True)
-        for sample, text in enumerate(texts)
-        if text is not None
-    ]
-    if lost := len(tasks) * samples - len(rollouts):
-        if not rollouts:
-            raise ValueError(f"none of {lost} samples was answered")
-        logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
-    return rollouts
+    call = _Call(policy, tasks, samples, temperature, seed, progress)
+    return [r for part in range(call.parts) for r in call.roll_out(part)]
+
+
+def record(
+    policy: Completer,
+    tasks: Sequence[Task],
+    path: str | Path,
+    *,
+    samples: int = 1,
+    temperature: float = 1.0,
+    seed: int,
+    progress: str | None = None,
+) -> None:
+    """Writes what `rollout` returns to `path`, holding no more than a part of it in memory.
+
+    Finished parts wait in `<path>.unfinished`, so the same call goes on where one was interrupted; it does nothing if
+    `path` is its result, which `<path>.made_from` tells. Raises what `rollout` raises.
+    """
+    path, call = Path(path), _Call(policy, tasks, samples, temperature, seed, progress)
+    made_from, seal = call.sha256(), path.with_name(f"{path.name}.made_from")
+    unfinished = repro.resumable(path, made_from)
+    if not (path.is_file() and seal.is_file() and seal.read_text() == made_from):
+        parts = [unfinished / f"{part:05d}.jsonl" for part in range(call.parts)]
+        for number, part in enumerate(parts):
+            if not part.is_file():
+                save_rollouts(part, call.roll_out(number), policy.dialect)
+        seal.unlink(missing_ok=True)
+        repro.write_text(path, (line for part in parts for line in part.open(encoding="ascii")))
+        repro.write_text(seal, made_from)
+    repro.drop_resumable(path)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One evaluation, cut into parts: what a policy completes at once, and what an interruption may cost."""
+
+    policy: Completer
+    tasks: Sequence[Task]
+    samples: int
+    temperature: float
+    seed: int
+    progress: str | None
+
+    @property
+    def size(self) -> int:
+        """Tasks of a part."""
+        return max(1, getattr(self.policy, "part", PART) // self.samples)
+
+    @property
+    def parts(self) -> int:
+        """Their number."""
+        return -(-len(self.tasks) // self.size)
+
+    def sha256(self) -> str:
+        """Returns a hash of all that decides the result."""
+        keys = [task.instance.key for task in self.tasks]
+        sampling = [self.samples, self.temperature, self.seed, self.size]
+        return repro.json_sha256([SCHEMA, self.policy.identity, self.policy.dialect, keys, sampling])
+
+    def roll_out(self, part: int) -> list[Rollout]:
+        """Returns the judged completions of one part."""
+        first = part * self.size
+        tasks = self.tasks[first : first + self.size]
+        title = f"{self.progress}, part {part + 1} of {self.parts}" if self.parts > 1 else self.progress
+        completions: Sequence[Sequence[str | None]] = self.policy.complete(
+            [render_prompt(task.instance, dialect=self.policy.dialect) for task in tasks],
+            n=self.samples,
+            temperature=self.temperature,
+            seed=repro.seed_for(self.seed, "part", part) if part else self.seed,
+            progress=None if self.progress is None else title,
+        )
+        rollouts = [
+            Rollout(task, sample, text, judge(task, text, self.policy.dialect))
+            for task, texts in zip(tasks, completions, strict=True)
+            for sample, text in enumerate(texts)
+            if text is not None
+        ]
+        if lost := len(tasks) * self.samples - len(rollouts):
+            if not rollouts:
+                raise ValueError(f"none of {lost} samples was answered")
+            logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * self.samples)
+        return rollouts
 
 
 def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], dialect: str) -> None:
@@ -110,41 +185,44 @@ def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], dialect: str) -
     )
 
 
-def load_rollouts(path: str | Path) -> list[Rollout]:
-    """Returns the rollouts in a file of `save_rollouts`; verdicts are judged anew from the text.
+def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
+    """Yields the rollouts in a file of `record` or `save_rollouts` one by one; verdicts are judged anew from the text.
 
     Raises:
         ValueError: A line has another schema; names the file and the line.
     """
-    rollouts = []
-    for number, row in enumerate(repro.read_jsonl(path), start=1):
+    for number, row in enumerate(repro.iter_jsonl(path), start=1):
         if row.get("schema") != SCHEMA:
             raise ValueError(f"{path}, line {number}: schema {row.get('schema')!r}, this version reads {SCHEMA}")
         task = Task.from_dict(row["task"])
         verdict = judge(task, row["completion"], row["dialect"])
-        rollouts.append(Rollout(task, row["sample"], row["completion"], verdict))
-    return rollouts
+        yield Rollout(task, row["sample"], row["completion"], verdict)
+
+
+def load_rollouts(path: str | Path) -> list[Rollout]:
+    """Returns all rollouts of a file, see `iter_rollouts`."""
+    return list(iter_rollouts(path))
 
 
 def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
-    """Returns one row a rollout: board, agents, size, holes, needs_wait, sample, valid, optimal, soc_optimal."""
+    """Returns one row a rollout, with the columns `FRAME`."""
     import pandas as pd
 
     rows = [
-        {
-            "board": r.task.instance.key,
-            "agents": r.task.instance.num_agents,
-            "size": r.task.instance.size,
-            "holes": len(r.task.instance.holes),
-            "needs_wait": r.task.needs_wait,
-            "sample": r.sample,
-            "valid": float(r.verdict.valid),
-            "optimal": float(r.verdict.optimal),
-            "soc_optimal": float(r.verdict.soc_optimal),
-        }
+        (
+            r.task.instance.key,
+            r.task.instance.num_agents,
+            r.task.instance.size,
+            len(r.task.instance.holes),
+            r.task.needs_wait,
+            r.sample,
+            float(r.verdict.valid),
+            float(r.verdict.optimal),
+            float(r.verdict.soc_optimal),
+        )
         for r in rollouts
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=FRAME)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> tuple[float, float, float]:

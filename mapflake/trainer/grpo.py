@@ -27,7 +27,7 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.estimate import estimate_round
 from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
-from mapflake.trainer.warmstart import run, trackers
+from mapflake.trainer.warmstart import run
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func; the pin of TRL's version is our answer
 
@@ -119,6 +119,7 @@ def train_round(
             _train(start, tasks, params, out, made_from, seed)
         else:
             _launch(start, tasks, params, out, made_from, seed)
+    repro.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
 
@@ -131,7 +132,7 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
     if os.environ.get("RANK", "0") == "0":
         print(estimate_round(start, params).checked(), file=sys.stderr)  # it differs from machine to machine
     policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
-    saves = checkpoint.resumable(out, made_from)
+    saves = repro.resumable(out, made_from)
     trainer = RoundTrainer(
         policy,
         training_rows(policy, tasks, params, seed),
@@ -197,7 +198,7 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
         bf16=cuda,
         gradient_checkpointing=cuda and large,
         disable_dropout=True,
-        report_to=trackers(),
+        report_to="none",  # see `tracking`
     )
 
 
@@ -206,7 +207,7 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
 
 def _launch(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, made_from: str, seed: int) -> None:
     """Runs `main` in `params.processes` processes and waits for them."""
-    folder = checkpoint.resumable(out, made_from)
+    folder = repro.resumable(out, made_from)
     save_tasks(folder / "tasks.jsonl", tasks)
     job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
     repro.write_json(folder / "job.json", job)

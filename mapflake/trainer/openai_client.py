@@ -3,8 +3,9 @@
 It has `complete` like `Policy`, so it can be evaluated (`evaluate.rollout`) and asked for designs. The key comes from
 the environment alone. Each sample is a request of its own (many servers ignore `n`), at most `concurrency` at a time,
 each with a limit on its whole duration (servers that drip). What may pass (429, 5xx, a broken connection, half a reply)
-is tried again with a growing pause; what will not (401, 404, any other 4xx) stops everything. A request that fails to
-the end yields None in place of a text, is counted in `failures` by its reason, and logged: no answer, not a wrong one.
+is tried again with a growing pause; what will not (401, 404, any other 4xx), and a server that stays away, stops
+everything. A request that fails to the end yields None in place of a text, is counted in `failures` by its reason, and
+logged: no answer, not a wrong one.
 
 Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
 """
@@ -23,7 +24,7 @@ from typing import Any, Literal
 import openai
 from tqdm import tqdm
 
-from mapflake.repro import seed_for
+from mapflake.repro import json_sha256, seed_for
 from mapflake.trainer.policy import SamplingParams
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class OpenAIPolicy:
         retries: How often a request is tried again.
         pause: Seconds before the first retry; doubled before each next one, unless the server says how long.
         concurrency: Requests under way at once.
+        part: Samples after which `evaluate.record` writes down what it has.
         failures: Reason -> number of samples that it cost so far.
     """
 
@@ -60,9 +62,15 @@ class OpenAIPolicy:
     retries: int = 5
     pause: float = 1.0
     concurrency: int = 16
+    part: int = 256
     failures: Counter[str] = field(default_factory=Counter)
 
     dialect: Literal["chat"] = "chat"
+
+    @property
+    def identity(self) -> str:
+        """What its answers depend on beside the prompts, as far as one can know: server, model, sampling."""
+        return json_sha256([self.base_url, self.model, self.sampling.model_dump(exclude={"batch_size"})])
 
     def complete(
         self,
@@ -137,6 +145,8 @@ class OpenAIPolicy:
                 reason = f"no connection ({type(error.__cause__ or error).__name__})"
             except (ValueError, TypeError, AttributeError, IndexError, openai.APIError) as error:  # half a reply
                 reason = f"unreadable reply ({type(error).__name__})"
+        if "(Connect" in reason:  # httpx's ConnectError or ConnectTimeout
+            raise ServerError(f"{client.base_url}: {self.model}: no server there, after {self.retries + 1} tries")
         self.failures[reason] += 1
         return None
 

@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from mapflake.repro import Params, rng_for, seed_for, write_jsonl
+from mapflake.repro import Params, json_sha256, rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
 from mapflake.trainer.decoding import decode
 
@@ -69,6 +69,12 @@ class Policy:
     def dialect(self) -> Literal["chat", "compact"]:
         """The dialect of `mapflake.env` that this policy reads and writes."""
         return "chat" if self.tokenizer.chat_template else "compact"
+
+    @property
+    def identity(self) -> str:
+        """What its answers depend on beside the prompts: the weights' hash (on the hub: their name) and sampling."""
+        weights = checkpoint.weights_sha256(self.path) if self.path.is_dir() else str(self.path)
+        return json_sha256([weights, self.sampling.model_dump(exclude={"batch_size"})])
 
     def complete(
         self,

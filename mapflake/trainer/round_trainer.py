@@ -34,6 +34,14 @@ class EngineError(RuntimeError):
     """The engine that samples completions failed in several steps in a row."""
 
 
+def _is_of_engine(error: Exception) -> bool:
+    """Returns whether an engine died or refused: its connection, vLLM's own errors, what TRL makes of its answers."""
+    owner = type(error).__module__.split(".")[0]
+    if isinstance(error, ConnectionError | TimeoutError) or owner in ("requests", "vllm"):
+        return True
+    return type(error) is Exception and str(error).startswith("Request failed: ")  # so `VLLMClient` raises
+
+
 class RoundTrainer(GRPOTrainer):
     """TRL's trainer for one round; its curve has a row a step."""
 
@@ -86,7 +94,9 @@ class RoundTrainer(GRPOTrainer):
             completions, logps = self._sample(ids, size)
             lost = False
             self._lost_steps = 0
-        except Exception as error:  # whatever an engine dies of
+        except Exception as error:
+            if not _is_of_engine(error):  # a mistake of ours must not pass for two lost steps
+                raise
             self._lost_steps += 1
             logger.exception("step %d: the engine failed, its samples are lost", self.state.global_step + 1)
             if self._lost_steps >= MAX_LOST_STEPS:

@@ -7,7 +7,7 @@ is ours; what was tried is in reports/log.md. Real LLMs need no warm start: they
 from __future__ import annotations
 
 import logging
-import os
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +31,7 @@ from mapflake import repro
 from mapflake.repro import Params, rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.policy import ModelParams, encode_prompts, from_scratch, save_policy
+from mapflake.trainer.tracking import Tracking
 
 logger = logging.getLogger(__name__)
 
@@ -84,12 +85,13 @@ def warm_start(
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model,
-            args=_arguments(checkpoint.resumable(out, made_from), params, seed_for(seed, "warm_start")),
+            args=_arguments(repro.resumable(out, made_from), params, seed_for(seed, "warm_start")),
             train_dataset=[data[i] for i in order],
             data_collator=_Collator(policy.tokenizer.pad_token_id),
             callbacks=[checkpoint.Seal()],
         )
         run(trainer, out, made_from, policy.tokenizer)
+    repro.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
 
@@ -98,10 +100,20 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
     unfinished = Path(trainer.args.output_dir)
     trainer.remove_callback(ProgressCallback)  # it prints every logged row in full
     trainer.add_callback(Progress(f"{out.parent.name}/{out.name}"))
+    trainer.add_callback(Tracking())
     resume = checkpoint.newest_whole(unfinished)
     if resume:
         logger.warning("%s: going on from %s", out, resume.name)
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    except Exception as error:
+        saving = unfinished / f"checkpoint-{trainer.state.global_step}"
+        if saving.is_dir() and not (saving / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full
+            free = shutil.disk_usage(saving).free / 2**30
+            raise checkpoint.CheckpointError(
+                f"{saving} could not be written ({error}); {free:.1f} GiB are free there: make room, then run it again"
+            ) from error
+        raise
     weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
     if trainer.is_world_process_zero():
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
@@ -110,7 +122,6 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
             weights = None
         curve = _without_times(trainer.state.log_history)
         save_policy(model, tokenizer, out, made_from, curve=curve, weights=weights)
-        shutil.rmtree(unfinished)
     trainer.accelerator.wait_for_everyone()
 
 
@@ -154,9 +165,12 @@ class Progress(TrainerCallback):
 
 
 def _without_times(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the steps of a trainer's log without what differs at every run: results must be comparable by hash."""
+    """Returns the steps of a trainer's log without what differs at every run: results must be comparable by hash.
+
+    Keys are in the order that they have after a resume.
+    """
     timed = ("runtime", "per_second", "time", "total_flos")
-    steps = [{k: v for k, v in row.items() if not any(t in k for t in timed)} for row in history]
+    steps = [{k: row[k] for k in sorted(row) if not any(t in k for t in timed)} for row in history]
     return [row for row in steps if "loss" in row]
 
 
@@ -176,17 +190,12 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         remove_unused_columns=False,
         save_steps=params.save_every,
         save_total_limit=2,
-        logging_steps=min(20, params.steps),
+        logging_steps=math.gcd(min(20, params.steps), params.save_every),  # a resume forgets the losses since the last
         seed=seed,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available(),
-        report_to=trackers(),
+        report_to="none",  # see `tracking`
     )
-
-
-def trackers() -> str:
-    """Returns what the trainers report to: wandb if the environment asks for it (WANDB_MODE), else nothing."""
-    return "wandb" if os.environ.get("WANDB_MODE") in ("online", "offline") else "none"
 
 
 def _encode(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]) -> list[dict[str, list[int]]]:

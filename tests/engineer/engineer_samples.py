@@ -100,6 +100,7 @@ class ScriptedPolicy:
     """Speaks compact: knows the answers to some boards, and gives scripted replies as an engineer."""
 
     dialect = "compact"
+    identity = "script"
 
     def __init__(self, answers: dict[str, str], replies: list[str]) -> None:
         self.answers, self.replies = answers, replies

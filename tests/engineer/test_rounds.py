@@ -245,6 +245,28 @@ def test_a_line_that_is_no_round_is_an_error(tmp_path, line, message):
         Ledger(path)
 
 
+def test_a_long_ledger_is_opened_without_reading_its_rounds(tmp_path, monkeypatch):
+    history = first_round(tmp_path)
+    path = tmp_path / "rounds.jsonl"
+    row, parsed = json.loads(path.read_text()), []
+    path.write_text("".join(json.dumps(row | {"index": i}) + "\n" for i in range(2_000)))
+    monkeypatch.setattr(repro, "parse_row", lambda line, where: parsed.append(where) or json.loads(line))
+    ledger = Ledger(path)
+    assert parsed == []
+    assert ledger.recorded(700, row["parameters"]) == replace(history[0], index=700)
+    ledger.append(replace(history[0], index=2_000))
+    assert parsed == [f"{path}, line 701"]
+    assert len(Ledger(path).rounds) == 2_001
+
+
+def test_a_line_that_tears_later_is_named_when_it_is_read(tmp_path):
+    first_round(tmp_path)
+    path = tmp_path / "rounds.jsonl"
+    path.write_text(path.read_text().replace("}\n", "\n"))
+    with pytest.raises(LedgerError, match=r"rounds.jsonl, line 1: not JSON"):
+        Ledger(path).rounds  # noqa: B018
+
+
 def test_replay_derives_every_configuration_from_the_replies(tmp_path):
     first = first_round(tmp_path / "a")
     for arm, replies in (("engineer", [GOOD]), ("keep", []), ("engineer-no", ["no"]), ("heuristic", [])):

@@ -1,11 +1,13 @@
 """The README's numbers are those of the committed reports, and what it shows and names is there."""
 
+import copy
 import json
 import re
 import subprocess
 from pathlib import Path
 
 from mapflake.bench.report import block, markdown
+from mapflake.nb.publish import compare
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,3 +54,22 @@ def test_its_commands_are_targets_of_the_makefile():
     commands = set(re.findall(r"make ([a-z]+)", README)) - {"sure"}
     assert {"repro", "test", "lab"} <= commands
     assert [c for c in commands if not re.search(rf"^{c}:", makefile, re.MULTILINE)] == []
+
+
+def test_metrics_of_two_machines_are_compared_by_their_intervals():
+    mine = json.loads((ROOT / "reports/metrics.json").read_text())
+    theirs = copy.deepcopy(mine)
+    assert compare(mine, theirs) == []
+    near = theirs["benchmark"]["keep"]["all"]["valid"]
+    near |= {"mean": near["high"], "low": near["high"], "high": near["high"] + 0.1}
+    assert compare(mine, theirs) == []
+    near |= {"mean": 0.9, "low": 0.8, "high": 1.0}
+    theirs["benchmark"]["keep"]["all"]["boards"] += 1
+    del theirs["benchmark"]["round_0"]["by_agents"]["2"]
+    found = compare(mine, theirs)
+    assert [line.split(":")[0] for line in found] == [
+        "metrics.benchmark.round_0.by_agents.2",
+        "metrics.benchmark.keep.all.boards",
+        "metrics.benchmark.keep.all.valid",
+    ]
+    assert found[2].endswith(" here, 0.9 (0.8 to 1.0) there")

@@ -1,18 +1,23 @@
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mapflake.engineer import diagnose
 from mapflake.env import EnvConfig, format_plan, generate
 from mapflake.trainer.evaluate import (
     Rollout,
     frame,
+    iter_rollouts,
     judge,
     load_rollouts,
     mean_interval,
     paired_difference,
     rates,
+    record,
     rollout,
     save_rollouts,
 )
@@ -48,6 +53,85 @@ def test_rollouts_survive_a_file(tmp_path):
     rollouts = rollout(Oracle(), TASKS, samples=2, seed=0)
     save_rollouts(tmp_path / "r.jsonl", rollouts, "compact")
     assert load_rollouts(tmp_path / "r.jsonl") == rollouts
+
+
+class Noise:
+    """Says what the seed and its place in the call decide; counts what it was asked."""
+
+    dialect = "compact"
+    part = 4
+
+    def __init__(self, identity="noise", dies_after=10**9):
+        self.identity, self.left, self.asked = identity, dies_after, 0
+
+    def complete(self, prompts, *, n=1, temperature=None, max_new_tokens=None, seed=0, progress=None):
+        if not self.left:
+            raise ConnectionError("gone")
+        self.left -= 1
+        self.asked += len(prompts)
+        rng = np.random.default_rng(seed)
+        return [[f"a{rng.integers(10**9)}" for _ in range(n)] for _ in prompts]
+
+
+def test_a_recorded_evaluation_goes_on_where_it_was_interrupted(tmp_path):
+    path = tmp_path / "r.jsonl"
+    expected = rollout(Noise(), TASKS, samples=2, seed=5)
+    assert len({r.completion for r in expected}) == 24  # parts have noise of their own
+    first = Noise(dies_after=2)
+    with pytest.raises(ConnectionError):
+        record(first, TASKS, path, samples=2, seed=5)
+    assert not path.exists()
+    again = Noise()
+    record(again, TASKS, path, samples=2, seed=5)
+    assert load_rollouts(path) == expected
+    assert (first.asked, again.asked) == (4, 8)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["r.jsonl", "r.jsonl.made_from"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"seed": 6}, {"samples": 1}, {"temperature": 0.5}, {"tasks": TASKS[:-1]}, {"policy": Noise("another")}],
+    ids=["nothing", "seed", "samples", "temperature", "tasks", "policy"],
+)
+def test_what_is_recorded_counts_for_the_same_call_alone(tmp_path, change):
+    path, call = tmp_path / "r.jsonl", {"policy": Noise(), "tasks": TASKS, "samples": 2, "seed": 5}
+    record(path=path, **call)
+    half = Noise(dies_after=2)
+    half.identity = "a third one"
+    with pytest.raises(ConnectionError):
+        record(path=path, **call | {"policy": half})  # leaves parts behind
+    call = call | {"policy": Noise()} | change
+    call["policy"].asked = 0
+    record(path=path, **call)
+    assert call["policy"].asked == (len(call["tasks"]) if change else 0)
+    assert load_rollouts(path) == rollout(**call)
+
+
+def test_a_file_that_was_lost_is_recorded_again(tmp_path):
+    path = tmp_path / "r.jsonl"
+    record(Noise(), TASKS, path, seed=5)
+    expected = path.read_bytes()
+    path.unlink()
+    record(Noise(), TASKS, path, seed=5)
+    assert path.read_bytes() == expected
+
+
+def test_memory_does_not_grow_with_the_number_of_rollouts(tmp_path):
+    def peak(samples):
+        path, policy = tmp_path / f"{samples}.jsonl", Noise()
+        policy.part = 240
+        tracemalloc.start()
+        try:
+            record(policy, TASKS, path, samples=samples, seed=5)
+            report = diagnose(iter_rollouts(path))
+            return tracemalloc.get_traced_memory()[1], sum(size.rollouts for size in report.sizes)
+        finally:
+            tracemalloc.stop()
+
+    peak(1)  # caches
+    (few, least), (many, most) = peak(20), peak(200)
+    assert (least, most) == (240, 2400)
+    assert many < 1.25 * few
 
 
 def test_model_text_of_any_kind_survives_a_file(tmp_path):

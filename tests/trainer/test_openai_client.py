@@ -239,3 +239,43 @@ def test_a_real_server(real_server, chat_start):
     assert len(rollouts) == 6
     assert all(r.verdict.kinds for r in rollouts)  # random weights
     assert any(r.completion for r in rollouts)
+
+
+class Answering(Scripted):
+    """Answers by the request alone, as a server that honours seeds does; told to, it dies instead, and is not back."""
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.left -= 1
+            dead = self.server.left < 0
+        if dead:
+            self.server.socket.close()
+            self.connection.close()
+        else:
+            self.answer(200, _reply(f"{asked['seed']} {len(asked['messages'][0]['content'])}"))
+
+
+def test_a_server_that_dies_in_the_middle_loses_nothing_that_was_written(monkeypatch, tmp_path):
+    def serve(port=0, left=10**9):
+        server = ThreadingHTTPServer(("127.0.0.1", port), Answering)
+        server.left, server.lock = left, threading.Lock()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def record(port, name):
+        policy = OpenAIPolicy("m", f"http://127.0.0.1:{port}/v1", pause=0.01, retries=2, part=4, concurrency=2)
+        evaluate.record(policy, TASKS, tmp_path / name, samples=2, seed=1)
+        return (tmp_path / name).read_bytes()
+
+    server = serve(left=9)
+    port = server.server_port
+    with pytest.raises(ServerError, match=rf"127.0.0.1:{port}/v1/: m: no server there, after 3 tries"):
+        record(port, "a")
+    server.shutdown()
+    assert len(list((tmp_path / "a.unfinished").glob("*.jsonl"))) == 2  # two parts of four: eight answers
+    server = serve(port)
+    whole = record(port, "a")
+    assert server.left == 10**9 - 8  # the other eight
+    assert whole == record(port, "b")
+    server.shutdown()

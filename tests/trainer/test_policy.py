@@ -5,6 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mapflake import repro
 from mapflake.trainer import checkpoint
 from mapflake.trainer.policy import ModelParams, from_scratch, load_policy, save_policy
 
@@ -115,7 +116,7 @@ def test_publish_replaces_in_one_step_or_not_at_all(tmp_path):
 
 def test_unfinished_saves_of_another_training_are_dropped(tmp_path):
     out = tmp_path / "out"
-    folder = checkpoint.resumable(out, "one")
+    folder = repro.resumable(out, "one")
     (folder / "save").write_text("x")
-    assert (checkpoint.resumable(out, "one") / "save").exists()
-    assert not (checkpoint.resumable(out, "two") / "save").exists()
+    assert (repro.resumable(out, "one") / "save").exists()
+    assert not (repro.resumable(out, "two") / "save").exists()

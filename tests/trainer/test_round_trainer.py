@@ -1,4 +1,5 @@
 import pytest
+import requests
 import torch
 from starts import PARAMS, TASKS
 from trl import GRPOTrainer
@@ -96,8 +97,10 @@ def test_a_dead_engine_costs_its_samples_and_not_the_round(start, tmp_path, monk
 
     def sometimes(*args):
         calls.append(None)
-        if len(calls) in (2, 3):
-            raise ConnectionError("the engine is gone")
+        if len(calls) == 2:
+            raise requests.exceptions.ConnectionError("the engine is gone")
+        if len(calls) == 3:
+            raise Exception("Request failed: 500, what TRL's client raises")
         return sample(*args)
 
     monkeypatch.setattr(trainer, "_sample", sometimes)
@@ -118,6 +121,19 @@ def test_an_engine_that_stays_dead_stops_the_round(start, tmp_path, monkeypatch)
     monkeypatch.setattr(trainer, "_sample", never)
     with pytest.raises(EngineError, match="3 steps in a row: the engine is gone"):
         trainer.train()
+
+
+@pytest.mark.parametrize("error", [ValueError("shape"), RuntimeError("out of memory"), KeyError("x"), OSError("disk")])
+def test_a_mistake_that_is_not_the_engines_stops_the_round_at_once(start, tmp_path, monkeypatch, error):
+    trainer = _trainer(start, tmp_path)
+
+    def broken(*_):
+        raise error
+
+    monkeypatch.setattr(trainer, "_sample", broken)
+    with pytest.raises(type(error), match=str(error)):
+        trainer.train()
+    assert trainer.state.global_step == 0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -1,0 +1,207 @@
+"""`dvc repro` for real, on a pipeline of one small notebook, struck in all its processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from outcome import files
+
+from mapflake.nb import notebooks
+from mapflake.repro import write_json
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "05_analysis"
+LIMIT = 120
+
+# Three steps that are done once each, whatever happens between; each says where it is and waits while there is `hold`.
+CELLS = [
+    "arms = ['keep']\nrun = 'runs/interactive'",
+    "import os, time\nfrom mapflake import nb\nout, base = nb.start(run, 'analysis'), nb.root()",
+    """for step in ("a", "b", "c"):
+    (base / "at").write_text(f"{step} {os.getpid()} {os.getppid()}")
+    while (base / f"hold-{step}").exists():
+        time.sleep(0.02)
+    if not (out / step).exists():
+        (out / step).write_text(f"{step} of {arms}")
+        (base / "work.log").open("a").write(step)""",
+    "print('done', arms)",
+]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository with the one stage."""
+    root = tmp_path / "clone"
+    root.mkdir()
+    (root / "mapflake").symlink_to(ROOT / "mapflake")
+    for name in ("params.yaml", "Makefile", ".gitignore"):
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(ROOT / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache"))
+    cells = [nbformat.v4.new_code_cell(source, id=f"c{i}") for i, source in enumerate(CELLS)]
+    cells[0].metadata["tags"] = ["parameters"]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    (root / "notebooks").mkdir()
+    nbformat.write(notebook, root / "notebooks" / f"{NAME}.ipynb")
+    (root / "build/code").mkdir(parents=True)
+    (root / "build/code" / f"{NAME}.py").write_text(notebooks.code_view(notebook, NAME))
+    write_json(root / "build/params/analysis.json", {"arms": ["keep", "heuristic"]})
+    (root / "dvc.yaml").write_text(
+        f"stages: {{analysis: {{cmd: python -m mapflake.nb run {NAME}, outs: [runs/pipeline/analysis], "
+        f"deps: [build/params/analysis.json, build/code/{NAME}.py]}}}}"
+    )
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    return root
+
+
+def start(root: Path, *command: str) -> subprocess.Popen:
+    """Starts a command, `dvc repro` if none is given, in a process group of its own, as a shell does."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "DVC_NO_ANALYTICS": "1", "PYTHONPATH": str(root)}
+    return subprocess.Popen(
+        command or ("dvc", "repro"), cwd=root, env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    said, _ = process.communicate(timeout=LIMIT)
+    return process.returncode, said
+
+
+def reached(root: Path, step: str) -> tuple[int, int]:
+    """Waits until the notebook is at a step; returns the process ids of the kernel and of the runner."""
+    limit = time.monotonic() + LIMIT
+    while time.monotonic() < limit:
+        found = (root / "at").read_text().split() if (root / "at").exists() else []
+        if len(found) == 3 and found[0] == step:
+            return int(found[1]), int(found[2])
+        time.sleep(0.02)
+    raise AssertionError(f"step {step} was not reached")
+
+
+def gone(pid: int) -> None:
+    """Waits until a process that is not ours is gone."""
+    limit = time.monotonic() + LIMIT
+    while time.monotonic() < limit:
+        try:
+            if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} is still there")
+
+
+def outcome(root: Path) -> dict[str, bytes]:
+    """Returns the stage's results and what DVC recorded."""
+    return files(root / "runs/pipeline") | {"dvc.lock": (root / "dvc.lock").read_bytes()}
+
+
+@pytest.mark.slow
+def test_whatever_is_struck_the_next_dvc_repro_ends_as_if_nothing_had_been(clone: Path) -> None:
+    code, said = ended(start(clone))
+    assert code == 0, said
+    undisturbed = outcome(clone)
+    assert (clone / "work.log").read_text() == "abc"
+    for name in ("runs", ".dvc/cache", ".dvc/tmp"):
+        shutil.rmtree(clone / name)
+    for name in ("dvc.lock", "work.log"):
+        (clone / name).unlink()
+
+    def struck(step: str, strike) -> tuple[int, str]:
+        """Lets the pipeline come to a step, strikes, and waits until all of its processes are gone."""
+        (clone / f"hold-{step}").touch()
+        (clone / "at").unlink(missing_ok=True)
+        process = start(clone)
+        kernel, runner = reached(clone, step)
+        strike(process.pid, runner, kernel)
+        code, said = ended(process)
+        gone(runner)
+        gone(kernel)
+        (clone / f"hold-{step}").unlink()
+        return code, said
+
+    code, said = struck("a", lambda dvc, runner, kernel: os.kill(kernel, signal.SIGKILL))
+    assert code, said
+    assert f"{NAME}, cell 4 (c2): the kernel died (killed, or out of memory?)" in said
+
+    code, said = struck("b", lambda dvc, runner, kernel: os.kill(runner, signal.SIGTERM))
+    assert code, said
+    assert "[analysis] goes on from an interrupted run" in said
+    assert f"{NAME}, cell 4 (c2): interrupted; the notebook as far as it got" in said
+
+    code, said = struck("b", lambda dvc, runner, kernel: os.killpg(dvc, signal.SIGINT))  # Ctrl-C
+    assert code, said
+    assert "interrupted" in said
+
+    code, said = struck("b", lambda dvc, runner, kernel: os.kill(runner, signal.SIGKILL))
+    assert code, said
+    assert "failed to run: python -m mapflake.nb run 05_analysis" in said
+
+    (clone / "hold-c").touch()
+    process = start(clone)
+    _, runner = reached(clone, "c")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(LIMIT)
+    code, said = ended(start(clone))  # the stage has outlived its DVC
+    assert code, said
+    assert f"another pipeline is writing in this clone: {clone}/runs/pipeline.lock is held by process {runner}" in said
+    (clone / "hold-c").unlink()
+    _, said = ended(process)
+    gone(runner)
+    assert "`dvc repro` is gone; the next one will take over what is in runs/work/analysis" in said
+    assert not (clone / "runs/pipeline/analysis").exists()
+
+    code, said = ended(start(clone))
+    assert code == 0, said
+    assert "[analysis] was finished already" in said
+    assert outcome(clone) == undisturbed
+    assert (clone / "work.log").read_text() == "abc"  # nothing that was finished was done again
+
+
+@pytest.mark.slow
+def test_two_at_once_edits_meanwhile_a_lost_cache_a_torn_lock(clone: Path) -> None:
+    (clone / "hold-b").touch()
+    first = start(clone)
+    reached(clone, "b")
+    code, said = ended(start(clone))
+    assert code, said
+    assert "is busy, it is being blocked by" in said
+    whole = (clone / "params.yaml").read_text()
+    (clone / "params.yaml").write_text(whole + "  half: [a l")  # an edit that is not finished
+    (clone / "hold-b").unlink()
+    code, said = ended(first)
+    assert code == 0, said
+    result = outcome(clone)
+    (clone / "params.yaml").write_text(whole)
+
+    shutil.rmtree(clone / ".dvc/cache")
+    code, said = ended(start(clone, "dvc", "commit", "--force"))  # puts what is in the folders back
+    assert code == 0, said
+    code, said = ended(start(clone))
+    assert (code, "up to date" in said) == (0, True), said
+    assert outcome(clone) == result
+
+    shutil.rmtree(clone / ".dvc/cache")
+    shutil.rmtree(clone / "runs")
+    (clone / ".dvc/tmp/rwlock").write_text('{"write": {')
+    code, said = ended(start(clone))
+    assert code, said
+    assert "Unable to read RWLock-file '.dvc/tmp/rwlock'. JSON structure is corrupted" in said
+
+    # `make repro` knows what to do. Its environment is there, its results too, as far as it can see.
+    for name in ("pyproject.toml", "requirements.lock", ".venv/.installed-dev", "reports/results.md"):
+        (clone / name).parent.mkdir(exist_ok=True)
+        (clone / name).touch()
+    write_json(clone / "reports/metrics.json", {"profile": "default"})
+    code, said = ended(start(clone, "make", "repro"))
+    assert code == 0, said
+    assert outcome(clone) == result

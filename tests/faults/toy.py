@@ -1,0 +1,194 @@
+"""A run in small of everything that can be interrupted, and what strikes it. Runs in processes of its own.
+
+Warm start, round 0, a round that the policy designed, a benchmark: a second each. A fault happens at the point that a
+test names, and is real: SIGKILL, limits of the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from transformers import Trainer
+
+from mapflake import env, repro
+from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
+from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+from mapflake.trainer import checkpoint, decoding, evaluate, warmstart
+from mapflake.trainer.grpo import RLParams
+from mapflake.trainer.policy import ModelParams
+from mapflake.trainer.warmstart import WarmStartParams, warm_start
+
+SIZES = (3,)
+WARM = WarmStartParams(
+    model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32, max_positions=256),
+    steps=60, batch_size=16, save_every=20, warmup_steps=2, learning_rate=2e-2,
+)  # fmt: skip
+RL = RLParams(
+    instances=4,
+    epochs=2,
+    prompts=2,
+    generations=4,
+    microbatch=8,
+    learning_rate=3e-4,
+    max_new_tokens=16,
+    save_every=1,
+    warmup_steps=0,
+)
+
+
+CONFIG = EnvConfig.uniform(SIZES, 0.1, num_agents=1)
+STAGES = ("warm_start", "shared", "arm", "benchmark.jsonl")  # what each writes, after those before
+
+
+def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
+    """Runs a stage, or what is not done yet of it; what it says goes to `log`."""
+    said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    os.chdir(folder)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the pipeline has it
+    for name, *arguments in faults:
+        FAULTS[name](*arguments)
+    evaluate.PART = 8
+    validation = generate(CONFIG, 6, seed=1, split="validation")
+    settings = RoundSettings(folder / stage, Grpo(RL), validation, seed=0, samples=2)
+    first = Ledger(folder / "shared/rounds.jsonl").rounds
+    if stage == "warm_start":
+        pairs = [
+            (render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact"))
+            for t in generate(CONFIG, 40, seed=1)
+        ]
+        warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], WARM, folder / stage, seed=0)
+    elif stage == "shared":
+        run_round(settings, (), start=Start(folder / "warm_start", CONFIG))
+    elif stage == "arm":
+        run_arm("engineer", settings, first, rounds=1, sizes=SIZES)
+    else:
+        evaluate.record(settings.trainer.load(first[0].checkpoint), validation, folder / stage, samples=4, seed=3)
+
+
+def kill() -> None:
+    """Ends this process as `kill -9` does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before(owner: object, name: str, strike: Callable[..., None], nth: int = 1) -> None:
+    """Makes `strike` happen before the nth call of `owner.name`; it gets the call's arguments."""
+    original, calls = getattr(owner, name), itertools.count(1)
+
+    def struck(*arguments: object, **options: object) -> object:
+        if next(calls) == nth:
+            strike(*arguments, **options)
+        try:
+            return original(*arguments, **options)
+        finally:
+            sys.setprofile(None)
+
+    setattr(owner, name, struck)
+
+
+def _kill_before(owner: object, name: str) -> Callable[[int], None]:
+    return lambda nth=1: _before(owner, name, lambda *_, **__: kill(), nth)
+
+
+def _kill_in_step(nth: int) -> None:
+    """When the weights have been changed and nothing else."""
+    steps = itertools.count(1)
+    register_optimizer_step_post_hook(lambda *_: kill() if next(steps) == nth else None)
+
+
+def _kill_when(owner: object, name: str, nth: int, folder: Callable[..., Path], files: int) -> None:
+    """In the nth call of `owner.name`, as soon as the folder that it writes holds so many files, whole or not."""
+
+    def strike(*arguments: object, **_: object) -> None:
+        path = folder(*arguments)
+
+        def watch(*_: object) -> None:
+            nonlocal seen
+            try:
+                changed = os.stat(path).st_mtime_ns
+            except FileNotFoundError:
+                return
+            if changed != seen and len(os.listdir(path)) >= files:
+                kill()
+            seen = changed
+
+        seen = 0
+        sys.setprofile(watch)  # called at every call and return, also of C
+
+    _before(owner, name, strike, nth)
+
+
+def _torn_append(nth: int) -> None:
+    """The kernel lets 200 bytes of the line pass and ends the process at the next one."""
+
+    def limit(path: Path, row: object) -> None:
+        size = Path(path).stat().st_size if Path(path).exists() else 0
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 200, resource.RLIM_INFINITY))
+
+    _before(repro, "append_jsonl", limit, nth)
+
+
+def _small_disk(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def _no_root() -> None:
+    """Takes from root what lets it write where nobody may; others lack it already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, data) or libc.capset(header, (ctypes.c_uint32 * 6)(data[0] & ~0b110, *data[1:])):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _wandb(how: str) -> None:
+    os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    if how == "absent":
+        sys.modules["wandb"] = None  # type: ignore[assignment]
+    else:
+        import wandb
+        from wandb.sdk.wandb_run import Run
+
+        def broken(*_: object, **__: object) -> None:
+            raise BrokenPipeError("the service of wandb is gone")
+
+        if how != "offline":
+            setattr(wandb if how == "init" else Run, how, broken)
+
+
+FAULTS: dict[str, Callable[..., None]] = {
+    "step": _kill_in_step,
+    "token": _kill_before(decoding, "_pick"),
+    "reward": _kill_before(evaluate, "judge"),
+    "save": lambda nth, files: _kill_when(
+        Trainer,
+        "_save_checkpoint",
+        nth,
+        lambda t, *_: Path(t.args.output_dir) / f"checkpoint-{t.state.global_step}",
+        files,
+    ),
+    "publish": lambda nth, files: _kill_when(
+        warmstart,
+        "save_policy",
+        nth,
+        lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"),
+        files,
+    ),
+    "seal": _kill_before(checkpoint, "seal"),
+    "replace": _kill_before(os, "replace"),
+    "tidy": _kill_before(repro, "drop_resumable"),
+    "append": _kill_before(repro, "append_jsonl"),
+    "torn append": _torn_append,
+    "disk": _small_disk,
+    "no root": _no_root,
+    "wandb": _wandb,
+}
