@@ -161,7 +161,7 @@ class Board(widgets.HBox):
             _aligned(text), continuous_update=False, layout={"width": "190px", "height": "150px"}
         )
         self.size = widgets.BoundedIntText(len(_cells(text)), min=3, max=10, description="size")
-        self.brush = widgets.ToggleButtons(options=BRUSHES, style={"button_width": "38px"})
+        self.brush = widgets.ToggleButtons(options=BRUSHES, style={"button_width": "46px"})
         self.grid = widgets.GridBox()
         self.seen = widgets.HTML()
         self.text.observe(self._show, "value")
@@ -258,8 +258,9 @@ def _aligned(text: str) -> str:
 
 def _knob(value: float, top: float, name: str) -> widgets.FloatSlider:
     return widgets.FloatSlider(
-        value, min=0, max=top, step=0.05, description=name, continuous_update=False, readout_format=".2f"
-    )
+        value, min=0, max=top, step=0.05, description=name, continuous_update=False, readout_format=".2f",
+        style={"description_width": "85px"},
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=2)

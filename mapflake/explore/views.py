@@ -70,11 +70,11 @@ def moment(instance: Instance, plan: Plan, time: int) -> str:
         ValueError: The plan has not one string of moves for each agent.
     """
     trajectory = execute(instance, plan)[: time + 1]
-    body = [svg.ground(instance.size, instance.holes)]
-    body += [svg.goal(agent, cell) for agent, cell in enumerate(instance.goals)]
+    body, now = [svg.ground(instance.size, instance.holes)], trajectory[-1]
     paths = list(zip(*trajectory, strict=True))
     body += [svg.path(agent, cells, instance.num_agents, instance.goals) for agent, cells in enumerate(paths)]
-    body += [svg.start(agent, cell, small=cell in instance.goals) for agent, cell in enumerate(trajectory[-1])]
+    body += [svg.goal(agent, cell, covered=cell in now) for agent, cell in enumerate(instance.goals)]
+    body += [svg.start(agent, cell, small=cell in instance.goals) for agent, cell in enumerate(now)]
     body += [cross(v, trajectory, instance.size) for v in check(instance, plan).violations if v.time <= time and v.cell]
     return svg.document(instance.size * svg.CELL, instance.size * svg.CELL, body)
 
@@ -182,7 +182,7 @@ def answered(policy: Completer, text: str, *, temperature: float = 0.0, seed: in
         plans = {"answer": plan, **plans}
     outcome = "optimal" if verdict.optimal else "valid" if verdict.valid else f"fails: {', '.join(verdict.kinds)}"
     lines = _line(f"the answer: {outcome}", GOOD if verdict.valid else svg.ALARM)
-    return lines + animate(task.instance, plans).svg + _block("its words", completion or "(no answer)")
+    return lines + f"<div>{animate(task.instance, plans).svg}</div>" + _block("its words", completion or "(no answer)")
 
 
 def board(text: str) -> str:
@@ -228,7 +228,7 @@ def _line(words: str, colour: str = "inherit") -> str:
 
 def _block(title: str, words: str) -> str:
     style = "white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; line-height: 1.35; margin: 2px 0 8px"
-    return f'<b>{escape(title)}</b><pre style="{style}">{escape(words)}</pre>'
+    return f'<div><b>{escape(title)}</b></div><pre style="{style}">{escape(words)}</pre>'
 
 
 def _row(parts: Sequence[str]) -> str:

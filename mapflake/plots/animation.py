@@ -33,7 +33,7 @@ FRAMES = 4  # of a GIF, a step
 GOOD = "#00664B"
 
 _LINES = 6  # violations that are put in words
-_WIDTH = 270  # units that a line of words needs
+_WIDTH = 300  # units that a line of words needs
 _GAP = 24
 
 
