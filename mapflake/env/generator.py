@@ -59,6 +59,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 SPLITS = ("train", "validation", "benchmark")
+"""What boards are for; no board is in two of them, not even turned, mirrored or with agents renamed."""
 
 _SPLIT_OF_DIGIT = ("train",) * 8 + ("validation", "benchmark")
 

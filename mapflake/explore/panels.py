@@ -7,6 +7,7 @@ covered: what is shown (`views`).
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -202,7 +203,7 @@ def ask(board: str, checkpoints: Sequence[str | Path]) -> Panel:
         board: To begin with, as `Instance.from_text` reads it.
         checkpoints: To choose from; another can be written.
     """
-    names = [str(path) for path in checkpoints]
+    names = [os.path.relpath(path) if Path(path).is_dir() else str(path) for path in checkpoints]
     drawn = Board(board)
     controls = {
         "board": drawn.text,
