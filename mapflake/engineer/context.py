@@ -54,6 +54,7 @@ VARIANTS = {
 task and the form of the answer alone."""
 
 DEFAULT_VARIANT = "V6"
+"""The paper's best."""
 
 
 def build_prompt(

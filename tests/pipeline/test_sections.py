@@ -63,6 +63,27 @@ def test_sections_take_over_what_they_do_not_say() -> None:
     assert default["analysis"]["arms"] == ["heuristic"]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("engineer_loop.engineer.temperature", 0.5),
+        ("baseline_rl.rl.learning_rate", 1e-4),
+        ("ablations.arms", ["uniform"]),
+    ],
+)
+def test_dvc_changes_what_it_is_told_to(repo: Path, key: str, value: object) -> None:
+    from dvc.utils.hydra import apply_overrides  # what `dvc exp run -S` calls
+
+    apply_overrides(repo / "params.yaml", [f"{key}={value}"])
+    found: object = sections.load(repo)
+    for name in key.split("."):
+        found = found[name]
+    assert found == value
+    changed = sections.check(repo)
+    before = sections.check(ROOT)
+    assert changed["default"] != before["default"]
+
+
 def test_one_list_of_arms() -> None:
     values = sections.check(ROOT)
     assert all(profile["ablations"]["arms"] == profile["analysis"]["arms"] for profile in values.values())
