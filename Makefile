@@ -1,8 +1,8 @@
-# make repro | study | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
+# make repro | study | test | lab | bench | docs | install | help. Needs Python >= 3.11, git and make; all else goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-verifiers lint lab bench clean
+.PHONY: help install repro study test test-verifiers lint lab bench docs clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -61,6 +61,10 @@ lab: install          ## open JupyterLab on the notebooks
 
 bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
 	python -m mapflake.bench $(PART)
+
+docs: install         ## build the documentation, links checked, into build/site (index.html opens from disk)
+	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
+	@echo "build/site/index.html"
 
 clean:                ## remove what interactive runs left (not the pipeline's results)
 	rm -rf runs/interactive runs/work

@@ -2,8 +2,8 @@
 
 A part is a module with a line in `PARTS` and three names: `measure() -> dict` takes the numbers (JSON values, one
 thread, whatever is compared taken in one run), `markdown(numbers) -> str` shows them, and `PACKAGES` are those whose
-versions matter. Numbers go to reports/bench.json with the machine they are from; the README quotes the tables, and a
-test holds that it quotes them right.
+versions matter. Numbers go to reports/bench.json with the machine they are from; docs/benchmarks.md quotes the tables,
+and a test holds that it quotes them right.
 """
 
 PARTS = {

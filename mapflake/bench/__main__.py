@@ -13,7 +13,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the parts asked for and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m mapflake.bench", description="How fast is it, on one thread.")
     parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}; none: all of them")
-    parser.add_argument("--readme", action="store_true", help="then quote reports/bench.json in README.md")
+    parser.add_argument("--quote", action="store_true", help="then quote reports/bench.json in docs/benchmarks.md")
     chosen = parser.parse_args(arguments)
     for name in chosen.parts:
         if name not in PARTS:
@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     for name in chosen.parts or PARTS:
         print(f"\n{report.markdown(name, report.record(name))}", flush=True)
-    if chosen.readme:
-        print("\nREADME.md quotes:", ", ".join(report.quote()))
+    if chosen.quote:
+        print(f"\n{report.PAGE} quotes:", ", ".join(report.quote()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""reports/bench.json, its tables in markdown, and the README's copy of them.
+"""reports/bench.json, its tables in markdown, and the copy of them in docs/benchmarks.md.
 
 The file maps a part to `{"machine": ..., "versions": ..., "numbers": ...}`; a run replaces its own part and leaves the
 others, so parts may come from different machines.
@@ -20,7 +20,7 @@ from mapflake.bench import PARTS
 from mapflake.repro import read_json, write_json, write_text
 
 BENCH = Path("reports/bench.json")
-README = Path("README.md")
+PAGE = Path("docs/benchmarks.md")
 
 
 def part(name: str) -> ModuleType:
@@ -75,18 +75,18 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def block(name: str) -> re.Pattern[str]:
-    """Returns the pattern of the README's block for a part; its second group is the tables."""
+    """Returns the pattern of the page's block for a part; its second group is the tables."""
     return re.compile(rf"(<!-- bench {name}: .*? -->\n)(.*?)(<!-- /bench {name} -->)", re.DOTALL)
 
 
-def quote(bench: Path = BENCH, readme: Path = README) -> list[str]:
-    """Writes the tables of `bench` into the blocks of `readme` and returns the names of the parts it found there."""
-    text = readme.read_text(encoding="utf-8")
+def quote(bench: Path = BENCH, page: Path = PAGE) -> list[str]:
+    """Writes the tables of `bench` into the blocks of `page` and returns the names of the parts it found there."""
+    text = page.read_text(encoding="utf-8")
     quoted = []
     for name, entry in read_json(bench).items():
         found = block(name).search(text)
         if found:
             text = f"{text[: found.start(2)]}{markdown(name, entry)}\n{text[found.end(2) :]}"
             quoted.append(name)
-    write_text(readme, text)
+    write_text(page, text)
     return quoted

@@ -55,6 +55,7 @@ VARIANTS = {
 task and the form of the answer alone."""
 
 DEFAULT_VARIANT = "V6"
+"""The paper's best."""
 
 
 def build_prompt(

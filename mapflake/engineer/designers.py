@@ -193,6 +193,7 @@ RULES: dict[str, Callable[[RuleInputs], Designer]] = {
 """The arms in which a rule designs; a new one is one line here."""
 
 ARMS = (*ENGINEERS, *RULES)
+"""All names of arms that need no line in params.yaml."""
 
 
 def params_of(

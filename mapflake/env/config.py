@@ -222,6 +222,7 @@ class EnvConfig:
 
 
 def only_keys(data: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...]) -> None:
+    """Raises a ValueError that names the key unless `data` is a mapping with all required keys and no unknown one."""
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} is not an object with the keys {', '.join(required + optional)}")
     for key in data:

@@ -35,7 +35,9 @@ ANSWER = ("plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
 
 
 def to_dataset(tasks: Iterable[Task], dialect: str = "chat") -> Dataset:
-    """Returns one row for each task, with the columns
+    """Returns one row for each task.
+
+    Its columns:
 
     - `prompt`: the question in `dialect`, as TRL wants it: for chat a list of one message, for compact a string;
     - `instance`: the board as JSON; `size` and `num_agents`, to filter by;

@@ -61,6 +61,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 SPLITS = ("train", "validation", "benchmark")
+"""What boards are for; no board is in two of them, not even turned, mirrored or with agents renamed."""
 
 _SPLIT_OF_TENTH = ("train",) * 8 + ("validation", "benchmark")
 _TENTHS = {name: sum(1 << k for k, split in enumerate(_SPLIT_OF_TENTH) if split == name) for name in SPLITS}

@@ -26,6 +26,7 @@ from typing import Any
 from mapflake.env import svg
 
 Cell = tuple[int, int]
+"""(row, column), from (0, 0) at the top left."""
 
 MOVES = "UDLRW"
 """Legal moves: up, down, left, right, wait."""

@@ -25,6 +25,7 @@ from typing import NoReturn
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 
 DIALECTS = ("chat", "compact")
+"""How boards are asked and plans answered: in words and JSON, or in the small policy's closed vocabulary."""
 
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 5
 """What the compact vocabulary can name."""

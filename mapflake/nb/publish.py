@@ -6,6 +6,7 @@ A published file holds no time, no machine and no path outside the repository, a
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ class PublishError(RuntimeError):
 
 
 def publish(root: Path) -> None:
-    """Copies metrics.json, results.md, study.md, figures/, notebooks/ and rounds/ from `runs/pipeline` to `reports`.
+    """Copies results.md, study.md, metrics, figures/, notebooks/ and rounds/ from `runs/pipeline` to `reports`.
+
+    Beside metrics.json, which has every number, there are two extracts for DVC: summary.json is what `dvc exp show` and
+    `dvc metrics diff` compare, validation.json (rates by arm and round) what `dvc plots show` draws.
 
     Raises:
         PublishError: A file is larger than 1 MB, or names a folder of this machine.
@@ -49,6 +53,21 @@ def publish(root: Path) -> None:
         shutil.copyfile(path, copy)
     metrics = repro.read_json(root / BUILD_PARAMS / "profile.json") | repro.read_json(source / "analysis/metrics.json")
     repro.write_json(target / "metrics.json", metrics)
+    repro.write_json(target / "summary.json", summary(metrics))
+    repro.write_json(target / "validation.json", metrics["validation_by_round"])
+
+
+def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Returns of metrics.json what fits on a screen: by arm the rates on the benchmark and the gain over fixed."""
+    return {
+        arm: {metric: found["all"][metric]["mean"] for metric in ("valid", "optimal")}
+        | {
+            f"{metric}_against_fixed": gain["mean"]
+            for metric, gain in found["against_fixed"].items()
+            if metric == "valid"
+        }
+        for arm, found in metrics["benchmark"].items()
+    }
 
 
 def compare(mine: Any, theirs: Any, where: str = "metrics") -> list[str]:

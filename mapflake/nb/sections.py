@@ -30,6 +30,10 @@ ITEMS = {"ablations": ("arms", "arm")}
 # Lists that dvc.yaml's matrices read: they stand in the default profile alone.
 LISTS = {"ablations": ("arms",), "study": ("primary", "secondary")}
 
+# What a section takes over from another where it says nothing itself. Not by aliases of YAML: `dvc exp run -S` changes
+# one of two names for a value and writes the other one back over it.
+TAKEN = {"ablations": {"engineer": "engineer_loop"}, "analysis": {"arms": "ablations"}}
+
 
 def schemas() -> dict[str, type[Params]]:
     """Returns the class of each section. Imported late: the owners' modules are slow to import."""
@@ -82,8 +86,13 @@ def effective(raw: Mapping[str, Any], profile: str) -> dict[str, dict[str, Any]]
         for listed in LISTS.get(name, ()):
             if listed in (overlay.get(name) or {}):
                 errors.append(f"{where}.{listed}: not legal in a profile: dvc.yaml reads it; change {name}.{listed}")
+        merged, taken = _merge(raw[name], overlay.get(name) or {}, where), TAKEN.get(name, {})
+        if not set(taken.values()) <= set(result):
+            continue  # errors there are enough
+        if isinstance(merged, dict):
+            merged = {key: result[other][key] for key, other in taken.items()} | merged
         try:
-            section = schema.parse(_merge(raw[name], overlay.get(name) or {}, where), where)
+            section = schema.parse(merged, where)
             result[name] = section.model_dump(mode="json")
         except ParamError as error:
             errors += [_readable(line) for line in str(error).splitlines()]
@@ -228,7 +237,14 @@ def of_notebook(name: str) -> str:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys silently; here they are an error."""
+    """PyYAML keeps the last of two equal keys silently; here they are an error, and so is an alias (see `TAKEN`)."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            alias = self.peek_event()
+            where = f"line {alias.start_mark.line + 1}: *{alias.anchor}"
+            raise yaml.YAMLError(f"{where}: `dvc exp run -S` would lose changes of an alias; write the value out")
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()

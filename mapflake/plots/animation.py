@@ -32,7 +32,7 @@ FRAMES = 4  # of a GIF, a step
 GOOD = "#00664B"
 
 _LINES = 6  # violations that are put in words
-_WIDTH = 270  # units that a line of words needs
+_WIDTH = 300  # units that a line of words needs
 _GAP = 24
 
 
@@ -172,17 +172,27 @@ def _panel_svg(panel: _Panel, clock: _Clock) -> str:
             x, y = svg.middle(boards.spot(violation, panel.trajectory, instance.size))
             begin = _moment(violation)
             halo = f'<circle cx="{x:g}" cy="{y:g}" r="27" fill="{svg.ALARM}" fill-opacity="0.3"/>'
-            lines = f'd="M{x - 13:g} {y - 13:g}l26 26m0 -26l-26 26" stroke-linecap="round"'
-            strokes = "".join(
-                f'<path {lines} stroke="{c}" stroke-width="{w}"/>' for c, w in (("white", 9), (svg.ALARM, 5))
-            )
-            parts += [clock.during(halo, begin, begin + 1), clock.during(strokes, begin)]
+            mark = cross(violation, panel.trajectory, instance.size)
+            parts += [clock.during(halo, begin, begin + 1), clock.during(mark, begin)]
     for row, (begin, line, color) in enumerate(panel.outcome):
         parts.append(clock.during(svg.text(2, side + 40 + 18 * row, line, color, 12, "start"), begin))
     for time in range(max(panel.horizon, 1)):
         label = svg.text(2, side + 20, panel.step(time), svg.INK, 13, "start")
         parts.append(clock.during(label, time, time + 1 if time < panel.horizon - 1 else None))
     return "".join(parts)
+
+
+def cross(violation: Violation, trajectory: boards.Trajectory, size: int) -> str:
+    """Returns the mark (SVG) of a violation that has a cell, where it happened.
+
+    Args:
+        violation: One with a cell.
+        trajectory: Cells at time 0, 1, ..., at least up to the violation's time.
+        size: Of the board.
+    """
+    x, y = svg.middle(boards.spot(violation, trajectory, size))
+    lines = f'd="M{x - 13:g} {y - 13:g}l26 26m0 -26l-26 26" stroke-linecap="round"'
+    return "".join(f'<path {lines} stroke="{c}" stroke-width="{w}"/>' for c, w in (("white", 9), (svg.ALARM, 5)))
 
 
 def _disc_svg(panel: _Panel, agent: int, clock: _Clock) -> str:

@@ -16,7 +16,7 @@ FRONTIER = 0.5  # valid rate from which on a size counts as one that the policy 
 
 
 def changes(study: Study) -> pd.DataFrame:
-    """Returns a row for each design: arm, seed, round, and
+    """Returns a row for each design: arm, seed, round, and what it changed.
 
     - `below_frontier`: the frontier (the largest size solved at least half of the time before the design; the smallest
       if none is) minus the mean size of the boards asked for; positive: smaller boards than that.

@@ -48,6 +48,42 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
         assert parsed == smoke[section], name
 
 
+def test_sections_take_over_what_they_do_not_say() -> None:
+    raw = sections.load(ROOT)
+    assert "engineer" not in raw["ablations"]
+    raw["profiles"]["smoke"]["engineer_loop"] = {"engineer": {"samples": 9}}
+    smoke = sections.effective(raw, "smoke")
+    assert smoke["ablations"]["engineer"] == smoke["engineer_loop"]["engineer"]
+    assert smoke["ablations"]["engineer"]["samples"] == 9
+    raw["ablations"]["engineer"] = {"samples": 1}
+    raw["analysis"]["arms"] = ["heuristic"]
+    default = sections.effective(raw, "default")
+    assert default["ablations"]["engineer"]["samples"] == 1
+    assert default["engineer_loop"]["engineer"]["samples"] == 4
+    assert default["analysis"]["arms"] == ["heuristic"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("engineer_loop.engineer.temperature", 0.5),
+        ("baseline_rl.rl.learning_rate", 1e-4),
+        ("ablations.arms", ["uniform"]),
+    ],
+)
+def test_dvc_changes_what_it_is_told_to(repo: Path, key: str, value: object) -> None:
+    from dvc.utils.hydra import apply_overrides  # what `dvc exp run -S` calls
+
+    apply_overrides(repo / "params.yaml", [f"{key}={value}"])
+    found: object = sections.load(repo)
+    for name in key.split("."):
+        found = found[name]
+    assert found == value
+    changed = sections.check(repo)
+    before = sections.check(ROOT)
+    assert changed["default"] != before["default"]
+
+
 def test_one_list_of_arms() -> None:
     values = sections.check(ROOT)
     assert all(profile["ablations"]["arms"] == profile["analysis"]["arms"] for profile in values.values())
@@ -98,13 +134,17 @@ MISTAKES = [
     ),
     (r"variant: V6", "variant: V7", r"engineer_loop\.engineer\.variant: 'V7' is not legal: legal variants: V1, V2, "),
     (
-        r"arms: &arms \[",
-        "arms: &arms [orakel, ",
+        r"  arms: \[",
+        "  arms: [orakel, ",
         r"^ablations: .*arm: 'orakel' is none of engineer, base_",
     ),
     (r"    v1: \{variant: V1\}", "    x: {sample: 2}", r"designers\.x\.sample: unknown key; did you mean 'samples'\?"),
     (r"    v1: \{variant: V1\}", "    keep: {}", r"designers: 'keep' is the name of an arm already"),
-    (r"  arms: \*arms", "  arms: [keep]", r"^analysis\.arms: \['keep'\] are not run; legal: those of ablations\.arms"),
+    (
+        r"^analysis: .*",
+        "analysis:\n  arms: [keep]",
+        r"^analysis\.arms: \['keep'\] are not run; legal: those of ablations\.arms",
+    ),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: one of disabled, offline, online$"),
     (r"^profile: .*", "profile: fast", r"^profile: 'fast' is not legal: one of default, smoke, gpu, paper$"),
     (
@@ -113,6 +153,11 @@ MISTAKES = [
         r"^params\.yaml: analyses: unknown key; analysis: missing; legal keys: profile, wandb, ",
     ),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r"^params\.yaml: line \d+: 'seed' is given twice$"),
+    (
+        r"^analysis: \{\}",
+        "analysis: &a {arms: [heuristic]}\nanother: *a",
+        r"^params\.yaml: line \d+: \*a: `dvc exp run -S` would lose changes of an alias; write the value out$",
+    ),
     (r"^profile: .*", "profile: [default", r"^params\.yaml: .*expected"),
     (r"^  default: .*", "  default: fast", r"^profiles\.default: 'fast' is not a profile, write \{\} for an empty one"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -54,7 +55,8 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     assert sorted(one) == sorted(other)
     assert [name for name in one if one[name] != other[name]] == []
     kinds = {name.split("/")[1] for name in one if name.startswith("reports/")}
-    assert kinds == {"figures", "metrics.json", "notebooks", "results.md", "rounds"}
+    extracts = {"metrics.json", "summary.json", "validation.json"}
+    assert kinds == {"figures", "notebooks", "results.md", "rounds", *extracts}
     assert len([name for name in one if name.endswith(".ipynb")]) == 7
     assert all(len(content) < 1_000_000 for content in one.values())
     for content in one.values():
@@ -67,3 +69,35 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     shown = command(folders[0], sys.executable, "-m", "mapflake.nb", "results")
     assert (folders[0] / "reports/results.md").read_text().splitlines()[0] in shown
     assert "Profile smoke." in shown
+    compare_experiments(folders[0])
+
+
+def compare_experiments(folder: Path) -> None:
+    """DVC as a person uses it, on a finished pipeline: its tables and plots, and a queued experiment."""
+    summary = json.loads((folder / "reports/summary.json").read_text())
+    assert {"valid", "optimal"} < set(summary["engineer"])
+    told = json.loads(command(folder, "dvc", "metrics", "show", "--json"))
+    assert told[""]["data"]["reports/summary.json"]["data"] == summary
+    plots = json.loads(command(folder, "dvc", "plots", "show", "--json"))["data"]
+    drawn = plots["reports/validation.json"][0]["content"]
+    assert [row["arm"] for row in drawn["data"]["values"] if row["round"] == 2].count("heuristic expert") == 1
+    assert drawn["encoding"]["color"]["field"] == "arm"
+    assert any(name.endswith("analysis_curves.png") for name in plots)
+
+    for arguments in (
+        ("config", "user.name", "a"),
+        ("config", "user.email", "a@b"),
+        ("add", "."),
+        ("commit", "-qm", "a"),
+    ):
+        command(folder, "git", *arguments)
+    command(folder, "dvc", "exp", "run", "--queue", "--name", "few", "-S", "+analysis.arms=[heuristic]")
+    command(folder, "dvc", "exp", "run", "--run-all")
+    (baseline,) = [one for one in json.loads(command(folder, "dvc", "exp", "show", "--json")) if one["experiments"]]
+    (found,) = [one["revs"][0] for one in baseline["experiments"]]
+    assert found["name"] == "few"
+    assert set(found["data"]["metrics"]["reports/summary.json"]["data"]) == set(summary) - {
+        "base_engineer",
+        "domain_randomisation",
+    }
+    assert command(folder, "git", "status", "--porcelain") == ""  # it ran in a folder of its own

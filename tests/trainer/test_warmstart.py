@@ -78,3 +78,17 @@ def test_wrong_input_is_named(tmp_path):
         WarmStartParams.parse({"microbatch": 5}, "warm_start")
     with pytest.raises(ValidationError):
         WarmStartParams(steps=0)
+
+
+def test_wandb_offline_writes_a_run_and_changes_nothing(trained, tmp_path, monkeypatch):
+    import wandb
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    curve = warm_start(PAIRS, WORDS, PARAMS, tmp_path / "policy", seed=0)
+    wandb.finish()
+    assert len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 1
+    out, without = trained
+    assert curve == without
+    assert checkpoint.verify(tmp_path / "policy") == checkpoint.verify(out)

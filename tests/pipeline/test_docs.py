@@ -1,0 +1,73 @@
+"""The documentation builds with every link checked, says what is committed, and has every public name."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mapflake import engineer, env
+from mapflake.bench.report import PAGE, block, markdown
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built in strict mode: a link, an image or an anchor that leads nowhere is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_pages_are_those_of_the_repository(site: Path) -> None:
+    index = (site / "index.html").read_text()
+    assert "writes its own training environment" in index
+    assert (site / "reports/figures/env_design_wrong.gif").is_file()
+    for notebook in (ROOT / "reports/notebooks").glob("*.ipynb"):
+        assert (site / f"notebooks/{notebook.stem}.html").is_file(), notebook.name
+    for page in ("method", "environment", "explore", "dvc", "benchmarks", "CHANGELOG", "CONTRIBUTING", "reports/log"):
+        assert (site / f"{page}.html").is_file(), page
+    assert not (site / "hooks.py").exists()
+
+
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    for module in (env, engineer):
+        page = (site / f"api/{module.__name__.rpartition('.')[2]}.html").read_text()
+        told = set(re.findall(r'id="mapflake\.([\w.]+)"', page))
+        missing = [name for name in module.__all__ if not any(one.endswith(f".{name}") for one in told)]
+        assert missing == [], module.__name__
+
+
+def test_a_page_needs_no_network(site: Path) -> None:
+    loaded = r'<(?:script|img|iframe|link)[^>]*\b(?:src|href)="(https?:[^"]*)"'
+    for page in ("index.html", "api/env.html", "explore.html"):
+        found = re.findall(loaded, (site / page).read_text())
+        assert [url for url in found if "canonical" not in url] == [], page
+
+
+def test_the_benchmark_tables_are_the_committed_ones() -> None:
+    shown = subprocess.run(
+        ["git", "show", "HEAD:reports/bench.json"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    quoted = {name: block(name).search(page) for name in json.loads(shown)}
+    assert quoted["env"] is not None
+    for name, entry in json.loads(shown).items():
+        assert quoted[name][2].strip() == markdown(name, entry)
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert f"## {citation['version']} ({citation['date-released']})" in (ROOT / "CHANGELOG.md").read_text()
