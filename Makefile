@@ -1,8 +1,8 @@
-# make repro | test | lab | bench | install | help. Needs Python >= 3.11, git and make; everything else goes into .venv.
+# make repro | test | lab | bench | lock | install | help. Needs Python >= 3.11, git and make; the rest goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro test lint lab bench clean
+.PHONY: help install repro test lint lab bench lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -14,17 +14,20 @@ export DVC_NO_ANALYTICS := 1
 
 comma := ,
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+LOCKS := requirements/core.lock $(patsubst %,requirements/%.lock,$(subst $(comma), ,$(EXTRAS)))
+TOOLS := build/tools/bin
 
 help:                 ## show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM)
 
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
-	python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[$(EXTRAS)]"
+	python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps $(addprefix -r ,$(LOCKS))
+	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
 repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and print the results
@@ -46,6 +49,17 @@ lab: install          ## open JupyterLab on the notebooks
 
 bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
 	python -m mapflake.bench $(PART)
+
+lock: $(TOOLS)        ## resolve pyproject.toml into requirements/*.lock (ARGS=--upgrade: newest versions)
+	PATH=$(TOOLS):$$PATH $(PYTHON) requirements/lock.py $(ARGS)
+
+audit: $(TOOLS)       ## look for known vulnerabilities in what is locked; asks PyPI's advisory service
+	$(TOOLS)/pip-audit --strict --disable-pip --no-deps $(addprefix -r ,$(wildcard requirements/*.lock)) \
+	  -r <(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+
+$(TOOLS):
+	$(PYTHON) -m venv build/tools
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9 pip-audit==2.10.1
 
 clean:                ## remove what interactive runs left (not the pipeline's results)
 	rm -rf runs/interactive runs/work
