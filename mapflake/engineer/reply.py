@@ -20,6 +20,7 @@ from typing import Any
 
 from mapflake.engineer.space import ANY, DIALECTS, END, KEYS, PERCENT, STEP, Requested, legal_sizes, project
 from mapflake.env import EnvConfig
+from mapflake.repro import shown
 
 MAX_TEXT = 1_000_000  # characters of a reply, reasoning included; longer ones are not looked at
 MAX_OBJECT = 20_000  # characters of the JSON object (a legal one takes about 600)
@@ -195,9 +196,9 @@ def _in_schema(value: Any, sizes: Sequence[int]) -> dict[int, dict[str, float | 
             if ratio is None and key == "wait_ratio":
                 continue
             if isinstance(ratio, bool) or not isinstance(ratio, int | float):
-                raise _Rejected(f"size {size}: {key} is {_shown(ratio)}, not a number")
+                raise _Rejected(f"size {size}: {key} is {shown(ratio)}, not a number")
             if ratio < 0:
-                raise _Rejected(f"size {size}: {key} {_shown(ratio)} is negative")
+                raise _Rejected(f"size {size}: {key} {shown(ratio)} is negative")
     return {
         size: {key: None if (v := listed[str(size)][key]) is None else float(v) + 0.0 for key in KEYS}
         for size in sizes
@@ -207,9 +208,9 @@ def _in_schema(value: Any, sizes: Sequence[int]) -> dict[int, dict[str, float | 
 
 def _exact_keys(value: Any, required: Sequence[str], legal: Sequence[str], where: str) -> None:
     if not isinstance(value, dict):
-        raise _Rejected(f"{where} is {_shown(value)}, not an object")
+        raise _Rejected(f"{where} is {shown(value)}, not an object")
     if unknown := [key for key in value if key not in legal]:
-        raise _Rejected(f"unknown key {_shown(unknown[0])} in {where}; legal: {', '.join(legal)}")
+        raise _Rejected(f"unknown key {shown(unknown[0])} in {where}; legal: {', '.join(legal)}")
     if missing := [key for key in required if key not in value]:
         raise _Rejected(f"{where} lacks {missing[0]!r}")
 
@@ -218,7 +219,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise _Rejected(f"key {_shown(key)} is given twice")
+            raise _Rejected(f"key {shown(key)} is given twice")
         seen[key] = value
     return seen
 
@@ -228,7 +229,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str], float]:
         # Python refuses integers of more than 4300 digits and turns 1e999 into inf: neither is a ratio.
         value = kind(digits) if len(digits) <= 300 else math.inf
         if math.isinf(value):
-            raise _Rejected(f"number {_shown(digits)} is out of range")
+            raise _Rejected(f"number {shown(digits)} is out of range")
         return value
 
     return parse
@@ -236,11 +237,6 @@ def _number(kind: Callable[[str], float]) -> Callable[[str], float]:
 
 def _constant(name: str) -> float:
     raise _Rejected(f"{name} is not a number")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _read_compact(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
@@ -263,14 +259,14 @@ def _read_compact(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float 
     for i in range(0, len(body), 4):
         name, ratios = body[i], body[i + 1 : i + 4]
         if name not in named:
-            raise _Rejected(f"word {i + 1} is {_shown(name)}, not one of {', '.join(named)}")
+            raise _Rejected(f"word {i + 1} is {shown(name)}, not one of {', '.join(named)}")
         if named[name] in requested:
             raise _Rejected(f"{name} is given twice")
         if len(ratios) < 3:
             raise _Rejected(f"{name} lacks its {KEYS[len(ratios)]}")
         for key, word in zip(KEYS, ratios, strict=True):
             if word not in PERCENT and not (word == ANY and key == "wait_ratio"):
-                raise _Rejected(f"{name}: {key} is {_shown(word)}, not one of p00, p05, ... p100")
+                raise _Rejected(f"{name}: {key} is {shown(word)}, not one of p00, p05, ... p100")
         requested[named[name]] = {
             key: None if word == ANY else PERCENT.index(word) / STEP for key, word in zip(KEYS, ratios, strict=True)
         }

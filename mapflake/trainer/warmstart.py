@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,7 +102,12 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
     resume = checkpoint.newest_whole(unfinished)
     if resume:
         logger.warning("%s: going on from %s", out, resume.name)
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    except pickle.UnpicklingError:  # torch reads tensors alone and refuses the rest
+        raise checkpoint.CheckpointError(
+            f"{resume}: a file in it holds more than tensors and is not read; remove {unfinished} to begin anew"
+        ) from None
     weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
     if trainer.is_world_process_zero():
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
