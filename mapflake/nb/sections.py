@@ -154,7 +154,12 @@ def stage_values(root: Path, section: str, item: str | None) -> dict[str, Any]:
         raise ParamError(
             f"{path.relative_to(root)} is missing: run `dvc repro`, or `python -m mapflake.nb prepare` first"
         )
-    values: dict[str, Any] = repro.read_json(path)
+    try:
+        values = repro.read_json(path)
+    except ValueError as error:
+        raise ParamError(f"{error}; run `python -m mapflake.nb prepare`") from None
+    if not isinstance(values, dict):
+        raise ParamError(f"{path.relative_to(root)}: {shown(values)} is not a section")
     if section not in ITEMS:
         if item is not None:
             raise ParamError(f"-p {item}: {section} takes no such parameter; change params.yaml")

@@ -148,7 +148,9 @@ class OpenAIPolicy:
                 reason = f"no connection ({type(cause).__name__})"
                 if isinstance(cause, _Refused):
                     reason = f"unreadable reply ({cause})"
-            except (ValueError, TypeError, AttributeError, IndexError, openai.APIError) as error:  # half a reply
+            except _Refused as error:
+                reason = f"unreadable reply ({error})"
+            except (ValueError, TypeError, AttributeError, LookupError, RecursionError, openai.APIError) as error:
                 reason = f"unreadable reply ({type(error).__name__})"
         self.failures[reason] += 1
         return None

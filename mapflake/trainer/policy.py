@@ -40,11 +40,11 @@ disable_progress_bar()  # a bar for every file that is read or written would bur
 class ModelParams(Params):
     """Shape of the from-scratch policy: Qwen3's architecture in small (findings: 0.46M parameters learn the task)."""
 
-    hidden_size: int = Field(default=96, ge=8)
-    layers: int = Field(default=4, ge=1)
-    heads: int = Field(default=4, ge=1)
-    intermediate_size: int = Field(default=256, ge=8)
-    max_positions: int = Field(default=1024, ge=64)
+    hidden_size: int = Field(default=96, ge=8, le=65_536)
+    layers: int = Field(default=4, ge=1, le=1024)
+    heads: int = Field(default=4, ge=1, le=1024)
+    intermediate_size: int = Field(default=256, ge=8, le=262_144)
+    max_positions: int = Field(default=1024, ge=64, le=1_048_576)
 
 
 class SamplingParams(Params):

@@ -24,7 +24,7 @@ from mapflake.repro import read_json, shown
 from mapflake.trainer.checkpoint import CheckpointError
 
 MESSAGE = "\u241eprompt\u241e"
-TEMPLATE_SECONDS, TEMPLATE_BYTES, TEMPLATE_CHARACTERS = 5, 512 * 2**20, 100_000
+TEMPLATE_SECONDS, TEMPLATE_BYTES, TEMPLATE_CHARACTERS = 2, 512 * 2**20, 100_000
 
 
 def check_weights(folder: Path) -> None:
@@ -54,12 +54,13 @@ def check_weights(folder: Path) -> None:
         return
     shapes = [shape for file in files for shape in _shapes(file)]
     held = sum(math.prod(shape) for shape in shapes)
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    if config.get_text_config().num_hidden_layers > len(shapes):  # before so many are made
+    raw = read_json(folder / "config.json")
+    layers = (raw.get("text_config") or raw).get("num_hidden_layers")
+    if isinstance(layers, int) and layers > len(shapes):  # before so many are made
         raise CheckpointError(
-            f"{folder}: the weights do not fit the configuration: "
-            f"{shown(config.num_hidden_layers)} layers, {len(shapes)} tensors"
+            f"{folder}: the weights do not fit the configuration: {shown(layers)} layers, {len(shapes)} tensors"
         )
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     described = sum(weight.numel() for weight in model.parameters())
@@ -89,7 +90,7 @@ def check_template(tokenizer: PreTrainedTokenizerBase, name: object) -> None:
     theirs.close()
     said = f"took more than {TEMPLATE_SECONDS} s, or more memory than a template needs"
     with contextlib.suppress(EOFError):  # it was killed by a limit
-        if ours.poll(2 * TEMPLATE_SECONDS):
+        if ours.poll(10 * TEMPLATE_SECONDS):
             said = ours.recv()
     process.kill()
     process.join()

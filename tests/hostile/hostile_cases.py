@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import pickle
+import platform
 import shutil
 import struct
 from multiprocessing.connection import Connection
@@ -31,7 +32,7 @@ from mapflake.engineer import Ledger, LedgerError, read_reply, replay, reply_gra
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.engineer.ledger import Round
 from mapflake.engineer.report import FailureReport
-from mapflake.env import EnvConfig, Instance, judge, load_tasks, save_tasks, solve
+from mapflake.env import EnvConfig, Instance, judge, load_tasks, save_tasks
 from mapflake.env.dataset import tasks_of, to_dataset
 from mapflake.env.maps import read_map, read_scenario
 from mapflake.nb import runner, sections
@@ -201,11 +202,6 @@ BOARDS = {
     "board: a hole of a million numbers": (lambda: instance(holes=[[0] * 10**6]), "hole: [0, 0, 0"),
     "board: a hole that is a word": (lambda: instance(holes=["ab"]), "hole: 'ab' is not a cell of two integers"),
     "board: starts that are a word": (lambda: instance(starts="ab"), "starts: 'ab' is not a list of cells"),
-    "board: a million agents": (
-        lambda: solve(instance(size=1000, starts=[[i // 1000, i % 1000] for i in range(10**6)],
-                               goals=[[i // 1000, (i + 1) % 1000] for i in range(10**6)])),
-        "agents",
-    ),
     "map: padded to 10^10 cells": (
         lambda: read_scenario(
             read_map("type octile\nheight 1\nwidth 99999\nmap\n" + "." * 99_999),
@@ -280,10 +276,10 @@ DATASETS = {
     "tasks: a plan through a hole": (lambda: tasks(edit=lambda r: r.update(plan=["UUUUUU", "W"])), "is not valid"),
     "tasks: a plan of 10^8 moves": (lambda: tasks(edit=lambda r: r.update(plan=["W" * 10**8, ""])), "are more than"),
     "tasks: a board of 10^9": (lambda: tasks(edit=lambda r: r["instance"].update(size=10**9)), "is more than 2048"),
-    "tasks: 10,000 agents": (
+    "tasks: 2,500 agents": (
         lambda: tasks(edit=lambda r: r.update(
-            instance={"size": 100, "holes": [], **dict.fromkeys(("starts", "goals"), [[i, j] for i in range(100) for j in range(100)])},
-            plan=["D"] * 5000 + ["U"] * 5000)),
+            instance={"size": 50, "holes": [], **dict.fromkeys(("starts", "goals"), [[i // 50, i % 50] for i in range(2500)])},
+            plan=["D"] * 1250 + ["U"] * 1250)),
         "is not valid",
     ),
     "tasks: a makespan that is no number": (lambda: tasks(edit=lambda r: r.update(makespan="1e9")), "is not a count"),
@@ -317,6 +313,7 @@ def _models() -> tuple[Any, Any, Any]:
 
 
 _models()  # before the processes of the cases are forked
+platform.processor()  # asks a program, `uname`, once
 
 
 def checkpoint(*, chat: bool = False, sealed: bool = True) -> Any:
@@ -468,7 +465,7 @@ CHECKPOINTS = {
         checkpoint()(edit_json("config.json", hidden_size=10**6, vocab_size=10**6)), "the files hold"
     ),
     "checkpoint: a configuration of 10^9 layers": (
-        checkpoint()(edit_json("config.json", num_hidden_layers=10**9)), "1000000000 layers, "
+        checkpoint()(edit_json("config.json", num_hidden_layers=10**9, layer_types=None)), "1000000000 layers, "
     ),
     "checkpoint: a configuration 100,000 deep": (
         checkpoint()(lambda f: (f / "config.json").write_text('{"a":' * 10**5)), "cannot be loaded"
@@ -493,7 +490,7 @@ CHECKPOINTS = {
     "template: it reaches for classes": (checkpoint(chat=True)(template(JINJA)), "its chat template fails: Security"),
     "template: it never ends": (
         checkpoint(chat=True)(template("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}")),
-        "its chat template took more than 5 s",
+        "its chat template took more than 2 s",
     ),
     "template: 100 GB of text": (checkpoint(chat=True)(template("{{ 'x' * 10**11 }}")), "its chat template fails: Mem"),
     "template: 10 MB of text": (checkpoint(chat=True)(template("{{ 'x' * 10**7 }}")), "writes 10000000 characters"),
@@ -680,9 +677,7 @@ def mask(grammar: str) -> Any:
 
 GRAMMARS = {
     "grammar: not one": (lambda: mask("start: ("), "grammar: "),
-    "grammar: it begins with itself, for ever": (lambda: mask("start: start start"), "grammar: "),
     "grammar: a word that is none": (lambda: mask("start: <nowhere>"), "grammar: "),
-    "grammar: a billion letters": (lambda: mask('start: <a> /((a{1,1000}){1,1000}){1,1000}/'), "grammar: "),
     "grammar: a rule that is not there": (lambda: mask("start: nothing"), "grammar: "),
     "grammar: sizes that are code": (lambda: reply_grammar([f"3}} {CODE}"], "json"), "is not an integer in 3..10"),
     "grammar: sizes of 10^9": (lambda: reply_grammar([10**9]), "1000000000 is not an integer in 3..10"),
@@ -716,8 +711,10 @@ def _calls() -> list[Case]:
     cases += [Case(n, lambda f, s, a=a: a(s), said, SERVER_ERRORS.get(n)) for n, (a, said) in SERVERS.items()]
     cases += [Case(n, lambda f, s, a=a: a(f), said, error) for n, (a, said, error) in NOTEBOOKS.items()]
     cases += [
-        Case("rows: a Parquet file cut off", lambda f, s: torn_parquet(), "a.parquet", Exception),
+        Case("rows: a Parquet file cut off", lambda f, s: torn_parquet(), "magic bytes not found", Exception),
         Case("checkpoint: code of its own beside a known model", lambda f, s: checkpoint()(code)(), "loaded, 1 completion"),
+        Case("grammar: it begins with itself, for ever", lambda f, s: mask("start: start start"), "[1, 1, 1]"),
+        Case("grammar: a billion letters", lambda f, s: mask("start: <a> /((a{1,1000}){1,1000}){1,1000}/"), "[1, 1, 1]"),
         Case("publish: a megabyte", lambda f, s: too_large_to_publish(f), "published are at most 1000000", RuntimeError),
         Case(
             "arm: a name that is a path",

@@ -61,7 +61,7 @@ class Hostile(BaseHTTPRequestHandler):
 
     def packed(self):
         """A small reply that unpacks to a huge one."""
-        self.answer(200, gzip.compress(b" " * 2**30, 1), {"Content-Encoding": "gzip"})
+        self.answer(200, gzip.compress(b" " * 2**24, 1), {"Content-Encoding": "gzip"})
 
     def drip(self):
         self.send_response(200)

@@ -32,6 +32,9 @@ def context():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the server imports by no other
         forkserver.ensure_running()
+    first = context.Process(target=os.getpid)  # it waits for the imports
+    first.start()
+    first.join()
     return context
 
 
