@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro test lint lab bench lock audit clean
+.PHONY: help install repro test lint lab bench fuzz lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -49,6 +49,13 @@ lab: install          ## open JupyterLab on the notebooks
 
 bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
 	python -m mapflake.bench $(PART)
+
+RUNS ?= 100000
+FUZZ ?= reply_json reply_compact completion_chat completion_compact board maps params
+fuzz: install         ## fuzz the parsers, guided by coverage (RUNS=100000 texts each); installs atheris (Linux, macOS)
+	python -m pip install --quiet --disable-pip-version-check atheris==3.0.0
+	mkdir -p build/fuzz
+	cd build/fuzz && for parser in $(FUZZ); do python ../../tests/fuzz/fuzz.py $$parser -runs=$(RUNS); done
 
 lock: $(TOOLS)        ## resolve pyproject.toml into requirements/*.lock (ARGS=--upgrade: newest versions)
 	PATH=$(TOOLS):$$PATH $(PYTHON) requirements/lock.py $(ARGS)

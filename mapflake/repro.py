@@ -76,7 +76,9 @@ class Params(BaseModel):
             ParamError: One line for each offending key, with its value and what is legal.
         """
         if not isinstance(mapping, Mapping):
-            raise ParamError(f"{where}: {shown(mapping)} is not a section; it takes the keys {', '.join(cls.model_fields)}")
+            raise ParamError(
+                f"{where}: {shown(mapping)} is not a section; it takes the keys {', '.join(cls.model_fields)}"
+            )
         try:
             return cls.model_validate(dict(mapping))
         except ValidationError as error:

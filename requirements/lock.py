@@ -1,9 +1,9 @@
 """`make lock`: resolves all extras of pyproject.toml together, and writes `core.lock` and one lock for each extra.
 
 A lock has exact versions with hashes, for Linux, macOS and Windows alike; that of an extra has what it adds to
-`core.lock`. Versions stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is torch,
-whose build differs from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins torch,
-and torch pins them. Needs uv.
+`core.lock`. Versions stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is
+torch, whose build differs from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins
+torch, and torch pins them. Needs uv.
 """
 
 from __future__ import annotations

@@ -87,7 +87,9 @@ class Round:
             LedgerError: The row has another schema, a field of another type, or a path that leads out of `folder`.
         """
         if row.get("schema") != SCHEMA:
-            raise LedgerError(f"schema {repro.shown(row.get('schema'))} of a round is unknown; this version reads {SCHEMA}")
+            raise LedgerError(
+                f"schema {repro.shown(row.get('schema'))} of a round is unknown; this version reads {SCHEMA}"
+            )
         fields = {key: value for key, value in row.items() if key != "schema"}
         for key, kind in FIELDS.items():
             if type(row[key]) is not kind:

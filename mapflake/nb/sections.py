@@ -201,7 +201,7 @@ def of_notebook(name: str) -> str:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys silently; here they are an error, as are aliases that write out a bomb."""
+    """PyYAML keeps the last of two equal keys silently; here they are an error, as are aliases that make a bomb."""
 
     def construct_document(self, node: Any) -> Any:
         if _values(node, {}) > MAX_VALUES:

@@ -1,9 +1,9 @@
 """What is looked at in a checkpoint of unknown origin before anything of it is loaded or run.
 
-A manifest says that a folder is whole, not who made it. Safetensors run no code, and code beside them is never imported
-(`trust_remote_code=False`); left are files that lead elsewhere, a configuration that asks for more memory than the files
-fill, and the chat template, a program. That one is tried in a process of its own with limits, once. A template that
-behaves with the message tried and not with others is not covered; neither are the tokenizer's regular expressions.
+A manifest says that a folder is whole, not who made it. Safetensors run no code, and code beside them is never
+imported (`trust_remote_code=False`); left are files that lead elsewhere, a configuration that asks for more memory than
+the files fill, and the chat template, a program. That one is tried in a process of its own with limits, once. Not
+covered: a template that behaves with the message tried and not with others, the tokenizer's regular expressions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Hostile input of every kind ends in a clear error or a counted rejection: in bounded time and memory, it runs no code,
-writes nowhere but in its folder, connects to nobody, and prints no secret. The table is in hostile_cases.py."""
+"""Hostile input ends in a clear error or a counted rejection, in bounded time and memory.
+
+It runs no code, writes nowhere but in its folder, connects to nobody, and prints no secret. The table of cases is in
+hostile_cases.py.
+"""
 
 from __future__ import annotations
 
