@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 MAX_SHOWN = 40  # characters of a wrong value in a message
 _repr = reprlib.Repr()
 _repr.maxlist = _repr.maxtuple = _repr.maxdict = 20
-_repr.maxstring = _repr.maxlong = _repr.maxother = 60
+_repr.maxstring = _repr.maxlong = _repr.maxother = 3 * MAX_SHOWN
 
 
 # ---------------------------------------------------------------- seeds
@@ -91,7 +91,7 @@ def _explain(cls: type[BaseModel], where: str, error: Any) -> str:
         fields = _fields_at(cls, error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1])[:MAX_SHOWN], fields, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"{key[:MAX_SHOWN]}: unknown key; {hint}legal keys: {', '.join(fields)}"
+        return f"{key[:200]}: unknown key; {hint}legal keys: {', '.join(fields)}"
     if error["type"] == "missing":
         return f"{key}: missing"
     message = error["msg"].removeprefix("Value error, ")
