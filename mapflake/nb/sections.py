@@ -52,8 +52,8 @@ def load(root: Path) -> dict[str, Any]:
         raise ParamError(f"params.yaml: {' '.join(str(error).split())[:400]}") from None
     except UnicodeDecodeError:
         raise ParamError("params.yaml: not UTF-8 text") from None
-    except ValueError as error:  # of a number or a date
-        raise ParamError(f"params.yaml: a value cannot be read: {error}") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # PyYAML's, of `!!int ""` and the like
+        raise ParamError(f"params.yaml: a value cannot be read: {error!r}"[:400]) from None
     except RecursionError:
         raise ParamError("params.yaml: nests too deep") from None
     legal = ["profile", "wandb", *MADE_BY, "profiles"]

@@ -93,5 +93,5 @@ SEEDS = {
     "completion_compact": ["<UDR> R a1 <> W b0 ; <UDR> R a1 <> W b0 ;"],
     "board": [BOARD.to_text(), "S1G1"],
     "maps": [MAP, "version 1\n0\tm\t2\t2\t0\t0\t1\t0\t1.0"],
-    "params": [SMALLEST, "a: &a [1, 1.0e-5, ~, {b: *a}]", "? [x]\n: !!int 3", "<<: {x: 0xff, y: 1:30}"],
+    "params": [SMALLEST, "a: &a [1, 1.0e-5, ~, {b: *a}]", "? [x]\n: !!int 3", "<<: {x: 0xff, y: 1:30}", "!!int ''"],
 }
