@@ -1,8 +1,8 @@
-# make repro | study | test | lab | bench | docs | install | help. Needs Python >= 3.11, git and make; all else goes into .venv.
+# make repro | study | test | lab | bench | docs | lock | install | help. Needs Python >= 3.11, git and make; the rest goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-verifiers lint lab bench docs clean
+.PHONY: help install repro study test test-verifiers lint lab bench docs fuzz lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -15,17 +15,20 @@ export DVC_NO_ANALYTICS := 1
 
 comma := ,
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+LOCKS := requirements/core.lock $(patsubst %,requirements/%.lock,$(subst $(comma), ,$(EXTRAS)))
+TOOLS := build/tools/bin
 
 help:                 ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM)
 
-$(STAMP): pyproject.toml requirements.lock
+$(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
-	python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[$(EXTRAS)]"
+	python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps $(addprefix -r ,$(LOCKS))
+	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
 repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and print the results
@@ -65,6 +68,24 @@ bench: install        ## measure speed, write reports/bench.json (PART=env|...; 
 docs: install         ## build the documentation, links checked, into build/site (index.html opens from disk)
 	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
 	@echo "build/site/index.html"
+
+RUNS ?= 100000
+FUZZ ?= reply_json reply_compact completion_chat completion_compact board maps params
+fuzz: install         ## fuzz the parsers, guided by coverage (RUNS=100000 texts each); installs atheris (Linux, macOS)
+	python -m pip install --quiet --disable-pip-version-check atheris==3.0.0
+	mkdir -p build/fuzz
+	cd build/fuzz && for parser in $(FUZZ); do python ../../tests/fuzz/fuzz.py $$parser -runs=$(RUNS); done
+
+lock: $(TOOLS)        ## resolve pyproject.toml into requirements/*.lock (ARGS=--upgrade: newest versions)
+	PATH=$(TOOLS):$$PATH $(PYTHON) requirements/lock.py $(ARGS)
+
+audit: $(TOOLS)       ## look for known vulnerabilities in what is locked; asks PyPI's advisory service
+	$(TOOLS)/pip-audit --strict --disable-pip --no-deps $(addprefix -r ,$(wildcard requirements/*.lock)) \
+	  -r <(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+
+$(TOOLS):
+	$(PYTHON) -m venv build/tools
+	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9 pip-audit==2.10.1
 
 clean:                ## remove what interactive runs left (not the pipeline's results)
 	rm -rf runs/interactive runs/work

@@ -14,16 +14,23 @@ import json
 import logging
 import os
 import platform
+import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, Self
+from urllib.parse import urlsplit
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 logger = logging.getLogger(__name__)
+
+MAX_SHOWN = 40  # characters of a wrong value in a message
+_repr = reprlib.Repr()
+_repr.maxlist = _repr.maxtuple = _repr.maxdict = 20
+_repr.maxstring = _repr.maxlong = _repr.maxother = 3 * MAX_SHOWN
 
 
 # ---------------------------------------------------------------- seeds
@@ -71,7 +78,9 @@ class Params(BaseModel):
             ParamError: One line for each offending key, with its value and what is legal.
         """
         if not isinstance(mapping, Mapping):
-            raise ParamError(f"{where}: {mapping!r} is not a section; it takes the keys {', '.join(cls.model_fields)}")
+            raise ParamError(
+                f"{where}: {shown(mapping)} is not a section; it takes the keys {', '.join(cls.model_fields)}"
+            )
         try:
             return cls.model_validate(dict(mapping))
         except ValidationError as error:
@@ -82,19 +91,36 @@ def _explain(cls: type[BaseModel], where: str, error: Any) -> str:
     key = ".".join([where, *map(str, error["loc"])])
     if error["type"] == "extra_forbidden":
         fields = _fields_at(cls, error["loc"][:-1])
-        near = difflib.get_close_matches(str(error["loc"][-1]), fields, n=1)
+        near = difflib.get_close_matches(str(error["loc"][-1])[:MAX_SHOWN], fields, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        return f"{key}: unknown key; {hint}legal keys: {', '.join(fields)}"
+        return f"{key[:200]}: unknown key; {hint}legal keys: {', '.join(fields)}"
     if error["type"] == "missing":
         return f"{key}: missing"
     message = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {error['input']!r} is not legal: {message[:1].lower()}{message[1:]}"
+    if isinstance(error["input"], Mapping):  # of a whole section; the message names the key, and there may be a secret
+        return f"{key}: {message}"
+    return f"{key}: {shown(error['input'])} is not legal: {message[:1].lower()}{message[1:]}"
 
 
 def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
     for part in loc:
         cls = cls.model_fields[part].annotation if part in getattr(cls, "model_fields", {}) else cls
     return list(getattr(cls, "model_fields", {}))
+
+
+def check_address(url: str | None, where: str) -> None:
+    """Raises ValueError, which does not show it, if `url` is no server's address or holds a password or a key."""
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        legal = parts.scheme in ("http", "https") and parts.hostname and url.isprintable() and " " not in url
+    except ValueError:
+        legal = False
+    if not legal:
+        raise ValueError(f"{where}: not the address of a server, such as http://127.0.0.1:8000/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"{where}: has a user, a password or a query in it; a key comes from the environment alone")
 
 
 # ---------------------------------------------------------------- files
@@ -134,6 +160,33 @@ def _is_running(pid: int) -> bool:
     return True
 
 
+def shown(value: Any) -> str:
+    """Returns `value` as a message shows it: on one line, and never long, however large or deep it is."""
+    try:
+        text = _repr.repr(value)
+    except ValueError:  # Python's limit of 4300 digits
+        return "a number too long to show"
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def loads(text: str | bytes) -> Any:
+    """Returns the JSON value that `text` holds.
+
+    Raises:
+        ValueError: It holds none, or one that nests too deep or has a number too long to be read; says which.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg})") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except ValueError:  # Python's limit of 4300 digits
+        raise ValueError("not JSON that can be read (a number is too long)") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read (it nests too deep)") from None
+
+
 def dumps(value: Any, **options: Any) -> str:
     """Returns `value` as ASCII JSON (model text may hold lone surrogates): no NaN, keys in the order given."""
     return json.dumps(value, allow_nan=False, **options)
@@ -145,8 +198,15 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Returns the JSON value in `path`."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """Returns the JSON value in `path`.
+
+    Raises:
+        ValueError: It holds none; names the file.
+    """
+    try:
+        return loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -204,11 +264,9 @@ def parse_row(line: bytes, where: str) -> dict[str, Any]:
         ValueError: It is none; begins with `where`.
     """
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where}: not JSON ({error.msg})") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{where}: not UTF-8") from None
+        row = loads(line)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
     return row

@@ -8,6 +8,7 @@ and `RULES` are the one place where the names of arms are given a meaning; param
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from mapflake.engineer.reply import Proposal, read_replies
 from mapflake.engineer.report import FailureReport
 from mapflake.engineer.space import legal_sizes, reply_words
 from mapflake.engineer.wording import storable
-from mapflake.repro import Params, seed_for
+from mapflake.repro import Params, check_address, seed_for, shown
 from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+
+NAME = re.compile("[a-z][a-z0-9_]{0,39}")  # of an arm: it becomes a folder's name, and a word of a command
 
 
 def _variant(value: Any) -> Any:
@@ -72,7 +75,8 @@ class EngineerParams(Params):
         if self.model.startswith("openai:") and self.constrained:
             raise ValueError("constrained: a server decodes by itself; ask it plainly")
         if self.base_url is not None and not self.model.startswith("openai:"):
-            raise ValueError(f"base_url: of a server, but model is {self.model!r}, not openai:<name>")
+            raise ValueError(f"base_url: of a server, but model is {shown(self.model)}, not openai:<name>")
+        check_address(self.base_url, "base_url")
         return self
 
     def weights(self, base: str | Path | None) -> str | Path | None:
@@ -211,12 +215,15 @@ def params_of(
         ParamError: What it differs in is no parameter.
     """
     designers = designers or {}
+    for name in designers:
+        if not (isinstance(name, str) and NAME.fullmatch(name)):
+            raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
     if taken := [name for name in designers if name in ARMS]:
         raise ValueError(f"designers: {taken[0]!r} is the name of an arm already")
     if arm in RULES:
         return None
     if arm not in ENGINEERS and arm not in designers:
-        raise ValueError(f"arm: {arm!r} is none of {', '.join([*ARMS, *designers])}")
+        raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*ARMS, *designers])}")
     changes = ENGINEERS.get(arm) or designers.get(arm) or {}
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 SCHEMA = 2
 HEAD = re.compile(rb'{"schema": %d, "arm": "(?:[^"\\]|\\.)*", "index": (\d+), ' % SCHEMA)
+FIELDS = {"arm": str, "index": int, "seed": int, "checkpoint": str, "checkpoint_sha256": str, "parent_sha256": str}
+FIELDS |= dict.fromkeys(("training", "metrics", "parameters", "files", "versions"), dict)
 
 
 class LedgerError(RuntimeError):
@@ -87,20 +89,27 @@ class Round:
         """Returns the round that `to_dict` wrote, its paths under `folder`.
 
         Raises:
-            LedgerError: The row has another schema.
+            LedgerError: The row has another schema, a field of another type, or a path that leads out of `folder`.
         """
         if row.get("schema") != SCHEMA:
-            raise LedgerError(f"schema {row.get('schema')!r} of a round is unknown; this version reads {SCHEMA}")
+            raise LedgerError(
+                f"schema {repro.shown(row.get('schema'))} of a round is unknown; this version reads {SCHEMA}"
+            )
         fields = {key: value for key, value in row.items() if key != "schema"}
+        for key, kind in FIELDS.items():
+            if type(row[key]) is not kind:
+                raise LedgerError(f"{key}: {repro.shown(row[key])} is not {kind.__name__}")
+        if row["index"] < 0:
+            raise LedgerError(f"index: {row['index']} is not a number of a round")
         return cls(
             **{
                 **fields,
                 "config": EnvConfig.from_dict(row["config"]),
                 "report": FailureReport.from_dict(row["report"]),
-                "checkpoint": folder / row["checkpoint"],
+                "checkpoint": _inside(folder, row["checkpoint"]),
                 "proposal": None if row["proposal"] is None else Proposal.from_dict(row["proposal"]),
                 "relaxed": {int(size): change for size, change in row["relaxed"].items()},
-                "files": {name: folder / path for name, path in row["files"].items()},
+                "files": {name: _inside(folder, path) for name, path in row["files"].items()},
             }
         )
 
@@ -207,8 +216,10 @@ class Ledger:
             raise LedgerError(str(error)) from None
         try:
             return Round.from_dict(row, self.folder)
-        except (LedgerError, KeyError, TypeError, ValueError) as error:
-            raise LedgerError(f"{where}: {error!r}") from error
+        except KeyError as error:
+            raise LedgerError(f"{where}: {error.args[0]}: missing") from None
+        except (LedgerError, AttributeError, TypeError, ValueError) as error:
+            raise LedgerError(f"{where}: {error}") from error
 
 
 def past(*ledgers: Ledger | str | Path, upto: int) -> History:
@@ -277,6 +288,17 @@ def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
     return again.config, again.rejection
 
 
+def _inside(folder: Path, path: str) -> Path:
+    """Returns the path that `_relative` wrote, under `folder`.
+
+    Raises:
+        LedgerError: It leads elsewhere.
+    """
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise LedgerError(f"{repro.shown(path)} leads out of the ledger's folder")
+    return folder / path
+
+
 def _relative(path: Path, folder: Path) -> str:
     """Returns `path` as seen from `folder`.
 
@@ -297,4 +319,4 @@ def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:
             for key in keys
             for line in _differences(recorded.get(key), asked.get(key), f"{where}.{key}" if where else str(key))
         ]
-    return [] if recorded == asked else [f"{where}: recorded {recorded!r}, asked {asked!r}"]
+    return [] if recorded == asked else [f"{where}: recorded {repro.shown(recorded)}, asked {repro.shown(asked)}"]

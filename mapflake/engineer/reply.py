@@ -21,6 +21,7 @@ from typing import Any
 from mapflake.engineer.space import ANY, DIALECTS, END, PERCENT, STEP, Requested, legal_sizes, project, words_a_size
 from mapflake.env import EnvConfig
 from mapflake.env.config import DIMENSIONS
+from mapflake.repro import shown
 
 MAX_TEXT = 1_000_000  # characters of a reply, reasoning included; longer ones are not looked at
 MAX_OBJECT = 20_000  # characters of the JSON object (a legal one takes about 600)
@@ -197,9 +198,9 @@ def _in_schema(value: Any, sizes: Sequence[int]) -> dict[int, dict[str, float | 
             if ratio is None and DIMENSIONS[key].nullable:
                 continue
             if isinstance(ratio, bool) or not isinstance(ratio, int | float):
-                raise _Rejected(f"size {size}: {key} is {_shown(ratio)}, not a number")
+                raise _Rejected(f"size {size}: {key} is {shown(ratio)}, not a number")
             if ratio < 0:
-                raise _Rejected(f"size {size}: {key} {_shown(ratio)} is negative")
+                raise _Rejected(f"size {size}: {key} {shown(ratio)} is negative")
     return {
         size: {key: None if (v := listed[str(size)][key]) is None else float(v) + 0.0 for key in DIMENSIONS}
         for size in sizes
@@ -209,9 +210,9 @@ def _in_schema(value: Any, sizes: Sequence[int]) -> dict[int, dict[str, float | 
 
 def _exact_keys(value: Any, required: Sequence[str], legal: Sequence[str], where: str) -> None:
     if not isinstance(value, dict):
-        raise _Rejected(f"{where} is {_shown(value)}, not an object")
+        raise _Rejected(f"{where} is {shown(value)}, not an object")
     if unknown := [key for key in value if key not in legal]:
-        raise _Rejected(f"unknown key {_shown(unknown[0])} in {where}; legal: {', '.join(legal)}")
+        raise _Rejected(f"unknown key {shown(unknown[0])} in {where}; legal: {', '.join(legal)}")
     if missing := [key for key in required if key not in value]:
         raise _Rejected(f"{where} lacks {missing[0]!r}")
 
@@ -220,7 +221,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for key, value in pairs:
         if key in seen:
-            raise _Rejected(f"key {_shown(key)} is given twice")
+            raise _Rejected(f"key {shown(key)} is given twice")
         seen[key] = value
     return seen
 
@@ -230,7 +231,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str], float]:
         # Python refuses integers of more than 4300 digits and turns 1e999 into inf: neither is a ratio.
         value = kind(digits) if len(digits) <= 300 else math.inf
         if math.isinf(value):
-            raise _Rejected(f"number {_shown(digits)} is out of range")
+            raise _Rejected(f"number {shown(digits)} is out of range")
         return value
 
     return parse
@@ -238,11 +239,6 @@ def _number(kind: Callable[[str], float]) -> Callable[[str], float]:
 
 def _constant(name: str) -> float:
     raise _Rejected(f"{name} is not a number")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _read_compact(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
@@ -265,7 +261,7 @@ def _read_compact(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float 
     for i in range(0, len(body), words_a_size()):
         name, *ratios = body[i : i + words_a_size()]
         if name not in named:
-            raise _Rejected(f"word {i + 1} is {_shown(name)}, not one of {', '.join(named)}")
+            raise _Rejected(f"word {i + 1} is {shown(name)}, not one of {', '.join(named)}")
         if named[name] in requested:
             raise _Rejected(f"{name} is given twice")
         if len(ratios) < len(DIMENSIONS):
@@ -273,7 +269,7 @@ def _read_compact(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float 
         said = dict(zip(DIMENSIONS, ratios, strict=True))
         for key, word in said.items():
             if word not in PERCENT and not (word == ANY and DIMENSIONS[key].nullable):
-                raise _Rejected(f"{name}: {key} is {_shown(word)}, not one of p00, p05, ... p100")
+                raise _Rejected(f"{name}: {key} is {shown(word)}, not one of p00, p05, ... p100")
         requested[named[name]] = {
             key: None if word == ANY else PERCENT.index(word) / STEP for key, word in said.items()
         }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from mapflake.env.instance import Instance
 
+from mapflake.repro import shown
+
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 9
 MAX_HOLE_RATIO = 0.5
 
@@ -125,9 +127,9 @@ def _checked(name: str, value: Any) -> float | None:
     if value is None and dimension.nullable:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name}: {value!r} is not a number in [0, {dimension.top:g}]")
+        raise ValueError(f"{name}: {shown(value)} is not a number in [0, {dimension.top:g}]")
     if not 0 <= value <= dimension.top:  # also nan
-        raise ValueError(f"{name}: {value!r} is not in [0, {dimension.top:g}]")
+        raise ValueError(f"{name}: {shown(value)} is not in [0, {dimension.top:g}]")
     return float(value)
 
 
@@ -149,14 +151,14 @@ class EnvConfig:
     def __post_init__(self) -> None:
         agents = self.num_agents
         if type(agents) is not int or not 1 <= agents <= MAX_AGENTS:
-            raise ValueError(f"num_agents: {agents!r} is not an integer in 1..{MAX_AGENTS}")
+            raise ValueError(f"num_agents: {shown(agents)} is not an integer in 1..{MAX_AGENTS}")
         if not isinstance(self.sizes, Mapping) or not self.sizes:
-            raise ValueError(f"sizes: {self.sizes!r} does not map board sizes to SizeConfig")
+            raise ValueError(f"sizes: {shown(self.sizes)} does not map board sizes to SizeConfig")
         for size, part in self.sizes.items():
             if type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE:
-                raise ValueError(f"sizes: {size!r} is not an integer in {MIN_SIZE}..{MAX_SIZE}")
+                raise ValueError(f"sizes: {shown(size)} is not an integer in {MIN_SIZE}..{MAX_SIZE}")
             if not isinstance(part, SizeConfig):
-                raise ValueError(f"sizes.{size}: {part!r} is not a SizeConfig")
+                raise ValueError(f"sizes.{size}: {shown(part)} is not a SizeConfig")
             free = size * size - num_holes(size, part.hole_ratio)
             if part.data_ratio > 0 and free < cells_needed(agents):
                 most = (size * size - cells_needed(agents) + 0.5) / (size * size)
@@ -207,27 +209,29 @@ class EnvConfig:
         """
         only_keys(data, "config", ("sizes",), ("num_agents",))
         if not isinstance(data["sizes"], Mapping):
-            raise ValueError(f"sizes: {data['sizes']!r} does not map board sizes to ratios")
+            raise ValueError(f"sizes: {shown(data['sizes'])} does not map board sizes to ratios")
         sizes: dict[int, SizeConfig] = {}
         for key, part in data["sizes"].items():
             size = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 4 else key
             if size in sizes:
-                raise ValueError(f"sizes: {key!r} is there twice")
-            only_keys(part, f"sizes.{key}", REQUIRED, tuple(name for name in DIMENSIONS if name not in REQUIRED))
+                raise ValueError(f"sizes: {shown(key)} is there twice")
+            only_keys(
+                part, f"sizes.{str(key)[:80]}", REQUIRED, tuple(name for name in DIMENSIONS if name not in REQUIRED)
+            )
             try:
                 sizes[size] = SizeConfig.of(part)
             except ValueError as error:
-                raise ValueError(f"sizes.{key}.{error}") from None
+                raise ValueError(f"sizes.{str(key)[:80]}.{error}") from None
         return cls(sizes, data.get("num_agents", 2))
 
 
 def only_keys(data: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...]) -> None:
     """Raises a ValueError that names the key unless `data` is a mapping with all required keys and no unknown one."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where}: {data!r} is not an object with the keys {', '.join(required + optional)}")
+        raise ValueError(f"{where}: {shown(data)} is not an object with the keys {', '.join(required + optional)}")
     for key in data:
         if key not in required + optional:
-            raise ValueError(f"{where}: unknown key {key!r}; legal keys: {', '.join(required + optional)}")
+            raise ValueError(f"{where}: unknown key {shown(key)}; legal keys: {', '.join(required + optional)}")
     for key in required:
         if key not in data:
             raise ValueError(f"{where}: missing key {key!r}")

@@ -25,6 +25,7 @@ from mapflake.env.generator import generate
 from mapflake.env.instance import Instance
 from mapflake.env.task import Task, save_tasks
 from mapflake.env.text import known, render_prompt
+from mapflake.repro import loads, shown
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -93,7 +94,9 @@ def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
     for number, row in enumerate(dataset):
         try:
             answer = {key: row[key] for key in ANSWER}
-            tasks.append(Task.from_dict(answer | {"instance": json.loads(row["instance"])}))
+            if not isinstance(row["instance"], str):
+                raise ValueError(f"instance: {shown(row['instance'])} is not JSON text")
+            tasks.append(Task.from_dict(answer | {"instance": loads(row["instance"])}))
         except KeyError as error:
             raise ValueError(f"row {number}: {error.args[0]}: missing") from None
         except ValueError as error:

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any
 
 from mapflake.env import svg
+from mapflake.repro import shown
 
 Cell = tuple[int, int]
 """(row, column), from (0, 0) at the top left."""
@@ -33,7 +34,10 @@ MOVES = "UDLRW"
 
 DELTAS: Mapping[str, Cell] = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1), "W": (0, 0)}
 
-_CELL = re.compile(r"(?:S([1-9][0-9]*))?(?:G([1-9][0-9]*))?")
+MAX_BOARD = 2048
+"""Rows of the largest board; the largest public maps have about 1500. Memory grows with its square."""
+
+_CELL = re.compile(r"(?:S([1-9][0-9]{0,5}))?(?:G([1-9][0-9]{0,5}))?")
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,9 @@ class Instance:
 
     def __post_init__(self) -> None:
         if type(self.size) is not int or self.size < 1:
-            raise ValueError(f"size: {self.size!r} is not a positive integer")
+            raise ValueError(f"size: {shown(self.size)} is not a positive integer")
+        if self.size > MAX_BOARD:
+            raise ValueError(f"size: {shown(self.size)} is more than {MAX_BOARD}")
         object.__setattr__(self, "holes", frozenset(self._cells("hole", self.holes)))
         object.__setattr__(self, "starts", self._cells("start", self.starts))
         object.__setattr__(self, "goals", self._cells("goal", self.goals))
@@ -80,11 +86,11 @@ class Instance:
             try:
                 row, col = cell
             except (TypeError, ValueError):
-                raise ValueError(f"{what}: {cell!r} is not a cell (row, col)") from None
+                raise ValueError(f"{what}: {shown(cell)} is not a cell (row, col)") from None
             if type(row) is not int or type(col) is not int:
-                raise ValueError(f"{what}: {cell!r} is not a cell of two integers (row, col)")
+                raise ValueError(f"{what}: {shown(cell)} is not a cell of two integers (row, col)")
             if not (0 <= row < self.size and 0 <= col < self.size):
-                raise ValueError(f"{what}: cell {(row, col)} is not on the {self.size}x{self.size} board")
+                raise ValueError(f"{what}: cell {shown((row, col))} is not on the {self.size}x{self.size} board")
             checked.append((row, col))
         return tuple(checked)
 
@@ -134,6 +140,8 @@ class Instance:
             ValueError: Names row and column, counted from 0, of what cannot be read.
         """
         rows = [line.split() for line in text.splitlines() if line.strip()]
+        if len(rows) > MAX_BOARD:
+            raise ValueError(f"{len(rows)} rows are more than {MAX_BOARD}")
         holes: set[Cell] = set()
         starts: dict[int, Cell] = {}
         goals: dict[int, Cell] = {}
@@ -146,7 +154,7 @@ class Instance:
                 elif mark != ".":
                     match = _CELL.fullmatch(mark)
                     if match is None:
-                        raise ValueError(f"row {row}, column {col}: {mark!r} is none of . H S1 G1 S1G2")
+                        raise ValueError(f"row {row}, column {col}: {shown(mark)} is none of . H S1 G1 S1G2")
                     for name, found, cells in (("start", match[1], starts), ("goal", match[2], goals)):
                         if found is not None and (agent := int(found)) in cells:
                             raise ValueError(
@@ -179,7 +187,7 @@ class Instance:
             raise ValueError(f"{error.args[0]}: missing") from None
         for name in ("holes", "starts", "goals"):
             if not isinstance(fields[name], list):
-                raise ValueError(f"{name}: {fields[name]!r} is not a list of cells")
+                raise ValueError(f"{name}: {shown(fields[name])} is not a list of cells")
         return cls(fields["size"], fields["holes"], fields["starts"], fields["goals"])
 
 
@@ -195,7 +203,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if isinstance(self.moves, str) or not all(isinstance(m, str) for m in self.moves):
-            raise ValueError(f"moves: {self.moves!r} is not a sequence of strings, one for each agent")
+            raise ValueError(f"moves: {shown(self.moves)} is not a sequence of strings, one for each agent")
         object.__setattr__(self, "moves", tuple(self.moves))
 
     @property

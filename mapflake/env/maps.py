@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mapflake.env.instance import Cell, Instance
+from mapflake.env.instance import MAX_BOARD, Cell, Instance
 
 WALKABLE, BLOCKED = ".GS", "@OTW"
 
@@ -53,6 +53,8 @@ class GridMap:
             ValueError: Names the agent and the cell that is wrong.
         """
         size = max(self.height, self.width)
+        if size > MAX_BOARD:  # before it is padded
+            raise ValueError(f"size: {size} is more than {MAX_BOARD}")
         beside = {(row, col) for row in range(size) for col in range(self.width, size)}
         below = {(row, col) for row in range(self.height, size) for col in range(size)}
         return Instance(size, self.holes | beside | below, tuple(starts), tuple(goals))

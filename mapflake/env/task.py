@@ -17,9 +17,10 @@ from mapflake.env.instance import Instance, Plan, transform
 from mapflake.env.solver import Solution, analyse
 from mapflake.env.text import PlanParseError, parse_completion
 from mapflake.env.verifier import Verdict, Violation, check
-from mapflake.repro import read_jsonl, write_jsonl
+from mapflake.repro import read_jsonl, shown, write_jsonl
 
 SCHEMA = "mapflake.tasks/1"
+MAX_PLAN = 1_000_000  # moves of all agents, waits included; far beyond any plan worth checking
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,23 @@ class Task:
         only_keys(data, "task", keys, ())
         for key in ("makespan", "sum_of_costs", "best_sum_of_costs"):
             if type(data[key]) is not int or data[key] < 0:
-                raise ValueError(f"{key}: {data[key]!r} is not a count")
+                raise ValueError(f"{key}: {shown(data[key])} is not a count")
         if type(data["needs_wait"]) is not bool:
-            raise ValueError(f"needs_wait: {data['needs_wait']!r} is not true or false")
+            raise ValueError(f"needs_wait: {shown(data['needs_wait'])} is not true or false")
         if not isinstance(data["plan"], list) or not all(isinstance(moves, str) for moves in data["plan"]):
-            raise ValueError(f"plan: {data['plan']!r} is not a list of strings")
+            raise ValueError(f"plan: {shown(data['plan'])} is not a list of strings")
         if not isinstance(data["instance"], Mapping):
-            raise ValueError(f"instance: {data['instance']!r} is not an object")
+            raise ValueError(f"instance: {shown(data['instance'])} is not an object")
         try:
             instance = Instance.from_dict(data["instance"])
         except ValueError as error:
             raise ValueError(f"instance: {error}") from None
         plan = Plan(tuple(data["plan"]))
+        if plan.horizon * instance.num_agents > MAX_PLAN:
+            raise ValueError(f"plan: {plan.horizon} moves of {instance.num_agents} agents are more than {MAX_PLAN}")
         verdict = check(instance, plan)
         if not verdict.valid:
-            raise ValueError(f"plan: {list(plan.moves)} is not valid ({', '.join(verdict.kinds)})")
+            raise ValueError(f"plan: {shown(data['plan'])} is not valid ({', '.join(verdict.kinds)})")
         for key in ("makespan", "sum_of_costs"):
             if data[key] != getattr(verdict, key):
                 raise ValueError(f"{key}: {data[key]} but the plan has {getattr(verdict, key)}")
@@ -156,7 +159,7 @@ def load_tasks(path: str | Path) -> list[Task]:
     rows = read_jsonl(path)
     if not rows or rows[0] != {"schema": SCHEMA}:
         found = rows[0].get("schema") if rows else "nothing"
-        raise ValueError(f"{path}, line 1: expected schema {SCHEMA!r}, found {found!r}")
+        raise ValueError(f"{path}, line 1: expected schema {SCHEMA!r}, found {shown(found)}")
     tasks = []
     for number, row in enumerate(rows[1:], start=2):
         try:

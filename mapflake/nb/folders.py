@@ -76,7 +76,10 @@ def require(run: str, path: str) -> Path:
 
     Raises:
         FileNotFoundError: It is not there; says which notebook to run first.
+        ValueError: The path leads out of the run.
     """
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise ValueError(f"{path}: leads out of {run}")
     found = root() / run / path
     if not found.exists():
         notebook = MADE_BY.get(path.split("/")[0], path)

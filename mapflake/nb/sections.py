@@ -18,8 +18,9 @@ import yaml
 from mapflake import repro
 from mapflake.nb import notebooks
 from mapflake.nb.folders import BUILD_CODE, BUILD_PARAMS, MADE_BY, SECTIONS
-from mapflake.repro import ParamError, Params
+from mapflake.repro import ParamError, Params, shown
 
+MAX_BYTES, MAX_VALUES = 200_000, 20_000  # of params.yaml, its aliases written out; ours has 7,000 and 500
 WANDB_MODES = ("disabled", "offline", "online")
 PROFILE_LINE = re.compile(r"^profile:[ \t]*(\S+)", re.MULTILINE)
 
@@ -46,26 +47,35 @@ def load(root: Path) -> dict[str, Any]:
     """Returns params.yaml as it is written.
 
     Raises:
-        ParamError: It is not YAML, a key is repeated, or a top-level key is unknown or missing.
+        ParamError: It is not YAML, too large, a key is repeated, or a top-level key is unknown or missing.
     """
+    path = root / "params.yaml"
+    if path.stat().st_size > MAX_BYTES:
+        raise ParamError(f"params.yaml: {path.stat().st_size} bytes; at most {MAX_BYTES} are read")
     try:
-        raw = yaml.load((root / "params.yaml").read_text(encoding="utf-8"), Loader=_UniqueKeys)
+        raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)
     except yaml.YAMLError as error:
-        raise ParamError(f"params.yaml: {' '.join(str(error).split())}") from None
+        raise ParamError(f"params.yaml: {' '.join(str(error).split())[:400]}") from None
+    except UnicodeDecodeError:
+        raise ParamError("params.yaml: not UTF-8 text") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:  # PyYAML's, of `!!int ""` and the like
+        raise ParamError(f"params.yaml: a value cannot be read: {error!r}"[:400]) from None
+    except RecursionError:
+        raise ParamError("params.yaml: nests too deep") from None
     legal = ["profile", "wandb", *SECTIONS, "profiles"]
     if not isinstance(raw, dict) or sorted(map(str, raw)) != sorted(legal):
         found = list(raw) if isinstance(raw, dict) else []
-        wrong = [f"{k}: unknown key" for k in found if k not in legal] + [
+        wrong = [f"{str(k)[:80]}: unknown key" for k in found if k not in legal] + [
             f"{k}: missing" for k in legal if k not in found
         ]
         raise ParamError(f"params.yaml: {'; '.join(wrong)}; legal keys: {', '.join(legal)}")
     profiles = raw["profiles"]
     if not isinstance(profiles, dict) or "default" not in profiles:
         raise ParamError("profiles: takes one entry for each profile, `default: {}` among them")
-    if raw["profile"] not in profiles:
-        raise ParamError(f"profile: {raw['profile']!r} is not legal: one of {', '.join(profiles)}")
+    if not isinstance(raw["profile"], str) or raw["profile"] not in profiles:
+        raise ParamError(f"profile: {shown(raw['profile'])} is not legal: one of {', '.join(map(str, profiles))}")
     if raw["wandb"] not in WANDB_MODES:
-        raise ParamError(f"wandb: {raw['wandb']!r} is not legal: one of {', '.join(WANDB_MODES)}")
+        raise ParamError(f"wandb: {shown(raw['wandb'])} is not legal: one of {', '.join(WANDB_MODES)}")
     return raw
 
 
@@ -78,7 +88,7 @@ def effective(raw: Mapping[str, Any], profile: str) -> dict[str, dict[str, Any]]
     overlay = raw["profiles"][profile]
     legal = f"legal keys: {', '.join(SECTIONS)}"
     if not isinstance(overlay, dict):
-        raise ParamError(f"profiles.{profile}: {overlay!r} is not a profile, write {{}} for an empty one; {legal}")
+        raise ParamError(f"profiles.{profile}: {shown(overlay)} is not a profile, write {{}} for an empty one; {legal}")
     errors = [f"profiles.{profile}.{name}: unknown key; {legal}" for name in overlay if name not in SECTIONS]
     result: dict[str, dict[str, Any]] = {}
     for name, schema in schemas().items():
@@ -195,7 +205,12 @@ def stage_values(root: Path, section: str, item: str | None) -> dict[str, Any]:
         raise ParamError(
             f"{path.relative_to(root)} is missing: run `dvc repro`, or `python -m mapflake.nb prepare` first"
         )
-    values: dict[str, Any] = repro.read_json(path)
+    try:
+        values = repro.read_json(path)
+    except ValueError as error:
+        raise ParamError(f"{error}; run `python -m mapflake.nb prepare`") from None
+    if not isinstance(values, dict):
+        raise ParamError(f"{path.relative_to(root)}: {shown(values)} is not a section")
     if section not in ITEMS:
         if item is not None:
             raise ParamError(f"-p {item}: {section} takes no such parameter; change params.yaml")
@@ -219,7 +234,7 @@ def set_profile(root: Path, profile: str) -> None:
         raise ParamError(f"profile: {profile!r} is not legal: one of {', '.join(raw['profiles'])}")
     path = root / "params.yaml"
     text = path.read_text(encoding="utf-8")
-    changed = PROFILE_LINE.sub(f"profile: {profile}", text, count=1)
+    changed = PROFILE_LINE.sub(lambda _: f"profile: {profile}", text, count=1)
     if changed != text:
         repro.write_text(path, changed)
 
@@ -250,10 +265,22 @@ class _UniqueKeys(yaml.SafeLoader):
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str | int | float | bool | None):
+                raise yaml.YAMLError(f"line {key_node.start_mark.line + 1}: a key is a word, not {shown(key)}")
             if key in seen:
                 raise yaml.YAMLError(f"line {key_node.start_mark.line + 1}: {key!r} is given twice")
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+def _values(node: Any, known: dict[int, int]) -> int:
+    """Returns how many values a YAML node stands for once its aliases are written out; one within itself is endless."""
+    if id(node) not in known:
+        known[id(node)] = MAX_VALUES + 1  # while it is under way
+        children = [] if isinstance(node, yaml.ScalarNode) else node.value
+        flat = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
+        known[id(node)] = 1 + sum(_values(child, known) for child in flat)
+    return known[id(node)]
 
 
 def _merge(base: Any, overlay: Any, where: str) -> Any:
@@ -267,7 +294,6 @@ def _merge(base: Any, overlay: Any, where: str) -> Any:
 
 
 def _readable(line: str) -> str:
-    """Returns a message with less to read: not the whole section, and what to write for 1e-5, a text to YAML."""
-    line = re.sub(r"^(\S+): \{.*\} is not legal: ", r"\1: ", line)
+    """Returns a message that also says what to write for 1e-5, a text to YAML."""
     text = re.search(r": '([0-9.+-]+e[0-9+-]+)' is not legal", line)
     return f"{line}; YAML reads {text[1]} as a text: write a point, as in 1.0e-5" if text else line

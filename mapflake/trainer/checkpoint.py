@@ -57,14 +57,19 @@ def verify(folder: Path) -> dict[str, str]:
     """Returns the manifest's {file: sha256} after checking every file against it.
 
     Raises:
-        CheckpointError: No manifest (an interrupted write), or a file that is missing or differs.
+        CheckpointError: No manifest (an interrupted write), or a file that is missing, differs, or is not in it.
     """
     if not (folder / MANIFEST).is_file():
         raise CheckpointError(f"{folder}: no {MANIFEST}; the checkpoint was not written to its end")
     try:
-        files: dict[str, str] = dict(repro.read_json(folder / MANIFEST)["files"])
-    except (ValueError, TypeError, KeyError):
-        raise CheckpointError(f"{folder}: {MANIFEST} cannot be read") from None
+        files = repro.read_json(folder / MANIFEST)["files"]
+        there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+        if strangers := sorted(name for name in there.difference(files, [MANIFEST]) if not name.startswith(".")):
+            raise CheckpointError(f"{folder}: {strangers[0]} is not in {MANIFEST}")
+        if outside := sorted(name for name in files if not (folder / name).resolve().is_relative_to(folder.resolve())):
+            raise CheckpointError(f"{folder}: {MANIFEST} names {repro.shown(outside[0])}, a file elsewhere")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CheckpointError(f"{folder}: {MANIFEST} is not a list of files with their hashes") from None
     for name, digest in files.items():
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder}: {name} is missing")

@@ -189,13 +189,19 @@ def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
     """Yields the rollouts in a file of `record` or `save_rollouts` one by one; verdicts are judged anew from the text.
 
     Raises:
-        ValueError: A line has another schema; names the file and the line.
+        ValueError: A line has another schema, or is no rollout; names the file and the line.
     """
     for number, row in enumerate(repro.iter_jsonl(path), start=1):
         if row.get("schema") != SCHEMA:
-            raise ValueError(f"{path}, line {number}: schema {row.get('schema')!r}, this version reads {SCHEMA}")
-        task = Task.from_dict(row["task"])
-        verdict = judge(task, row["completion"], row["dialect"])
+            found = repro.shown(row.get("schema"))
+            raise ValueError(f"{path}, line {number}: schema {found}, this version reads {SCHEMA}")
+        try:
+            task = Task.from_dict(row["task"])
+            verdict = judge(task, row["completion"], row["dialect"])
+        except KeyError as error:
+            raise ValueError(f"{path}, line {number}: {error.args[0]}: missing") from None
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
         yield Rollout(task, row["sample"], row["completion"], verdict)
 
 

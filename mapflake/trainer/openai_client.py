@@ -5,7 +5,8 @@ the environment alone. Each sample is a request of its own (many servers ignore 
 each with a limit on its whole duration (servers that drip). What may pass (429, 5xx, a broken connection, half a reply)
 is tried again with a growing pause; what will not (401, 404, any other 4xx), and a server that stays away, stops
 everything. A request that fails to the end yields None in place of a text, is counted in `failures` by its reason, and
-logged: no answer, not a wrong one.
+logged: no answer, not a wrong one. No more of a reply is read than `MAX_REPLY`, redirects are not followed, and no
+message shows the key.
 
 Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
 """
@@ -16,21 +17,24 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import httpx2
 import openai
 from tqdm import tqdm
 
-from mapflake.repro import json_sha256, seed_for
+from mapflake.repro import check_address, json_sha256, seed_for
 from mapflake.trainer.policy import SamplingParams
 
 logger = logging.getLogger(__name__)
 
 KEY = "OPENAI_API_KEY"
 LONGEST_PAUSE = 60.0
+MAX_REPLY = 8_000_000  # bytes of a reply; the longest reasoning has a tenth of that
+MAX_MESSAGE = 300  # characters of what a server says of an error
 
 
 class ServerError(RuntimeError):
@@ -66,6 +70,9 @@ class OpenAIPolicy:
     failures: Counter[str] = field(default_factory=Counter)
 
     dialect: Literal["chat"] = "chat"
+
+    def __post_init__(self) -> None:
+        check_address(self.base_url, "base_url")
 
     @property
     def identity(self) -> str:
@@ -105,7 +112,7 @@ class OpenAIPolicy:
     async def _complete(self, jobs: Sequence[tuple[str, dict[str, Any]]], progress: str | None) -> list[str | None]:
         slots = asyncio.Semaphore(self.concurrency)
         with tqdm(total=len(jobs), desc=progress, unit="request", disable=progress is None) as bar:
-            async with openai.AsyncOpenAI(api_key=self._key(), base_url=self.base_url, max_retries=0) as client:
+            async with self._client() as client:
 
                 async def one(prompt: str, settings: dict[str, Any]) -> str | None:
                     async with slots:
@@ -138,20 +145,40 @@ class OpenAIPolicy:
                 reason, pause = f"HTTP {error.status_code}", _asked_pause(error, pause)
             except openai.APIStatusError as error:
                 hint = f" (the key is read from {self.key})" if error.status_code in (401, 403) else ""
-                raise ServerError(f"{client.base_url}: {self.model}: {error.message}{hint}") from None
+                if moved := error.response.headers.get("location"):
+                    hint = f" (it redirects to {moved[:MAX_MESSAGE]}, which is not followed)"
+                said = (error.message[:MAX_MESSAGE] + hint).replace(client.api_key, "***")
+                raise ServerError(f"{client.base_url}: {self.model}: {said}") from None
             except TimeoutError:
                 reason = f"no answer within {self.timeout:g} s"
             except openai.APIConnectionError as error:
-                reason = f"no connection ({type(error.__cause__ or error).__name__})"
-            except (ValueError, TypeError, AttributeError, IndexError, openai.APIError) as error:  # half a reply
+                cause = error.__cause__ or error
+                reason = f"no connection ({type(cause).__name__})"
+                if isinstance(cause, _Refused):
+                    reason = f"unreadable reply ({cause})"
+            except _Refused as error:
+                reason = f"unreadable reply ({error})"
+            except (ValueError, TypeError, AttributeError, LookupError, RecursionError, openai.APIError) as error:
                 reason = f"unreadable reply ({type(error).__name__})"
         if "(Connect" in reason:  # httpx's ConnectError or ConnectTimeout
             raise ServerError(f"{client.base_url}: {self.model}: no server there, after {self.retries + 1} tries")
         self.failures[reason] += 1
         return None
 
+    def _client(self) -> openai.AsyncOpenAI:
+        check_address(os.environ.get("OPENAI_BASE_URL") or None, "OPENAI_BASE_URL")
+        return openai.AsyncOpenAI(
+            api_key=self._key(),
+            base_url=self.base_url,
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [_bound]}),
+            default_headers={"Accept-Encoding": "identity"},
+        )
+
     def _key(self) -> str:
-        found = os.environ.get(self.key)
+        found = os.environ.get(self.key, "").strip()
+        if not (found.isascii() and found.isprintable()):  # an error further down would show it
+            raise ServerError(f"the environment variable {self.key} holds characters that no key has")
         if found:
             return found
         if self.base_url and any(f"//{host}" in self.base_url for host in ("127.0.0.1", "localhost", "[::1]")):
@@ -159,14 +186,44 @@ class OpenAIPolicy:
         raise ServerError(f"{self.base_url or 'the default server'}: no key; set the environment variable {self.key}")
 
 
+class _Refused(ValueError):
+    """A reply that is not read to its end; the message is the reason."""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of a reply, up to `MAX_REPLY` bytes, whatever the server says of its length."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self.stream:
+            size += len(chunk)
+            if size > MAX_REPLY:
+                raise _Refused(f"more than {MAX_REPLY} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":  # a small reply may unpack to a huge one
+        raise _Refused("it is compressed, which was not asked for")
+    response.stream = _Bounded(response.stream)
+
+
 def _text(reply: Any) -> str:
     """Returns what the model said.
 
     Raises:
-        ValueError: Nothing, though it was not cut off: the server's failure, not the model's.
+        ValueError: What is no text, or nothing, though it was not cut off: the server's failure, not the model's.
     """
     choice = reply.choices[0]
     said = choice.message.content or choice.message.refusal
+    if said is not None and not isinstance(said, str):
+        raise ValueError("the content is no text")
     if said is None and choice.finish_reason != "length":  # cut off while it reasoned: an unfinished answer
         raise ValueError("no content")
     return said or ""

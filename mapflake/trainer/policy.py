@@ -29,7 +29,7 @@ from transformers import (
 from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import Params, json_sha256, rng_for, seed_for, write_jsonl
-from mapflake.trainer import checkpoint
+from mapflake.trainer import checkpoint, untrusted
 from mapflake.trainer.decoding import decode
 
 PAD, EOS = "<pad>", "<eos>"
@@ -40,11 +40,11 @@ disable_progress_bar()  # a bar for every file that is read or written would bur
 class ModelParams(Params):
     """Shape of the from-scratch policy: Qwen3's architecture in small (findings: 0.46M parameters learn the task)."""
 
-    hidden_size: int = Field(default=96, ge=8)
-    layers: int = Field(default=4, ge=1)
-    heads: int = Field(default=4, ge=1)
-    intermediate_size: int = Field(default=256, ge=8)
-    max_positions: int = Field(default=1024, ge=64)
+    hidden_size: int = Field(default=96, ge=8, le=65_536)
+    layers: int = Field(default=4, ge=1, le=1024)
+    heads: int = Field(default=4, ge=1, le=1024)
+    intermediate_size: int = Field(default=256, ge=8, le=262_144)
+    max_positions: int = Field(default=1024, ge=64, le=1_048_576)
 
 
 class SamplingParams(Params):
@@ -138,11 +138,11 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -
     if tokenizer.chat_template:
         # The template's own control tokens are real, those inside a message are not: the message is replaced by its
         # tokens, encoded apart.
-        mark = "\u241eprompt\u241e"
         rendered = tokenizer.apply_chat_template(
-            [{"role": "user", "content": mark}], tokenize=False, add_generation_prompt=True
+            [{"role": "user", "content": untrusted.MESSAGE}], tokenize=False, add_generation_prompt=True
         )
-        before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in rendered.split(mark))
+        parts = rendered.split(untrusted.MESSAGE)
+        before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts)
         bodies = [tokenizer(p, add_special_tokens=False, split_special_tokens=True)["input_ids"] for p in prompts]
         return [before + body + after for body in bodies]
     ids = tokenizer(list(prompts), add_special_tokens=False)["input_ids"] if prompts else []
@@ -194,24 +194,37 @@ def load_policy(path: str | Path, sampling: SamplingParams | None = None, *, ful
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
     Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest; a folder with a
-    LoRA adapter is laid over the base model that it names.
+    LoRA adapter is laid over the base model in the folder that it names.
 
     Raises:
-        CheckpointError: The folder is torn, tensors are missing or unexpected, or a weight is not finite.
+        CheckpointError: The folder is torn, tensors are missing or unexpected, a weight is not finite, or it is no
+            checkpoint that can be loaded safely (`untrusted`).
     """
+    try:
+        return _load(path, sampling or SamplingParams(), full_precision)
+    except checkpoint.CheckpointError:
+        raise
+    except Exception as error:  # what a damaged or hostile file makes three libraries raise
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
+
+
+def _load(path: str | Path, sampling: SamplingParams, full_precision: bool) -> Policy:
     folder = Path(path)
     if folder.is_dir():
         checkpoint.verify(folder)
+        untrusted.check_weights(folder)
     elif os.sep in str(path) and (folder.is_absolute() or str(path).count("/") != 1):
         raise checkpoint.CheckpointError(f"{path}: no such folder")
     tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    sampling = sampling or SamplingParams()
+    untrusted.check_template(tokenizer, path)
     if sampling.backend == "vllm":
         return Policy(None, tokenizer, folder, sampling)
     if (folder / "adapter_config.json").is_file():
         from peft import PeftConfig, PeftModel
 
-        base = str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path)
+        base = Path(str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path))
+        checkpoint.verify(base)
         model = PeftModel.from_pretrained(load_model(base, full_precision), str(folder)).merge_and_unload()
     else:
         model = load_model(path, full_precision)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import pickle
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,6 +107,10 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
         logger.warning("%s: going on from %s", out, resume.name)
     try:
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    except pickle.UnpicklingError:  # torch reads tensors alone and refuses the rest
+        raise checkpoint.CheckpointError(
+            f"{resume}: a file in it holds more than tensors and is not read; remove {unfinished} to begin anew"
+        ) from None
     except Exception as error:
         saving = unfinished / f"checkpoint-{trainer.state.global_step}"
         if saving.is_dir() and not (saving / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full

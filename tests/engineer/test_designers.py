@@ -210,7 +210,7 @@ def test_wrong_names_and_values_are_errors():
             {"variant": {"guidline": True}},
             "variant.guidline: unknown key; did you mean 'guideline'",
         ),
-        ({"variant": {"history": "some"}}, r"engineer.variant: .* variant.history: 'some' is not legal"),
+        ({"variant": {"history": "some"}}, r"engineer.variant: variant.history: 'some' is not legal"),
         ({"samples": 0}, r"engineer.samples: 0 is not legal"),
         ({"sample": 2}, r"engineer.sample: unknown key; did you mean 'samples'"),
         (

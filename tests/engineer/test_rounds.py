@@ -233,7 +233,7 @@ def test_a_round_survives_its_record(tmp_path):
     [
         ('{"schema": 1}', "line 1: .*schema 1 of a round is unknown; this version reads 2"),
         ("{}", "line 1: .*schema None"),
-        ('{"schema": 2}', "line 1: KeyError"),
+        ('{"schema": 2}', "line 1: arm: missing"),
         ("[1]", r"line 1: expected an object"),
         ("{", "line 1: not JSON"),
     ],

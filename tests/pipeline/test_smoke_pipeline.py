@@ -1,4 +1,4 @@
-"""The whole pipeline for real, smoke profile: two clones at once, byte for byte the same, and nothing to do again."""
+"""The whole pipeline for real, smoke profile: two clones, byte for byte the same, one of them without a network."""
 
 from __future__ import annotations
 
@@ -30,10 +30,37 @@ def clone(folder: Path) -> Path:
     return folder
 
 
-def command(folder: Path, *arguments: str) -> str:
+NO_NETWORK = """
+import sys
+
+def refuse(event, arguments):
+    if event == "socket.connect" or event == "socket.sendto":
+        address = arguments[1]
+        outside = isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1")
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        outside = arguments[0] not in ("127.0.0.1", "::1", "localhost", "", None)
+    else:
+        return
+    if outside:
+        with open({log!r}, "a") as log:
+            log.write(f"{{event}} {{arguments}} {{sys.argv}}\\n")
+        raise OSError("the network is not to be used")
+
+sys.addaudithook(refuse)
+"""
+
+
+def without_network(folder: Path) -> dict[str, str]:
+    """Returns the environment in which Python's processes may connect to this machine alone; others are logged."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(NO_NETWORK.format(log=str(folder / "log.txt")))
+    return {"PYTHONPATH": str(folder)}
+
+
+def command(folder: Path, *arguments: str, **more: str) -> str:
     """Returns the output of a command with this environment's programs first on the path."""
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    environment |= {"PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"}
+    environment |= {"PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"} | more
     done = subprocess.run(
         arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -49,8 +76,16 @@ def published(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     folders = [clone(tmp_path / name) for name in ("one", "a_clone_with_another_path")]
+    blocked = without_network(tmp_path / "blocked")
+    inherited = os.environ.get("PYTHONPATH")
+    blocked["PYTHONPATH"] = os.pathsep.join(filter(None, [blocked["PYTHONPATH"], inherited]))
+    probe = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
+    with pytest.raises(AssertionError, match="the network is not to be used"):  # it is in force
+        command(tmp_path, sys.executable, "-c", probe, **blocked)
+    (tmp_path / "blocked" / "log.txt").unlink()
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda folder: command(folder, "dvc", "repro"), folders))
+        list(pool.map(lambda folder, more: command(folder, "dvc", "repro", **more), folders, ({}, blocked)))
+    assert not (tmp_path / "blocked" / "log.txt").exists(), (tmp_path / "blocked" / "log.txt").read_text()
     one, other = map(published, folders)
     assert sorted(one) == sorted(other)
     assert [name for name in one if one[name] != other[name]] == []

@@ -1,0 +1,46 @@
+"""Marked secrets in the environment are looked for in everything that a run writes and prints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+from harness import SECRETS
+from hostile_server import Hostile
+
+HERE = Path(__file__).resolve().parent
+
+
+def test_no_secret_is_written_or_printed(tmp_path):
+    seen = []
+
+    class Seeing(Hostile):
+        def do_POST(self):
+            seen.append(self.headers["Authorization"])
+            super().do_POST()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Seeing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    paths = [HERE.parents[1], HERE, HERE.parent / "engineer", HERE.parent / "trainer"]
+    environment = os.environ | SECRETS | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "WANDB_MODE": "offline"}
+    environment |= {"WANDB_DIR": str(tmp_path), "HOME": str(tmp_path), "OPENAI_LOG": "debug"}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "secret_run.py"), f"http://127.0.0.1:{server.server_port}"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    server.shutdown()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "to the end" in done.stdout
+    assert f"Bearer {SECRETS['OPENAI_API_KEY']}" in seen  # the server had it, and sent it back
+    assert "Bearer ***" in done.stderr
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    names = {path.name for path in written}
+    assert {"rounds.jsonl", "proposal.json", "rollouts.jsonl", "model.safetensors", "analysis.ipynb"} <= names
+    assert any(path.suffix == ".wandb" for path in written)
+    leaks = [p for p in written if any(secret.encode() in p.read_bytes() for secret in SECRETS.values())]
+    assert leaks == []
+    assert [secret for secret in SECRETS.values() if secret in done.stdout + done.stderr] == []
