@@ -264,7 +264,7 @@ def parse_row(line: bytes, where: str) -> dict[str, Any]:
         ValueError: It is none; begins with `where`.
     """
     try:
-        row = loads(line)
+        row = loads(line.removesuffix(b"\n"))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     if not isinstance(row, dict):

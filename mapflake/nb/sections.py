@@ -20,7 +20,7 @@ from mapflake.nb import notebooks
 from mapflake.nb.folders import BUILD_CODE, BUILD_PARAMS, MADE_BY, SECTIONS
 from mapflake.repro import ParamError, Params, shown
 
-MAX_BYTES, MAX_VALUES = 200_000, 20_000  # of params.yaml, its aliases written out; ours has 7,000 and 500
+MAX_BYTES = 200_000  # of params.yaml; ours has 8,000
 WANDB_MODES = ("disabled", "offline", "online")
 PROFILE_LINE = re.compile(r"^profile:[ \t]*(\S+)", re.MULTILINE)
 
@@ -271,16 +271,6 @@ class _UniqueKeys(yaml.SafeLoader):
                 raise yaml.YAMLError(f"line {key_node.start_mark.line + 1}: {key!r} is given twice")
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
-
-
-def _values(node: Any, known: dict[int, int]) -> int:
-    """Returns how many values a YAML node stands for once its aliases are written out; one within itself is endless."""
-    if id(node) not in known:
-        known[id(node)] = MAX_VALUES + 1  # while it is under way
-        children = [] if isinstance(node, yaml.ScalarNode) else node.value
-        flat = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
-        known[id(node)] = 1 + sum(_values(child, known) for child in flat)
-    return known[id(node)]
 
 
 def _merge(base: Any, overlay: Any, where: str) -> Any:

@@ -198,7 +198,8 @@ def test_two_at_once_edits_meanwhile_a_lost_cache_a_torn_lock(clone: Path) -> No
     assert "Unable to read RWLock-file '.dvc/tmp/rwlock'. JSON structure is corrupted" in said
 
     # `make repro` knows what to do. Its environment is there, its results too, as far as it can see.
-    for name in ("pyproject.toml", "requirements.lock", ".venv/.installed-dev", "reports/results.md"):
+    locks = ("requirements/core.lock", "requirements/dev.lock")
+    for name in ("pyproject.toml", *locks, ".venv/.installed-dev", "reports/results.md"):
         (clone / name).parent.mkdir(exist_ok=True)
         (clone / name).touch()
     write_json(clone / "reports/metrics.json", {"profile": "default"})

@@ -125,14 +125,14 @@ def aliases(values: int, depth: int) -> str:
 
 
 PARAMETERS = {
-    "parameters: a billion laughs": ({"text": aliases(10, 9)}, "write out to more than"),
+    "parameters: a billion laughs": ({"text": aliases(10, 9)}, "of an alias; write the value out"),
     "parameters: laughs in a designer": (
-        {"old": "designers: {}", "new": "designers:\n    " + aliases(9, 9).replace("\n", "\n    ")},
-        "write out to more than",
+        {"old": "    v1: {variant: V1}", "new": "    " + aliases(9, 9).replace("\n", "\n    ")},
+        "of an alias; write the value out",
     ),
     "parameters: an alias of itself": (
-        {"old": "designers: {}", "new": "designers: &d {x: *d}"},
-        "write out to more than",
+        {"old": "    v1: {variant: V1}", "new": "    v1: &d {x: *d}"},
+        "of an alias; write the value out",
     ),
     "parameters: 30,000 brackets": ({"text": "a: " + "[" * 30_000}, "nests too deep"),
     "parameters: 1 MB": ({"text": "# " + "x" * 1_000_000}, "1000002 bytes"),
@@ -159,27 +159,27 @@ PARAMETERS = {
         {"old": "hidden_size: 96", "new": "hidden_size: 1000000000000"}, "less than or equal to"
     ),
     "parameters: an arm that is a path": (
-        {"old": "designers: {}", "new": "designers: {../../../x: {variant: V1}}"}, "'../../../x' is no name"
+        {"old": "    v1: {variant: V1}", "new": "    ../../../x: {variant: V1}"}, "'../../../x' is no name"
     ),
     "parameters: an arm that is a command": (
-        {"old": "designers: {}", "new": f"designers: {{'{SHELL}': {{}}}}"}, "is no name"
+        {"old": "    v1: {variant: V1}", "new": f"    '{SHELL}': {{}}"}, "is no name"
     ),
     "parameters: a password in an address": (
         {
-            "old": "designers: {}",
-            "new": f"designers: {{x: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}}}",
+            "old": "    v1: {variant: V1}",
+            "new": f"    x: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}",
         },
         "base_url: has a user, a password or a query in it",
     ),
     "parameters: a key in an address": (
         {
-            "old": "designers: {}",
-            "new": f"designers: {{x: {{model: 'openai:m', base_url: 'http://127.0.0.1/v1?key={PASSWORD}'}}}}",
+            "old": "    v1: {variant: V1}",
+            "new": f"    x: {{model: 'openai:m', base_url: 'http://127.0.0.1/v1?key={PASSWORD}'}}",
         },
         "base_url: has a user, a password or a query in it",
     ),
     "parameters: a file as address": (
-        {"old": "designers: {}", "new": "designers: {x: {model: 'openai:m', base_url: 'file:///etc/passwd'}}"},
+        {"old": "    v1: {variant: V1}", "new": "    x: {model: 'openai:m', base_url: 'file:///etc/passwd'}"},
         "base_url: not the address of a server",
     ),
     "parameters: a profile of code": ({"old": "profile: default", "new": "profile: [default]"}, "is not legal: one of"),
@@ -723,7 +723,8 @@ def too_large_to_publish(folder: Path) -> Any:
     big = folder / "runs/pipeline/analysis/figures/x.png"
     big.parent.mkdir(parents=True)
     big.write_bytes(b"x" * 1_000_001)
-    (folder / "runs/pipeline/analysis/results.md").write_text("x")
+    for name in ("results.md", "study.md"):
+        (folder / "runs/pipeline/analysis" / name).write_text("x")
     return publish(folder)
 
 

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from mapflake.engineer import Ledger
+from mapflake.study import cells
+from mapflake.trainer import evaluate
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -22,7 +26,8 @@ def clone(folder: Path) -> Path:
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith("reports/") and name != "dvc.lock":
+        result = name == "dvc.lock" or (name.startswith("reports/") and not name.startswith("reports/study/"))
+        if (ROOT / name).is_file() and not result:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
@@ -91,7 +96,7 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     assert [name for name in one if one[name] != other[name]] == []
     kinds = {name.split("/")[1] for name in one if name.startswith("reports/")}
     extracts = {"metrics.json", "summary.json", "validation.json"}
-    assert kinds == {"figures", "notebooks", "results.md", "rounds", *extracts}
+    assert kinds == {"figures", "notebooks", "results.md", "rounds", "study", "study.md", *extracts}
     assert len([name for name in one if name.endswith(".ipynb")]) == 7
     assert all(len(content) < 1_000_000 for content in one.values())
     for content in one.values():
@@ -105,6 +110,24 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     assert (folders[0] / "reports/results.md").read_text().splitlines()[0] in shown
     assert "Profile smoke." in shown
     compare_experiments(folders[0])
+    measure_a_cell(folders[1])
+
+
+def measure_a_cell(folder: Path) -> None:
+    """A cell of the study is what the notebook of its arm measures under that seed: the same rounds and plans."""
+    command(folder, "dvc", "repro", "reports/study/dvc.yaml:primary@heuristic-0")
+    cell = json.loads((folder / "reports/study/cells/heuristic-0/cell.json").read_text())
+    arm = folder / "runs/pipeline/ablations/heuristic"
+    for subset, found in cell["benchmark"].items():
+        rollouts = evaluate.load_rollouts(arm / f"benchmark/{subset}.jsonl")
+        assert found == cells.outcomes(rollouts, [r.task for r in rollouts if r.sample == 0])
+    by_notebook, by_study = (
+        Ledger(f / "rounds.jsonl").rounds for f in (arm, folder / "reports/study/cells/heuristic-0")
+    )
+    assert [r.checkpoint_sha256 for r in by_study] == [r.checkpoint_sha256 for r in by_notebook]
+    assert [r.config for r in by_study] == [r.config for r in by_notebook]
+    again = command(folder, "dvc", "repro", "--single-item", "reports/study/dvc.yaml:primary@heuristic-0")
+    assert "Running stage" not in again
 
 
 def compare_experiments(folder: Path) -> None:
