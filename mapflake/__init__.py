@@ -2,11 +2,17 @@
 
 Three rooms on a ground floor: `repro` (seeds, records), `env` (boards, exact solver, verifier), `trainer`
 (policy, evaluation, GRPO), `engineer` (failures, designs, rounds). Import what you need from the room that
-owns it; this module imports nothing, so that `import mapflake.env` never pays for torch. What verifiers looks for in a
-package (`vf-eval mapflake`, see `adapters.taskset`) it imports when asked.
+owns it; this module imports nothing of them, so that `import mapflake.env` never pays for torch. What verifiers looks
+for in a package (`vf-eval mapflake`, see `adapters.taskset`) it imports when asked.
 """
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault(
+    "HF_HUB_DISABLE_TELEMETRY", "1"
+)  # TRL reports each trainer; nothing is sent that was not asked for
 
 __all__ = ["FrozenLakeTaskset", "OneTurn"]
 
