@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault(
-    "HF_HUB_DISABLE_TELEMETRY", "1"
-)  # TRL reports each trainer; nothing is sent that was not asked for
+# TRL reports each trainer that is made; nothing is sent that was not asked for.
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 __all__ = ["FrozenLakeTaskset", "OneTurn"]
 

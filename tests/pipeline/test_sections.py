@@ -154,8 +154,8 @@ MISTAKES = [
     ),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r"^params\.yaml: line \d+: 'seed' is given twice$"),
     (
-        r"^analysis: \{\}",
-        "analysis: &a {arms: [heuristic]}\nanother: *a",
+        r"^analysis: .*",
+        "another: &a {arms: [heuristic]}\nanalysis: *a",
         r"^params\.yaml: line \d+: \*a: `dvc exp run -S` would lose changes of an alias; write the value out$",
     ),
     (r"^profile: .*", "profile: [default", r"^params\.yaml: .*expected"),
