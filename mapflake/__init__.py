@@ -7,4 +7,4 @@ owns it; this module imports nothing of them, so that `import mapflake.env` neve
 
 import os
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports each trainer; nothing is sent that was not asked for
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports each trainer that is made
