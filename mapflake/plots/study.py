@@ -181,7 +181,8 @@ def sentence(study: Study, arm: str, against: str, metric: str) -> str:
     mean, low, high = (100 * found[key] for key in ("mean", "low", "high"))
     seen = "a difference is seen" if low > 0 or high < 0 else "no difference is seen"
     said = f"{name(arm)} against {name(against)}, {metric}: {mean:+.1f} points ({low:+.1f} to {high:+.1f})"
-    return f"{said}, {found['seeds']} seeds: {seen}"
+    seeds = "1 seed" if found["seeds"] == 1 else f"{found['seeds']} seeds"
+    return f"{said}, {seeds}: {seen}"
 
 
 def power(study: Study, arm: str, against: str, metric: str) -> pd.DataFrame:
