@@ -1,4 +1,4 @@
-"""How the tests are spread over processes (`pytest -n 2 --dist loadgroup`): what shares fixtures or files stays together."""
+"""How the tests are spread over processes (`pytest -n 2 --dist loadgroup`): what shares fixtures or files is together."""
 
 import pytest
 
