@@ -1,4 +1,4 @@
-"""How the tests are spread over processes (`pytest -n 2 --dist loadgroup`): what shares fixtures or files is together."""
+"""How tests are spread over processes (`pytest -n 2 --dist loadgroup`): what shares fixtures or files is together."""
 
 import pytest
 
