@@ -67,8 +67,12 @@ def start(root: Path, *command: str) -> subprocess.Popen:
     environment = os.environ | {"PATH": path, "DVC_NO_ANALYTICS": "1", "PYTHONPATH": str(root)}
     return subprocess.Popen(
         command or ("dvc", "repro"), cwd=root, env=environment, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
+        stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hears_ctrl_c,
     )  # fmt: skip
+
+
+def _hears_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background inherits that it is ignored
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str]:
