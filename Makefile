@@ -52,7 +52,7 @@ lint: install
 	mypy
 
 test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest, nbval
-	pytest -n auto --maxprocesses=8 --dist loadgroup --nbval-lax --nbval-current-env --nbval-cell-timeout=120 -x tests notebooks
+	pytest -n auto --maxprocesses=8 --nbval-lax --nbval-current-env --nbval-cell-timeout=120 -x tests notebooks
 
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
 	$(PYTHON) -m venv $(VENV)-verifiers

@@ -1,17 +1,20 @@
-"""How tests are spread over processes (`pytest -n 2 --dist loadgroup`): what shares fixtures or files is together."""
+"""How tests are spread over processes (`pytest -n 2`): what shares fixtures or files stays together."""
 
-from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-APART = "test_hostile.py"  # its cases share nothing
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Returns the order of work: file by file, all notebooks as one, since they read each other's results."""
+    from xdist.scheduler import LoadScopeScheduling
 
-@pytest.hookimpl(wrapper=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
-    """Puts all notebooks, which read each other's results, into one group, and every file of tests into its own."""
-    for item in items:
-        if item.path.name != APART:
-            group = "notebooks" if item.path.suffix == ".ipynb" else item.path.as_posix()
-            item.add_marker(pytest.mark.xdist_group(group))
-    return (yield)
+    class FileByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            if file.endswith("test_hostile.py"):  # 192 cases that share nothing
+                return nodeid
+            return "notebooks" if file.startswith("notebooks/") else file
+
+    return FileByFile(config, log)
