@@ -64,6 +64,18 @@ def test_a_stage_that_ends_well(run, repo: Path, capfd: pytest.CaptureFixture[st
     assert not list((repo / "runs/work/partial").iterdir())
 
 
+def test_a_memory_limit_is_told_and_the_work_kept(run, repo: Path) -> None:
+    begin = "from mapflake import nb\nout = nb.start(run, 'analysis')"
+    count = "with open(out / 'starts', 'a') as f:\n    n = f.write('x')"
+    limit = "import os, resource\nif os.path.exists('limit'):\n    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))"
+    need = "import numpy\nblock = numpy.zeros(6 << 30, dtype=numpy.uint8)"
+    (repo / "limit").touch()
+    with pytest.raises(runner.StageError, match=r"cell 6 \(c4\): MemoryError: Unable to allocate 6\.00 GiB"):
+        run(begin, count, limit, need)
+    (repo / "limit").unlink()
+    assert (run(begin, count, limit, need) / "starts").read_text() == "xx"
+
+
 def test_a_failing_cell_is_shown_and_the_work_kept(run, repo: Path, capfd: pytest.CaptureFixture[str]) -> None:
     begin = "from mapflake import nb\nout = nb.start(run, 'analysis')"
     count = "with open(out / 'starts', 'a') as f:\n    n = f.write('x')"
