@@ -67,7 +67,8 @@ def test_a_stage_that_ends_well(run, repo: Path, capfd: pytest.CaptureFixture[st
 def test_a_memory_limit_is_told_and_the_work_kept(run, repo: Path) -> None:
     begin = "from mapflake import nb\nout = nb.start(run, 'analysis')"
     count = "with open(out / 'starts', 'a') as f:\n    n = f.write('x')"
-    limit = "import os, resource\nif os.path.exists('limit'):\n    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))"
+    limit = "import os, resource\nfour = 4 << 30\nif os.path.exists('limit'):\n"
+    limit += "    resource.setrlimit(resource.RLIMIT_AS, (four, four))"
     need = "import numpy\nblock = numpy.zeros(6 << 30, dtype=numpy.uint8)"
     (repo / "limit").touch()
     with pytest.raises(runner.StageError, match=r"cell 6 \(c4\): MemoryError: Unable to allocate 6\.00 GiB"):
