@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from outcome import files
 
 from mapflake.nb import notebooks
@@ -53,10 +54,9 @@ def clone(tmp_path: Path) -> Path:
     (root / "build/code").mkdir(parents=True)
     (root / "build/code" / f"{NAME}.py").write_text(notebooks.code_view(notebook, NAME))
     write_json(root / "build/params/analysis.json", {"arms": ["keep", "heuristic"]})
-    (root / "dvc.yaml").write_text(
-        f"stages: {{analysis: {{cmd: python -m mapflake.nb run {NAME}, outs: [runs/pipeline/analysis], "
-        f"deps: [build/params/analysis.json, build/code/{NAME}.py]}}}}"
-    )
+    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["analysis"]
+    stage["deps"] = ["build/params/analysis.json", f"build/code/{NAME}.py"]
+    (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"analysis": stage}}))
     subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
     return root
 
@@ -64,7 +64,8 @@ def clone(tmp_path: Path) -> Path:
 def start(root: Path, *command: str) -> subprocess.Popen:
     """Starts a command, `dvc repro` if none is given, in a process group of its own, as a shell does."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = os.environ | {"PATH": path, "DVC_NO_ANALYTICS": "1", "PYTHONPATH": str(root)}
+    # DVC runs commands in $SHELL, or in sh without it; not every sh makes way for the last command, as bash does.
+    environment = os.environ | {"PATH": path, "SHELL": "/bin/sh", "DVC_NO_ANALYTICS": "1", "PYTHONPATH": str(root)}
     return subprocess.Popen(
         command or ("dvc", "repro"), cwd=root, env=environment, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hears_ctrl_c,
@@ -148,7 +149,7 @@ def test_whatever_is_struck_the_next_dvc_repro_ends_as_if_nothing_had_been(clone
 
     code, said = struck("b", lambda dvc, runner, kernel: os.kill(runner, signal.SIGKILL))
     assert code, said
-    assert "failed to run: python -m mapflake.nb run 05_analysis" in said
+    assert "failed to run: exec python -m mapflake.nb run 05_analysis" in said
 
     (clone / "hold-c").touch()
     process = start(clone)
