@@ -156,13 +156,19 @@ def _sooner(search: CostSearch, paths: list[Path]) -> list[Path] | None:
     return None
 
 
-def best_sum(search: CostSearch) -> list[Path]:
-    """Returns paths of optimal sum of costs."""
+def _soon_best_sum(search: CostSearch) -> tuple[list[Path] | None, int]:
+    """Returns paths of optimal sum of costs if they are soon found, and a bound from below on the excess."""
     paths, least = None, 0
     with _allowance(search):
         while paths is None and least <= _SMALL_EXCESS:
             paths = _first_paths(search, least)
             least += paths is None
+    return paths, least
+
+
+def best_sum(search: CostSearch) -> list[Path]:
+    """Returns paths of optimal sum of costs."""
+    paths, least = _soon_best_sum(search)
     return paths or down_to(search, _least_makespan(search), least)
 
 
@@ -230,11 +236,7 @@ def wait_label(search: CostSearch) -> bool:
 
     On crowded boards there are often no paths at all without waits, and that is shown much sooner than the optimal sum.
     """
-    paths, least = None, 0
-    with _allowance(search):
-        while paths is None and least <= _SMALL_EXCESS:
-            paths = _first_paths(search, least)
-            least += paths is None
+    paths, least = _soon_best_sum(search)
     if paths is None:
         paths = _least_makespan(search)
         if _joint_states(search) <= _SMALL_SPACE:

@@ -226,18 +226,27 @@ static Paths *best_makespan(int *bound)
     return fewest_moves(best ? best : least_makespan(), least);
 }
 
-static Paths *best_sum(void)
+/* Paths of optimal sum of costs if they are soon found, and a bound from below on the excess. */
+static Paths *soon_best_sum(int *least)
 {
     Allowance a;
     Paths *volatile paths = NULL;
-    volatile int jumped = 1, least = 0;
+    volatile int jumped = 1, excess = 0;
     if (!setjmp(begin(&a, 0)->here)) {
-        while (!paths && least <= SMALL_EXCESS)
-            if (!(paths = first_paths(least, -1)))
-                least++;
+        while (!paths && excess <= SMALL_EXCESS)
+            if (!(paths = first_paths(excess, -1)))
+                excess++;
         jumped = 0;
     }
     end(&a, jumped);
+    *least = excess;
+    return paths;
+}
+
+static Paths *best_sum(void)
+{
+    int least;
+    Paths *paths = soon_best_sum(&least);
     return paths ? paths : down_to(least_makespan(), least);
 }
 
@@ -259,16 +268,8 @@ static int waits_needed(int excess)
 
 static int wait_label(void)
 {
-    Allowance a;
-    Paths *volatile paths = NULL;
-    volatile int jumped = 1, least = 0;
-    if (!setjmp(begin(&a, 0)->here)) {
-        while (!paths && least <= SMALL_EXCESS)
-            if (!(paths = first_paths(least, -1)))
-                least++;
-        jumped = 0;
-    }
-    end(&a, jumped);
+    int least;
+    Paths *paths = soon_best_sum(&least);
     if (!paths) {
         paths = least_makespan();
         if (joint_states() <= SMALL_SPACE) {
