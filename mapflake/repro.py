@@ -299,11 +299,11 @@ def json_sha256(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def single_writer(path: str | Path) -> Iterator[None]:
+def single_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
     """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
 
     Raises:
-        RuntimeError: Another process holds it.
+        RuntimeError: Another process holds it, and this one is not to wait for it.
     """
     import fcntl  # POSIX only, as is DVC's use of this pipeline
 
@@ -311,7 +311,7 @@ def single_writer(path: str | Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             file.seek(0)
             holder = file.read().strip() or "unknown"

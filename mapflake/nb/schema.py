@@ -14,7 +14,7 @@ from mapflake.engineer.context import VARIANTS
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
-from mapflake.study.cells import Group, StudyParams
+from mapflake.study.plan import StudyParams
 from mapflake.trainer.grpo import RLParams
 from mapflake.trainer.warmstart import WarmStartParams
 
@@ -162,43 +162,11 @@ class Analysis(Params):
     comparison: Comparison
 
 
-class StudyGroup(Group):
-    """Arms of the study and the seeds of each."""
-
-    arms: list[str] = Field(min_length=1)
-    seeds: list[Seed] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _once(self) -> StudyGroup:
-        for name in ("arms", "seeds"):
-            given = getattr(self, name)
-            if len({*given}) < len(given):
-                raise ValueError(f"{name}: each is there once, not {given}")
-        return self
-
-
-class Study(StudyParams):
-    """`make study`: arms under several seeds, from the warm start of notebook 02; budget and boards are those above."""
-
-    primary: StudyGroup
-    secondary: StudyGroup
-    rounds: Count
-    samples: Annotated[int, Field(ge=1, le=9)]  # a digit a board
-
-    @model_validator(mode="after")
-    def _disjoint(self) -> Study:
-        if twice := set(self.primary.arms) & set(self.secondary.arms):
-            raise ValueError(f"secondary.arms: {sorted(twice)} are primary already")
-        if more := set(self.secondary.seeds) - set(self.primary.seeds):
-            raise ValueError(f"secondary.seeds: {sorted(more)} are no seeds of primary, whose round 0 they begin with")
-        return self
-
-
 SECTIONS: dict[str, type[Params]] = {
     "env_design": EnvDesign,
     "baseline_rl": BaselineRL,
     "engineer_loop": EngineerLoop,
     "ablations": Ablations,
     "analysis": Analysis,
-    "study": Study,
+    "study": StudyParams,
 }

@@ -139,12 +139,12 @@ def study_parameters(sections: Mapping[str, Any], arm: str) -> dict[str, Any]:
         ValueError: It is no arm.
     """
     from mapflake.engineer import EngineerParams
-    from mapflake.study import cells
+    from mapflake.study import plan
     from mapflake.trainer.grpo import RLParams
 
-    return cells.parameters(
+    return plan.parameters(
         arm,
-        cells.StudyParams.parse(sections["study"], "study"),
+        plan.StudyParams.parse(sections["study"], "study"),
         RLParams.parse(sections["baseline_rl"]["rl"], "baseline_rl.rl"),
         sections["baseline_rl"]["samples"],
         EngineerParams.parse(sections["engineer_loop"]["engineer"], "engineer_loop.engineer"),

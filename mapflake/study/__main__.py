@@ -35,10 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.command == "boards":
             cells.write_boards(inputs)
         elif chosen.command == "round_0":
-            cells.measure_beginning(inputs, chosen.seed)
+            cells.measure_round_0(inputs, chosen.seed)
         else:
             cells.measure_arm(inputs, chosen.arm, chosen.seed)
-    except (repro.ParamError, FileNotFoundError) as error:
+    except (repro.ParamError, cells.StudyError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

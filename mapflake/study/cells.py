@@ -5,8 +5,8 @@ seed decides the first random configuration, all boards and all sampling. Within
 round 0, has the same budget, the same evaluation boards and the same sampling noise, so arms are paired.
 
 A cell is a measurement: it depends on what `parameters` names, the boards and the weights that it starts from, and
-keeps the hash of the code that took it. Changing the code does not take it again (`dvc repro -f` does). Checkpoints of
-arms are not kept.
+keeps the hash of the code that took it. Changing the code does not take it again (`dvc repro -f` does). Checkpoints are
+not part of it.
 """
 
 from __future__ import annotations
@@ -25,48 +25,27 @@ from mapflake.engineer import (
     Grpo,
     History,
     Ledger,
+    Round,
     RoundSettings,
     Start,
-    params_of,
     random_config,
     run_arm,
     run_round,
 )
 from mapflake.env import Task, load_tasks
-from mapflake.repro import ParamError, Params, rng_for, seed_for
+from mapflake.repro import ParamError, rng_for, seed_for
 from mapflake.trainer import evaluate
 from mapflake.trainer.grpo import RLParams
 
 SCHEMA = 1
 METRICS = ("valid", "optimal", "soc_optimal")
-BEGINNINGS = ("warm_start", "round_0")
-"""What all arms of a seed have in common, measured as if they were arms."""
 
 CODE = ("repro.py", "env", "trainer", "engineer", "study/cells.py")
 """What of the package decides a cell."""
 
 
-class Group(Params):
-    """Arms, and the seeds that each of them is run under."""
-
-    arms: list[str]
-    seeds: list[int]
-
-
-class StudyParams(Params):
-    """The section `study` of params.yaml.
-
-    Attributes:
-        primary: The arms of the questions asked beforehand.
-        secondary: Further arms, under fewer seeds.
-        rounds: After round 0.
-        samples: Completions of each benchmark board, at temperature 1.
-    """
-
-    primary: Group
-    secondary: Group
-    rounds: int
-    samples: int
+class StudyError(ValueError):
+    """Cells that cannot be read, or do not belong together; the message names the file and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -88,87 +67,58 @@ class Inputs:
     cells: Path
 
 
-def parameters(
-    arm: str,
-    study: StudyParams,
-    rl: RLParams,
-    samples: int,
-    engineer: EngineerParams,
-    designers: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Returns all parameters that decide the cells of an arm, as JSON values, and nothing else.
-
-    So a change elsewhere in params.yaml, one more arm or seed, takes no cell again.
-
-    Args:
-        arm: A name of `engineer.ARMS` or `designers`, or "round_0".
-        study: Rounds and samples.
-        rl: The budget of a round.
-        samples: Completions of each validation board.
-        engineer: How a model engineer is asked.
-        designers: Model engineers of one's own.
-    """
-    asked = None if arm in BEGINNINGS else params_of(arm, engineer, designers)
-    return {
-        "arm": arm,
-        "engineer": None if asked is None else asked.model_dump(mode="json"),
-        "rl": rl.model_dump(mode="json"),
-        "rounds": 0 if arm in BEGINNINGS else study.rounds,
-        "samples": {"validation": samples, "benchmark": study.samples},
-    }
-
-
-def measure_beginning(inputs: Inputs, seed: int) -> None:
-    """Trains round 0 of a seed and measures it and the base model: cells `warm_start-<seed>` and `round_0-<seed>`.
-
-    Leaves round 0 in `inputs.runs/round_0/<seed>`, from where all arms branch.
-    """
+def measure_round_0(inputs: Inputs, seed: int) -> None:
+    """Trains round 0 of a seed and measures it and the base model: cells `warm_start-<seed>` and `round_0-<seed>`."""
     given, began = _given(inputs, "round_0"), time.process_time()
-    work = _work(inputs, "round_0", seed, given)
-    settings, sizes = _settings(inputs, work, seed, given)
-    policy = settings.trainer.load(inputs.base)
-    before = _rollouts(policy, settings.validation, settings.samples, seed_for(seed, "validation"))
-    _write(inputs, "warm_start", seed, given, _benchmark(inputs, policy, seed, given), [before], began)
+    settings, first = _round_0(inputs, seed)
+    measured = _benchmark(inputs, first.checkpoint, settings, given)
+    _write(inputs, "round_0", seed, given, measured, _validation((first,)), began, settings.ledger)
     began = time.process_time()
-    config = random_config(sizes, rng_for(seed, "round 0"))
-    first = run_round(settings, (), start=Start(inputs.base, config))
-    policy = settings.trainer.load(first.checkpoint)
-    _write(inputs, "round_0", seed, given, _benchmark(inputs, policy, seed, given), _validation((first,)), began, work)
-    final = inputs.runs / "round_0" / str(seed)
-    shutil.rmtree(final, ignore_errors=True)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(work, final)
+    policy = settings.trainer.load(inputs.base)
+    rollouts = evaluate.rollout(
+        policy, settings.validation, samples=settings.samples, seed=seed_for(seed, "validation")
+    )
+    before = outcomes(rollouts, settings.validation)
+    _write(inputs, "warm_start", seed, given, _benchmark(inputs, inputs.base, settings, given), [before], began)
 
 
 def measure_arm(inputs: Inputs, arm: str, seed: int) -> None:
     """Runs the rounds of an arm from round 0 of the seed and measures the last checkpoint: cell `<arm>-<seed>`.
 
-    An interrupted one goes on where it stopped, if parameters and code are the same.
+    An interrupted one goes on where it stopped, if parameters and code are the same. Round 0 is trained again where
+    only its cell is left: a clone has the cells, not the checkpoints.
 
     Raises:
-        FileNotFoundError: Round 0 of the seed is not there.
+        FileNotFoundError: Round 0 of the seed was not measured.
+        StudyError: Trained again, round 0 is not the one that was measured.
     """
     given, began = _given(inputs, arm), time.process_time()
-    ledger = inputs.runs / "round_0" / str(seed) / "rounds.jsonl"
-    if not ledger.is_file():
-        raise FileNotFoundError(f"{ledger} is missing: run round_0 of seed {seed} first")
-    work = _work(inputs, arm, seed, given)
-    settings, sizes = _settings(inputs, work, seed, given)
+    cell = inputs.cells / f"round_0-{seed}" / "rounds.jsonl"
+    if not cell.is_file():
+        raise FileNotFoundError(f"{cell} is missing: run round_0 of seed {seed} first")
+    _, first = _round_0(inputs, seed)
+    (measured,) = Ledger(cell).rounds
+    if first.checkpoint_sha256 != measured.checkpoint_sha256:
+        raise StudyError(
+            f"{cell}: round 0 has the weights {measured.checkpoint_sha256[:12]}, and trained here "
+            f"{first.checkpoint_sha256[:12]} (another processor, other versions, other code?); all cells of a seed "
+            f"branch from one: `dvc repro -f reports/study/dvc.yaml:round_0@{seed}` makes the one from here theirs"
+        )
+    settings = _settings(inputs, arm, seed, given)
     asked = given["engineer"]
     history = run_arm(
         arm,
         settings,
-        Ledger(ledger).rounds,
+        (first,),
         rounds=given["rounds"],
-        sizes=sizes,
+        sizes=_sizes(inputs),
         base=inputs.base,
         params=None if asked is None else EngineerParams.parse(asked, "engineer"),
         designers=None if arm in ARMS else {arm: {}},  # `asked` says it all
     )
-    policy = settings.trainer.load(history[-1].checkpoint)
-    measured = _benchmark(inputs, policy, seed, given)
-    _write(inputs, arm, seed, given, measured, _validation(history[1:]), began, work)
-    shutil.rmtree(work)
+    final = _benchmark(inputs, history[-1].checkpoint, settings, given)
+    _write(inputs, arm, seed, given, final, _validation(history[1:]), began, settings.ledger)
+    shutil.rmtree(settings.folder)
 
 
 def write_boards(inputs: Inputs) -> None:
@@ -210,23 +160,26 @@ def _given(inputs: Inputs, arm: str) -> dict[str, Any]:
     return repro.read_json(path)
 
 
-def _work(inputs: Inputs, arm: str, seed: int, given: Mapping[str, Any]) -> Path:
-    """Returns the folder of an unfinished cell; what other parameters or another code left there is thrown away."""
-    work = inputs.runs / "work" / f"{arm}-{seed}"
-    key = repro.json_sha256([given, seed, code_sha256()])
-    if not (work / ".key").is_file() or (work / ".key").read_text() != key:
-        shutil.rmtree(work, ignore_errors=True)
-        repro.write_text(work / ".key", key)
-    return work
+def _round_0(inputs: Inputs, seed: int) -> tuple[RoundSettings, Round]:
+    """Returns round 0 of a seed, trained if it is not here; one process trains, the others of the seed wait for it."""
+    with repro.single_writer(inputs.runs / f"round_0-{seed}.lock", wait=True):
+        settings = _settings(inputs, "round_0", seed, _given(inputs, "round_0"))
+        config = random_config(_sizes(inputs), rng_for(seed, "round 0"))
+        return settings, run_round(settings, (), start=Start(inputs.base, config))
 
 
-def _settings(inputs: Inputs, work: Path, seed: int, given: Mapping[str, Any]) -> tuple[RoundSettings, list[int]]:
+def _settings(inputs: Inputs, arm: str, seed: int, given: Mapping[str, Any]) -> RoundSettings:
+    """Returns how the rounds of a cell are run, in a folder of its own: empty, or as the same cell was left there."""
     import torch
 
     rl = RLParams.parse(given["rl"], "rl")
     torch.set_num_threads(rl.threads)  # sums are rounded differently with another number
-    settings = RoundSettings(work, Grpo(rl), _validation_boards(inputs), seed, samples=given["samples"]["validation"])
-    return settings, _sizes(inputs)
+    trainer, boards, folder = Grpo(rl), _validation_boards(inputs), inputs.runs / f"{arm}-{seed}"
+    key = repro.json_sha256([given, seed, code_sha256(), trainer.sha256(inputs.base), _boards_sha256(boards)])
+    if not (folder / ".key").is_file() or (folder / ".key").read_text() != key:
+        shutil.rmtree(folder, ignore_errors=True)
+        repro.write_text(folder / ".key", key)
+    return RoundSettings(folder, trainer, boards, seed, samples=given["samples"]["validation"])
 
 
 def _sizes(inputs: Inputs) -> list[int]:
@@ -246,16 +199,15 @@ def _boards_sha256(tasks: Sequence[Task]) -> str:
     return repro.json_sha256([t.instance.key for t in tasks])
 
 
-def _rollouts(policy: Any, tasks: Sequence[Task], samples: int, seed: int, progress: str = "") -> dict[str, Any]:
-    return outcomes(evaluate.rollout(policy, tasks, samples=samples, seed=seed, progress=progress), tasks)
-
-
-def _benchmark(inputs: Inputs, policy: Any, seed: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    samples = given["samples"]["benchmark"]
-    return {
-        name: _rollouts(policy, tasks, samples, seed_for(seed, "benchmark", name), f"seed {seed}: {name}")
-        for name, tasks in _subsets(inputs).items()
-    }
+def _benchmark(
+    inputs: Inputs, checkpoint: str | Path, settings: RoundSettings, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    policy, found = settings.trainer.load(checkpoint), {}
+    for name, tasks in _subsets(inputs).items():
+        seed, about = seed_for(settings.seed, "benchmark", name), f"seed {settings.seed}: {name}"
+        rollouts = evaluate.rollout(policy, tasks, samples=given["samples"]["benchmark"], seed=seed, progress=about)
+        found[name] = outcomes(rollouts, tasks)
+    return found
 
 
 def _validation(history: History) -> list[dict[str, Any]]:
@@ -295,15 +247,15 @@ def _write(
     benchmark: Mapping[str, Any],
     validation: Sequence[Mapping[str, Any]],
     began: float,
-    work: Path | None = None,
+    ledger: Ledger | None = None,
 ) -> None:
     """Writes the cell: its rounds, if it has any, then `cell.json`."""
     cell = inputs.cells / f"{arm}-{seed}"
     cell.mkdir(parents=True, exist_ok=True)
     curves = []
-    if work is not None:
-        shutil.copyfile(work / "rounds.jsonl", cell / "rounds.jsonl")
-        for one in Ledger(work / "rounds.jsonl").rounds:
+    if ledger is not None:
+        shutil.copyfile(ledger.path, cell / "rounds.jsonl")
+        for one in ledger.rounds:
             rows = repro.read_jsonl(one.checkpoint / "curve.jsonl")
             curves.append([round(row["rewards/valid/mean"], 4) for row in rows])
     found = {

@@ -11,13 +11,10 @@ import pandas as pd
 
 from mapflake import repro
 from mapflake.engineer import History, Ledger
-from mapflake.study.cells import BEGINNINGS, METRICS, SCHEMA
+from mapflake.study.cells import METRICS, SCHEMA, StudyError
+from mapflake.study.plan import BEGINNINGS
 
 Boards = dict[str, tuple[str, pd.DataFrame]]  # subset -> hash of its boards, what they are
-
-
-class StudyError(ValueError):
-    """Cells that cannot be read, or do not belong together; the message names the file and what is wrong."""
 
 
 @dataclass(frozen=True)
