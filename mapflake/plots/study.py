@@ -5,6 +5,7 @@ Every estimate is shown with its 95% interval over seeds and boards (`study.stat
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +14,28 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from mapflake.plots import style
-from mapflake.plots.tables import name
+from mapflake.plots import style, tables
 from mapflake.study import statistics
 from mapflake.study.record import Study
 
 GREY = "#777777"
+
+NAMES = {
+    "fixed_random_1": "fixed, a second draw",
+    "fixed_random_2": "fixed, a third draw",
+    "evaluation_matched": "evaluation-matched",
+    "accel_lite": "ACCEL-lite",
+    **{f"v{i}": f"engineer, V{i}" for i in range(1, 6)},
+    "v6_full": "engineer, V6 and RL details",
+    "shuffled_failures": "engineer, shuffled tables",
+    "schema_only": "engineer, no report",
+}
+"""What the study's own arms are called in figures and tables; the others as in `plots.tables`."""
+
+
+def name(arm: str) -> str:
+    """Returns what an arm of the study is called in figures and tables."""
+    return NAMES.get(arm) or tables.name(arm)
 
 
 def compare(
@@ -34,20 +51,20 @@ def compare(
 
 
 @style.styled
-def forest(tables: Mapping[str, pd.DataFrame], *, against: str) -> Figure:
+def forest(compared: Mapping[str, pd.DataFrame], *, against: str) -> Figure:
     """Returns a panel for each table: an arm a row, its difference in points with the 95% interval, a dot a seed.
 
     Filled where the p-value corrected for the number of arms (Holm) is below 5%.
 
     Args:
-        tables: Title -> a table of `compare`; rows are ordered as in the first.
+        compared: Title -> a table of `compare`; rows are ordered as in the first.
         against: What the difference is to, as the axis names it.
     """
-    arms = list(next(iter(tables.values()))["arm"])
-    figure = Figure(figsize=(2.9 * len(tables) + 1.9, 0.36 * len(arms) + 1.3), layout="constrained")
-    axes = figure.subplots(1, len(tables), sharey=True, squeeze=False)[0]
+    arms = list(next(iter(compared.values()))["arm"])
+    figure = Figure(figsize=(2.9 * len(compared) + 1.9, 0.36 * len(arms) + 1.3), layout="constrained")
+    axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
     place = {arm: len(arms) - 1 - i for i, arm in enumerate(arms)}
-    for ax, (title, table) in zip(axes, tables.items(), strict=True):
+    for ax, (title, table) in zip(axes, compared.items(), strict=True):
         for row in table.itertuples():
             mean, low, high, y = 100 * row.mean, 100 * row.low, 100 * row.high, place[row.arm]
             clear = row.holm < 0.05
@@ -60,7 +77,7 @@ def forest(tables: Mapping[str, pd.DataFrame], *, against: str) -> Figure:
         ax.axvline(0, color="#444444", lw=1)
         ax.set_title(title, loc="left")
         ax.set(yticks=list(place.values()), xlabel=f"points against {against}", ylim=(-0.7, len(arms) - 0.4))
-        ax.set_yticklabels([f"{name(row.arm)} ({row.seeds})" for row in next(iter(tables.values())).itertuples()])
+        ax.set_yticklabels([f"{name(row.arm)} ({row.seeds})" for row in next(iter(compared.values())).itertuples()])
         ax.grid(axis="y", visible=False)
     axes[-1].annotate(
         "(n) seeds; | one seed; filled: p < 5% after Holm", (1, -0.02), xycoords="axes fraction", xytext=(0, -34),
@@ -163,11 +180,7 @@ def table(
         for other, comparison in compared.items():
             row[f"valid against {name(other)}, points"] = "0"
             if arm in comparison.index:
-                c = comparison.loc[arm]
-                star = "*" if c["holm"] < 0.05 else ""
-                row[f"valid against {name(other)}, points"] = (
-                    f"{100 * c['mean']:+.1f} ({100 * c['low']:+.1f} to {100 * c['high']:+.1f}){star}"
-                )
+                row[f"valid against {name(other)}, points"] = _points(comparison.loc[arm])
         if "keep" in study.arms:
             chance = statistics.probability_of_improvement(rows, arm, "keep", "valid")
             row["better than keep on"] = "" if arm == "keep" else f"{100 * chance:.0f}%"
@@ -175,12 +188,28 @@ def table(
     return pd.DataFrame(found).set_index("arm")
 
 
-def sentence(study: Study, arm: str, against: str, metric: str) -> str:
-    """Returns one comparison on the benchmark in words, with what the 95% interval says."""
+def numbers(compared: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Returns what `forest` draws of the same tables, as text: a row an arm, points with their 95% intervals."""
+    rows = {title: table.set_index("arm") for title, table in compared.items()}
+    found = {f"{title}, points": table.apply(_points, axis=1, result_type="reduce") for title, table in rows.items()}
+    seeds = functools.reduce(pd.Series.combine_first, (table["seeds"] for table in rows.values()))
+    order = list(dict.fromkeys(arm for table in rows.values() for arm in table.index))
+    return pd.DataFrame({"seeds": seeds.astype(int), **found}).reindex(order).fillna("").rename(index=name)
+
+
+def _points(row: pd.Series) -> str:
+    """Returns one comparison as text; a star marks p < 5% after Holm."""
+    star = "*" if row["holm"] < 0.05 else ""
+    return f"{100 * row['mean']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f}){star}"
+
+
+def sentence(study: Study, arm: str, against: str | Sequence[str], metric: str) -> str:
+    """Returns one comparison on the benchmark in words, with what the 95% interval says; of several, to their mean."""
     found = statistics.estimate(statistics.paired(study.benchmark, arm, against, metric).to_numpy())
     mean, low, high = (100 * found[key] for key in ("mean", "low", "high"))
     seen = "a difference is seen" if low > 0 or high < 0 else "no difference is seen"
-    said = f"{name(arm)} against {name(against)}, {metric}: {mean:+.1f} points ({low:+.1f} to {high:+.1f})"
+    other = name(against) if isinstance(against, str) else f"the mean of {', '.join(map(name, against))}"
+    said = f"{name(arm)} against {other}, {metric}: {mean:+.1f} points ({low:+.1f} to {high:+.1f})"
     seeds = "1 seed" if found["seeds"] == 1 else f"{found['seeds']} seeds"
     return f"{said}, {seeds}: {seen}"
 
