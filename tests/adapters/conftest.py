@@ -32,13 +32,17 @@ class _Chat(BaseHTTPRequestHandler):
         pass
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # clients ask all at once; of more than the default 5 some are refused on a busy machine
+
+
 @pytest.fixture
 def serve():
     """Returns a function that serves transcripts; the server has `url` and `asked`."""
     servers = []
 
     def start(transcripts):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _Chat)
+        server = _Server(("127.0.0.1", 0), _Chat)
         server.answer, server.asked, server.lock = answers(transcripts), [], threading.Lock()
         server.url = f"http://127.0.0.1:{server.server_port}/v1"
         threading.Thread(target=server.serve_forever, daemon=True).start()

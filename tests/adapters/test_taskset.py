@@ -33,10 +33,10 @@ def test_golden_answers_of_a_server_from_the_command_line(dialect, tmp_path, ser
     golden, seen = {(t.prompt, t.completion): t for t in chosen}, Counter()
     for line in Path(tmp_path, "run", "traces.jsonl").read_text().splitlines():
         (trace,) = json.loads(line)["traces"]
+        assert trace["errors"] == []
         question, answer = (node["message"].get("content") or "" for node in trace["nodes"])
         transcript = golden[question, answer]
         seen[transcript.name] += 1
-        assert trace["errors"] == []
         assert trace["rewards"] == {"reward": {"score": transcript.reward, "weight": 1.0}}
         assert trace["metrics"] == {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
     assert seen == Counter(t.name for t in chosen)
