@@ -158,18 +158,19 @@ def designs(changes: pd.DataFrame, order: Sequence[str], columns: Mapping[str, s
     return figure
 
 
-def table(
-    study: Study, arms: Sequence[str], *, against: Sequence[str] = ("keep", "evaluation_matched")
-) -> pd.DataFrame:
+def table(study: Study, arms: Sequence[str]) -> pd.DataFrame:
     """Returns the study's results table as text: a row an arm; percent and points with 95% intervals over seeds.
 
     Args:
-        study: Finished cells.
+        study: Finished cells, those of `keep` among them.
         arms: The rows, what all arms begin with among them if asked for.
-        against: What the valid rate is compared with, one column each.
     """
-    rows = study.benchmark
-    compared = {b: statistics.comparisons(rows, arms, b, "valid").set_index("arm") for b in against if b in study.arms}
+    rows, checked = study.benchmark, study.final_validation
+    asked = {"valid, to fixed": (rows, "keep"), "valid, to evaluation-matched": (rows, "evaluation_matched")}
+    asked["on validation, to fixed"] = checked, "keep"
+    compared = {
+        title: statistics.comparisons(of, arms, other, "valid").set_index("arm") for title, (of, other) in asked.items()
+    }
     found = []
     for arm in arms:
         row: dict[str, object] = {"arm": name(arm), "seeds": rows.loc[rows["arm"] == arm, "seed"].nunique()}
@@ -177,13 +178,10 @@ def table(
             e = statistics.estimate(statistics.matrix(rows, arm, metric).to_numpy())
             row[f"{metric} %"] = f"{100 * e['mean']:.1f} ({100 * e['low']:.1f} to {100 * e['high']:.1f})"
         row["IQM %"] = f"{100 * statistics.interquartile_mean(rows, arm, 'valid'):.1f}"
-        for other, comparison in compared.items():
-            row[f"valid against {name(other)}, points"] = "0"
-            if arm in comparison.index:
-                row[f"valid against {name(other)}, points"] = _points(comparison.loc[arm])
-        if "keep" in study.arms:
-            chance = statistics.probability_of_improvement(rows, arm, "keep", "valid")
-            row["better than keep on"] = "" if arm == "keep" else f"{100 * chance:.0f}%"
+        for title, differences in compared.items():
+            row[title] = _points(differences.loc[arm]) if arm in differences.index else ""
+        chance = statistics.probability_of_improvement(rows, arm, "keep", "valid")
+        row["better than fixed"] = "" if arm == "keep" else f"{100 * chance:.0f}%"
         found.append(row)
     return pd.DataFrame(found).set_index("arm")
 
@@ -219,8 +217,7 @@ def power(study: Study, arm: str, against: str, metric: str) -> pd.DataFrame:
 
     Column `deviation`: standard deviation over seeds of the arm's difference to `against` after the last round.
     """
-    last = study.validation[study.validation["round"] == study.validation["round"].max()]
-    by_seed = 100 * statistics.paired(last, arm, against, metric).mean(axis=1)
+    by_seed = 100 * statistics.paired(study.final_validation, arm, against, metric).mean(axis=1)
     deviation = float(by_seed.std(ddof=1))
     rows = [{"seeds": n, "detectable, points": statistics.detectable(deviation, n)} for n in (3, 5, 10, 20)]
     return pd.DataFrame(rows).assign(deviation=deviation, measured_on=len(by_seed)).set_index("seeds")

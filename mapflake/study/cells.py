@@ -92,7 +92,7 @@ def measure_arm(inputs: Inputs, arm: str, seed: int) -> None:
         FileNotFoundError: Round 0 of the seed was not measured.
         StudyError: Trained again, round 0 is not the one that was measured.
     """
-    given, began = _given(inputs, arm), time.process_time()
+    given = _given(inputs, arm)
     cell = inputs.cells / f"round_0-{seed}" / "rounds.jsonl"
     if not cell.is_file():
         raise FileNotFoundError(f"{cell} is missing: run round_0 of seed {seed} first")
@@ -104,7 +104,7 @@ def measure_arm(inputs: Inputs, arm: str, seed: int) -> None:
             f"{first.checkpoint_sha256[:12]} (another processor, other versions, other code?); all cells of a seed "
             f"branch from one: `dvc repro -f reports/study/dvc.yaml:round_0@{seed}` makes the one from here theirs"
         )
-    settings = _settings(inputs, arm, seed, given)
+    settings, began = _settings(inputs, arm, seed, given), time.process_time()
     asked = given["engineer"]
     history = run_arm(
         arm,

@@ -39,6 +39,11 @@ class Study:
         """Arms with at least one finished cell, without what all arms begin with."""
         return [arm for arm in dict.fromkeys(self.cells["arm"]) if arm not in BEGINNINGS]
 
+    @property
+    def final_validation(self) -> pd.DataFrame:
+        """The rows of `validation` after the last round of each arm."""
+        return self.validation[self.validation["round"] == self.validation.groupby("arm")["round"].transform("max")]
+
 
 def seal(folder: str | Path) -> list[str]:
     """Writes `manifest.json`, the hash of every finished cell in `folder`/cells; returns their names.

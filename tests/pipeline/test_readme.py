@@ -6,17 +6,20 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from mapflake.nb.publish import compare
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_results_table_is_the_committed_one():
-    found = re.search(r"<!-- results: .*? -->\n(.*?)<!-- /results -->", README, re.DOTALL)
+@pytest.mark.parametrize("table", ["results", "study"])
+def test_its_tables_are_the_committed_ones(table):
+    found = re.search(rf"<!-- {table}: .*? -->\n(.*?)<!-- /{table} -->", README, re.DOTALL)
     # As committed, not as a local run of another profile left it.
     shown = subprocess.run(
-        ["git", "show", "HEAD:reports/results.md"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "show", f"HEAD:reports/{table}.md"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert found is not None
     assert found[1].strip() == shown.strip()
