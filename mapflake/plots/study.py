@@ -92,20 +92,21 @@ def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", beside
 
     The band is Student's t over seeds. The base model, round 0, then the arm's rounds.
     """
-    columns = min(5, len(arms))
+    columns = min(4, len(arms))
     lines = -(-len(arms) // columns)
-    figure = Figure(figsize=(2.0 * columns + 0.5, 2.0 * lines + 0.5), layout="constrained")
+    figure = Figure(figsize=(2.3 * columns + 0.5, 1.9 * lines + 0.6), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     rates = study.validation.groupby(["arm", "seed", "round"])[metric].mean()
     for ax, arm in zip(axes.flat, arms, strict=False):
-        for shown, color, line, label in ((beside, GREY, "--", name(beside)), (arm, style.COLORS[0], "-", "the arm")):
-            curves = _curves(rates, shown)
+        own, other = _curves(rates, arm), _curves(rates, beside)
+        other = other.loc[other.index.intersection(own.index)]  # of seeds that both have
+        for curves, color, line, label in ((other, GREY, "--", name(beside)), (own, style.COLORS[0], "-", "the arm")):
             mean = curves.mean(axis=0)
             ax.plot(mean.index, mean, color=color, ls=line, lw=1.8, marker="o", markersize=3.5, label=label)
             if len(curves) > 1:
                 half = statistics.half_width(curves.to_numpy())
                 ax.fill_between(mean.index, mean - half, mean + half, color=color, alpha=0.18, lw=0)
-        ax.set_title(f"{name(arm)} ({len(curves)})", loc="left", fontsize=8.5)
+        ax.set_title(f"{name(arm)} ({len(own)})", loc="left", fontsize=8.5)
         ax.set_xticks(mean.index)
         ax.set_xticklabels(["base", *(str(i) for i in mean.index[1:])], fontsize=8)
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -113,8 +114,9 @@ def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", beside
         ax.set_visible(False)
     for ax in axes[:, 0]:
         ax.set_ylabel(metric)
-    for ax in axes[-1]:
+    for ax in list(axes.flat)[: len(arms)][-columns:]:
         ax.set_xlabel("round")
+        ax.tick_params(labelbottom=True)
     style.legend(figure, axes[0, 0])
     return figure
 
