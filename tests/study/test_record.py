@@ -137,13 +137,17 @@ def test_changes_say_what_a_design_did(study: Path) -> None:
         Round("engineer", 1, c := config(0.75, 0.1, 0.5), report(9, 4), proposal=Proposal("", c, None)),
         Round("engineer", 2, c, report(2, 1), proposal=Proposal("", None, "no JSON")),
     ]
-    for cell, rounds in (("round_0-0", [first]), ("engineer-0", after)):
+    kept = [Round("keep", 1, first.config, report(9, 4), proposal=Proposal("", first.config, None))]
+    for cell, rounds in (("round_0-0", [first]), ("engineer-0", after), ("keep-0", kept)):
         for one in rounds:
             Ledger(study / "cells" / cell / "rounds.jsonl").append(
                 Round(**{**vars(one), "checkpoint": study / "cells" / cell / "x"})
             )
     record.seal(study)
-    table = changes(record.load(study)).set_index("round")
+    found = changes(record.load(study)).set_index("arm")
+    assert (found.loc["keep", "unlike"], found.loc["keep", "moved"]) == pytest.approx((0.25, 0.0))
+    table = found.loc["engineer"].set_index("round")
+    assert table["unlike"].to_dict() == {1: 0.0, 2: 0.0}
     assert table["below_frontier"].to_dict() == pytest.approx({1: 4 - 3.25, 2: 3 - 3.25})
     assert table["moved"].to_dict() == pytest.approx({1: 0.25, 2: 0.0})
     assert table["kept"].to_dict() == {1: 1.0, 2: 1.0}
