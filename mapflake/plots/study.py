@@ -90,13 +90,16 @@ def forest(compared: Mapping[str, pd.DataFrame], *, against: str) -> Figure:
 def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", beside: str = "keep") -> Figure:
     """Returns learning curves on the validation boards: a panel an arm: mean over seeds, 95% band, `beside` in grey.
 
-    The band is Student's t over seeds. The base model, round 0, then the arm's rounds.
+    The band is Student's t over seeds, of a few seeds wider than the axis. The base model, round 0, then the arm's
+    rounds.
     """
     columns = min(4, len(arms))
     lines = -(-len(arms) // columns)
     figure = Figure(figsize=(2.3 * columns + 0.5, 1.9 * lines + 0.6), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     rates = study.validation.groupby(["arm", "seed", "round"])[metric].mean()
+    means = [_curves(rates, arm).mean() for arm in arms]
+    axes[0, 0].set_ylim(min(map(min, means)) - 0.04, max(map(max, means)) + 0.04)
     for ax, arm in zip(axes.flat, arms, strict=False):
         own, other = _curves(rates, arm), _curves(rates, beside)
         other = other.loc[other.index.intersection(own.index)]  # of seeds that both have
