@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import glob
 import hashlib
 import json
@@ -19,11 +20,11 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class Params(BaseModel):
             raise ParamError("\n".join(_explain(cls, where, e) for e in error.errors())) from None
 
 
-def _explain(cls: type[BaseModel], where: str, error: Any) -> str:
+def _explain(cls: Any, where: str, error: Any) -> str:
     key = ".".join([where, *map(str, error["loc"])])
     if error["type"] == "extra_forbidden":
         fields = _fields_at(cls, error["loc"][:-1])
@@ -270,6 +271,31 @@ def parse_row(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
     return row
+
+
+T = TypeVar("T")
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def to_json(record: Any) -> Any:
+    """Returns a record (a dataclass or a pydantic model) as JSON values; `from_json` takes them back."""
+    return _adapter(type(record)).dump_python(record, mode="json")
+
+
+def from_json(kind: type[T], value: Any, where: str) -> T:
+    """Returns the record of the class `kind` that `to_json` wrote as `value`; types are checked strictly.
+
+    Raises:
+        ValueError: `value` is no such record; one line for each offending key, which begins with `where`.
+    """
+    try:
+        return _adapter(kind).validate_json(dumps(value), strict=True)
+    except ValidationError as error:
+        raise ValueError("\n".join(_explain(kind, where, e) for e in error.errors())) from None
 
 
 def resumable(out: Path, made_from: str) -> Path:

@@ -48,7 +48,7 @@ def in_the_loop(folder: Path) -> None:
     """Prints the valid rates of three arms over two rounds, with a toy in place of GRPO."""
     import toy_learner
 
-    for arm in ("keep", "heuristic", "waits_where_they_fail"):
+    for arm in ("fixed", "heuristic", "waits_where_they_fail"):
         rates = [f"{one.report.valid_rate:.3f}" for one in toy_learner.run(arm, folder)]
         print(f"{arm:>21}: valid {', '.join(rates)}")
 

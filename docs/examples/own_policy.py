@@ -15,7 +15,7 @@ from mapflake.trainer import evaluate
 class ShortestPaths:
     """A policy that sends every agent along a shortest path, as if it were alone on the ice."""
 
-    dialect = "chat"
+    prompt_format = "chat"
     identity = "shortest paths"  # evaluations on disk are taken for its own by that
 
     def complete(

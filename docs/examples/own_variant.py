@@ -32,7 +32,7 @@ RULES["engineer_with_goals"] = lambda i: llm_engineer(
 class AsBefore:
     """Stands in for a model: answers any prompt with one design."""
 
-    dialect = "chat"
+    prompt_format = "chat"
 
     def complete(self, prompts: list[str], *, n: int = 1, **_: Any) -> list[list[str]]:
         ratios = '{"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": null}'
@@ -44,7 +44,7 @@ def main() -> None:
 
     sizes = (5, 6)
     with tempfile.TemporaryDirectory() as folder:
-        history = toy_learner.run("keep", Path(folder), sizes, rounds=1)
+        history = toy_learner.run("fixed", Path(folder), sizes, rounds=1)
     report = history[-1].report
     rows = []
     for name in ("V1", "V3", "V6", "lean"):

@@ -20,7 +20,7 @@ from mapflake.env import EnvConfig, Instance, Task, analyse, format_plan, genera
 class ToyPolicy:
     """Solves a board with a chance that grows with practice; else it takes shortest paths."""
 
-    dialect = "chat"
+    prompt_format = "chat"
 
     def __init__(self, practised: dict[str, int]) -> None:
         self.practised, self.identity = practised, repro.json_sha256(practised)

@@ -22,7 +22,7 @@ FIELDS = ("valid", "optimal", "soc_optimal")
 @inspect_ai.task
 def frozenlake(
     tasks: str = "",
-    dialect: str = "chat",
+    prompt_format: str = "chat",
     n: int = 100,
     sizes: str | int | list[int] = "3,4,5,6",
     num_agents: int = 2,
@@ -33,8 +33,8 @@ def frozenlake(
     """Returns the task over the boards of a file that `save_tasks` wrote, or over `n` boards of the benchmark split.
 
     Args:
-        tasks: The file; what follows but for `dialect` is then not used.
-        dialect: Of prompts and answers.
+        tasks: The file; what follows but for `prompt_format` is then not used.
+        prompt_format: Of prompts and answers.
         n: How many boards to draw.
         sizes: From which sizes, in equal shares; `-T sizes=4,5` on the command line.
         num_agents: On every board.
@@ -48,7 +48,7 @@ def frozenlake(
     drawn = boards(
         tasks, n=n, sizes=_sizes(sizes), num_agents=num_agents, hole_ratio=hole_ratio, wait_ratio=wait_ratio, seed=seed
     )
-    samples = [_sample(task, dialect) for task in drawn]
+    samples = [_sample(task, prompt_format) for task in drawn]
     return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
 
 
@@ -58,12 +58,12 @@ def _sizes(sizes: str | int | list[int]) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _sample(task: Task, dialect: str) -> Sample:
+def _sample(task: Task, prompt_format: str) -> Sample:
     instance = task.instance
     return Sample(
-        input=render_prompt(instance, dialect),
-        target=format_plan(instance, task.solution.plan, dialect),
-        metadata={"task": task.to_dict(), "dialect": dialect},
+        input=render_prompt(instance, prompt_format),
+        target=format_plan(instance, task.solution.plan, prompt_format),
+        metadata={"task": task.to_dict(), "prompt_format": prompt_format},
     )
 
 
@@ -73,7 +73,7 @@ def verdict() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         task = Task.from_dict(state.metadata["task"])
-        found = judge(task, state.output.completion, state.metadata["dialect"])
+        found = judge(task, state.output.completion, state.metadata["prompt_format"])
         return Score(
             value={"reward": reward(found)} | {name: float(getattr(found, name)) for name in FIELDS},
             answer=state.output.completion,

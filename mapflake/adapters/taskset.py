@@ -24,10 +24,10 @@ __all__ = ["FrozenLakeTaskset", "OneTurn"]
 
 
 class FrozenLakeData(vf.TaskData):
-    """One board: the task as `Task.to_dict` has it, and the dialect in which it is asked."""
+    """One board: the task as `Task.to_dict` has it, and the prompt format in which it is asked."""
 
     task: dict[str, Any]
-    dialect: str
+    prompt_format: str
 
 
 class FrozenLakeTask(vf.Task[FrozenLakeData]):
@@ -35,7 +35,7 @@ class FrozenLakeTask(vf.Task[FrozenLakeData]):
 
     def verdict(self, reply: str) -> Verdict:
         """Returns what `judge` says of a reply."""
-        return judge(Task.from_dict(self.data.task), reply, self.data.dialect)
+        return judge(Task.from_dict(self.data.task), reply, self.data.prompt_format)
 
     @vf.reward(weight=1.0)
     async def reward(self, trace: vf.Trace) -> float:
@@ -51,15 +51,15 @@ class FrozenLakeTask(vf.Task[FrozenLakeData]):
     async def validate(self, runtime: vf.Runtime) -> bool:
         """Returns whether the board's own answer is optimal."""
         task = Task.from_dict(self.data.task)
-        return self.verdict(format_plan(task.instance, task.solution.plan, self.data.dialect)).optimal
+        return self.verdict(format_plan(task.instance, task.solution.plan, self.data.prompt_format)).optimal
 
 
 class FrozenLakeConfig(vf.TasksetConfig):
     """Which boards; `--env.taskset.num-agents 3` on the command line, and so on.
 
     Attributes:
-        tasks: A file that `save_tasks` wrote; what follows but for `dialect` is then not used.
-        dialect: Of prompts and answers.
+        tasks: A file that `save_tasks` wrote; what follows but for `prompt_format` is then not used.
+        prompt_format: Of prompts and answers.
         n: How many boards to draw, from the benchmark split.
         sizes: From which sizes, in equal shares.
         num_agents: On every board.
@@ -69,7 +69,7 @@ class FrozenLakeConfig(vf.TasksetConfig):
     """
 
     tasks: str = ""
-    dialect: Literal["chat", "compact"] = "chat"
+    prompt_format: Literal["chat", "compact"] = "chat"
     n: NonNegativeInt = 100
     sizes: list[int] = [3, 4, 5, 6]  # noqa: RUF012  a field of pydantic
     num_agents: int = 2
@@ -97,9 +97,9 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
             FrozenLakeTask(
                 FrozenLakeData(
                     id=task.instance.key,
-                    prompt=render_prompt(task.instance, config.dialect),
+                    prompt=render_prompt(task.instance, config.prompt_format),
                     task=task.to_dict(),
-                    dialect=config.dialect,
+                    prompt_format=config.prompt_format,
                 ),
                 config.task,
             )

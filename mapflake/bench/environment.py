@@ -126,34 +126,34 @@ def judging(count: int = 10_000) -> list[dict[str, Any]]:
     configs = [EnvConfig.uniform(range(4, 11), 0.2, num_agents=agents) for agents in (2, 3, 4, 5)]
     tasks = [task for config in configs for task in generate(config, 63, seed=0)]
     found = []
-    for dialect, reasoning in (("compact", 0), ("chat", 300), ("chat", 2200)):
+    for prompt_format, reasoning in (("compact", 0), ("chat", 300), ("chat", 2200)):
         rng = random.Random(0)
-        answers = [(task, completion(task, dialect, reasoning, rng)) for task in tasks]
+        answers = [(task, completion(task, prompt_format, reasoning, rng)) for task in tasks]
         seconds = []
         for _ in range(3):
             begin = time.process_time()
             for k in range(count):
                 task, text = answers[k % len(answers)]
-                judge(task, text, dialect)
+                judge(task, text, prompt_format)
             seconds.append(time.process_time() - begin)
         found.append(
             {
-                "dialect": dialect,
+                "prompt_format": prompt_format,
                 "completions": count,
                 "seconds": min(seconds),
                 "mean_characters": mean(len(text) for _, text in answers),
-                "valid": mean(judge(task, text, dialect).valid for task, text in answers),
+                "valid": mean(judge(task, text, prompt_format).valid for task, text in answers),
             }
         )
     return found
 
 
-def completion(task: Task, dialect: str, reasoning: int, rng: random.Random) -> str:
+def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
     """Returns what a model might answer: the optimal plan, or in one case of two with one move changed.
 
     Args:
         task: The question.
-        dialect: "chat" or "compact".
+        prompt_format: "chat" or "compact".
         reasoning: Characters of thought before the answer (chat).
         rng: Decides the rest.
     """
@@ -169,7 +169,7 @@ def completion(task: Task, dialect: str, reasoning: int, rng: random.Random) -> 
             plan = spoilt
     thought = "Agent 1 goes right, then down around the hole, and agent 2 waits for one step. " * (reasoning // 80 + 1)
     before = f"<think>\n{thought[:reasoning]}\n</think>\n\n" if reasoning else ""
-    return before + format_plan(task.instance, plan, dialect)
+    return before + format_plan(task.instance, plan, prompt_format)
 
 
 # ---------------------------------------------------------------- tables
@@ -220,6 +220,6 @@ def _other_table(numbers: Mapping[str, Any]) -> str:
         what = f"the last into JSONL shards, {row['processes']} process" + "es" * (row["processes"] > 1)
         lines.append([what, f"{row['seconds']:.1f}"])
     for row in numbers["judge"]:
-        what = f"{row['completions']} completions, {row['dialect']}, {row['mean_characters']:.0f} characters"
+        what = f"{row['completions']} completions, {row['prompt_format']}, {row['mean_characters']:.0f} characters"
         lines.append([f"judging {what}", f"{row['seconds']:.2f}"])
     return table(["", "seconds"], lines)

@@ -22,7 +22,7 @@ from mapflake.env.config import DIMENSIONS
 from mapflake.repro import rng_for
 
 
-def keep() -> Designer:
+def fixed() -> Designer:
     """Returns the designer that leaves the configuration as it is: the baseline "GRPO (random)" of the paper."""
     return lambda report, history: ruled(ratios(history[-1].config), history, "unchanged")
 
@@ -179,7 +179,8 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
     """Returns a configuration drawn without knowledge of any policy: that of round 0.
 
     Data ratios uniform over the simplex (Dirichlet with all parameters 1), the others uniform over what is legal, so
-    hole ratios in [0, 0.5] and wait ratios in [0, 1], all in steps of 1/20 (the grid that the compact dialect speaks)
+    hole ratios in [0, 0.5] and wait ratios in [0, 1], all in steps of 1/20 (the grid of the compact
+    prompt format)
     and projected. The distribution is our choice; the paper speaks of "random" only.
     """
     sizes = legal_sizes(sizes)

@@ -18,7 +18,7 @@ from typing import Literal
 from mapflake.engineer import modules
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import DIALECTS
+from mapflake.engineer.space import PROMPT_FORMATS
 from mapflake.env.config import DIMENSIONS
 from mapflake.repro import Params
 
@@ -64,7 +64,7 @@ def build_prompt(
     sizes: Iterable[int],
     *,
     variant: str | Variant = DEFAULT_VARIANT,
-    dialect: str = "json",
+    prompt_format: str = "json",
     num_agents: int = 2,
     budget: int | None = None,
     count: Callable[[str], int] = lambda text: len(text.split()),
@@ -76,7 +76,7 @@ def build_prompt(
         history: Rounds so far, the one just finished last.
         sizes: Board sizes that may be asked for.
         variant: A name in `VARIANTS`, or a combination of one's own.
-        dialect: "json" or "compact".
+        prompt_format: "json" or "compact".
         num_agents: Agents on a training board.
         budget: Most tokens that the prompt may have; None: as many as it takes. It is met by leaving out examples of
             failures, the least typical first, then rounds of the history, the oldest first; no text is ever cut, and
@@ -84,19 +84,19 @@ def build_prompt(
         count: Tokens of a text; words, unless told otherwise.
 
     Raises:
-        ValueError: Variant or dialect is unknown, or the budget is too small for what cannot be left out.
+        ValueError: Variant or prompt_format is unknown, or the budget is too small for what cannot be left out.
     """
     if isinstance(variant, str):
         if variant not in VARIANTS:
             raise ValueError(f"variant {variant!r} is unknown; legal: {', '.join(VARIANTS)}")
         variant = VARIANTS[variant]
-    if dialect not in DIALECTS:
-        raise ValueError(f"dialect {dialect!r} is unknown; legal: {', '.join(DIALECTS)}")
+    if prompt_format not in PROMPT_FORMATS:
+        raise ValueError(f"prompt_format {prompt_format!r} is unknown; legal: {', '.join(PROMPT_FORMATS)}")
     sizes = sorted(sizes)
     fewer = [(n, 0) for n in range(len(report.examples) + 1)]
     fewer += [(len(report.examples), n) for n in range(1, len(history))]  # the last round stays
     for examples, rounds in fewer:
-        prompt = _write(report, history, sizes, variant, dialect, num_agents, examples, rounds)
+        prompt = _write(report, history, sizes, variant, prompt_format, num_agents, examples, rounds)
         if budget is None or count(prompt) <= budget:
             return prompt
     raise ValueError(
@@ -110,7 +110,7 @@ def _write(
     history: History,
     sizes: list[int],
     variant: Variant,
-    dialect: str,
+    prompt_format: str,
     num_agents: int,
     no_examples: int,
     no_rounds: int,
@@ -120,16 +120,18 @@ def _write(
     told = []
     if variant.failures:
         shown = replace(report, training=None) if default_hidden else report
-        told.append(modules.failure_breakdown(shown, dialect, no_examples))
+        told.append(modules.failure_breakdown(shown, prompt_format, no_examples))
     if variant.guideline:
-        told.append(modules.guideline(dialect))
+        told.append(modules.guideline(prompt_format))
     if variant.history != "none":
-        told.append(modules.past_rounds(history, dialect, with_default=variant.history == "all", left_out=no_rounds))
+        told.append(
+            modules.past_rounds(history, prompt_format, with_default=variant.history == "all", left_out=no_rounds)
+        )
     if variant.summary:
-        told.append(modules.own_summary(history, dialect))
+        told.append(modules.own_summary(history, prompt_format))
     if variant.training != "none":
-        told.append(modules.training_details(history, dialect, full=variant.training == "full"))
-    if dialect == "compact":
+        told.append(modules.training_details(history, prompt_format, full=variant.training == "full"))
+    if prompt_format == "compact":
         return " ".join(["engineer", *told, "design"])
     told += modules.not_drawn(history)
     choices = "\n".join(f"- {name}: {dimension.meaning}" for name, dimension in DIMENSIONS.items())

@@ -48,7 +48,7 @@ FAILURE_MIX = {  # concentrations: how a made-up policy tends to fail
 def demonstrations(
     n: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
 ) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs in the compact dialect; see the module's docstring for what they show.
+    """Returns n (prompt, completion) pairs in the compact prompt format; see the module's docstring for what they show.
 
     Pair i depends on (seed, sizes, variants, i) alone.
 
@@ -109,7 +109,7 @@ def situation(
             proposal = Proposal("", None, "synthetic")
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
-    prompt = build_prompt(report, history, sizes, variant=variant, dialect="compact")
+    prompt = build_prompt(report, history, sizes, variant=variant, prompt_format="compact")
     return Situation(report, history, visible, prompt, answer)
 
 

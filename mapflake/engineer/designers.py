@@ -118,25 +118,25 @@ def llm_engineer(
 
     def design(report: FailureReport, history: History) -> Proposal:
         policy = policy_for(history)
-        dialect = "compact" if policy.dialect == "compact" else "json"
+        prompt_format = "compact" if policy.prompt_format == "compact" else "json"
         agents = history[-1].config.num_agents
         told, past = as_told(report, history, params.report, seed=seed)
         prompt = write(
-            told, past, sizes, variant=params.variant, dialect=dialect, num_agents=agents,
+            told, past, sizes, variant=params.variant, prompt_format=prompt_format, num_agents=agents,
             budget=params.prompt_tokens, count=_counter(policy),
         )  # fmt: skip
         (texts,) = policy.complete(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
-            max_new_tokens=params.max_new_tokens or (reply_words(sizes) if dialect == "compact" else 4096),
+            max_new_tokens=params.max_new_tokens or (reply_words(sizes) if prompt_format == "compact" else 4096),
             seed=seed_for(seed, "engineer", next_index(history)),
-            **({"grammar": reply_grammar(sizes, dialect)} if params.constrained else {}),
+            **({"grammar": reply_grammar(sizes, prompt_format)} if params.constrained else {}),
         )
         if lost := sum(text is None for text in texts):
             logger.warning("%d of %d replies did not come: they count as empty ones", lost, len(texts))
         replies = [storable(text or "") for text in texts]  # before reading: what is recorded is what was read
-        return replace(read_replies(replies, sizes, dialect, num_agents=agents), prompt=prompt)
+        return replace(read_replies(replies, sizes, prompt_format, num_agents=agents), prompt=prompt)
 
     return design
 
@@ -180,10 +180,10 @@ ENGINEERS: dict[str, dict[str, Any]] = {
 """The arms in which a model designs: in what each differs from the parameters `engineer`."""
 
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
-    "keep": lambda i: baselines.keep(),  # the fixed configuration of round 0
-    "fixed_random_1": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=1),
-    "fixed_random_2": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=2),
-    "fixed_random_3": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=3),
+    "fixed": lambda i: baselines.fixed(),  # the fixed configuration of round 0
+    "fixed_draw_2": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=1),
+    "fixed_draw_3": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=2),
+    "fixed_draw_4": lambda i: baselines.fixed_random(i.sizes, seed=i.seed, number=3),
     "uniform": lambda i: baselines.uniform(i.sizes),
     "evaluation_matched": lambda i: baselines.evaluation_matched(i.sizes),
     "domain_randomisation": lambda i: baselines.domain_randomisation(i.sizes, seed=i.seed),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mapflake.engineer.report import Cell, FailureExample, FailureReport, SizeReport
 from mapflake.engineer.wording import MAX_QUOTE, rate, storable
-from mapflake.env import DIALECTS, KINDS, PlanParseError, Task, Verdict, parse_completion
+from mapflake.env import KINDS, PROMPT_FORMATS, PlanParseError, Task, Verdict, parse_completion
 from mapflake.env.config import MAX_AGENTS
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ def _typical(sizes: Mapping[int, _Size], count: int) -> tuple[FailureExample, ..
 
 def _moves(r: Rollout) -> tuple[str, ...]:
     """Returns the moves of each agent that the verifier judged; none if no plan can be read."""
-    for dialect in DIALECTS:  # a rollout does not know its own; no text is a plan in both
+    for prompt_format in PROMPT_FORMATS:  # a rollout does not know its own; no text is a plan in both
         try:
-            plan = parse_completion(r.completion, r.task.instance.num_agents, dialect)
+            plan = parse_completion(r.completion, r.task.instance.num_agents, prompt_format)
         except PlanParseError:
             continue
         return tuple(storable(moves[:MAX_QUOTE]) for moves in plan.moves[:MAX_AGENTS])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mapflake.engineer.space import ANY, DIALECTS, END, PERCENT, STEP, legal_sizes
+from mapflake.engineer.space import ANY, END, PERCENT, PROMPT_FORMATS, STEP, legal_sizes
 from mapflake.env.config import DIMENSIONS, Dimension
 
 _JSON = r"""
@@ -30,24 +30,24 @@ half: {half}
 """
 
 
-def reply_grammar(sizes: Iterable[int], dialect: str = "json") -> str:
+def reply_grammar(sizes: Iterable[int], prompt_format: str = "json") -> str:
     """Returns the grammar of replies over `sizes`; in compact the word w of the vocabulary is written `<w>`.
 
     Raises:
-        ValueError: The dialect is unknown, or the sizes are none or not boards.
+        ValueError: The prompt_format is unknown, or the sizes are none or not boards.
     """
     sizes = legal_sizes(sizes)
-    if dialect == "json":
+    if prompt_format == "json":
         rules_of = {name: _ratio(dimension, "UNIT", "HALF", '"null"') for name, dimension in DIMENSIONS.items()}
         ratios = ", ".join(rf'\"{name}\": " {rule} "' for name, rule in rules_of.items())
         rules = "\n".join(rf's{size}: "\"{size}\": {{{ratios}}}"' for size in sizes)
         return _JSON.format(sizes=_some(sizes, '", "'), rules=rules)
-    if dialect == "compact":
+    if prompt_format == "compact":
         ratios = " ".join(_ratio(d, "unit", "half", f"<{ANY}>") for d in DIMENSIONS.values())
         rules = "\n".join(f"s{size}: <size{size}> {ratios}" for size in sizes)
         unit, half = (" | ".join(f"<{word}>" for word in words) for words in (PERCENT, PERCENT[: STEP // 2 + 1]))
         return _COMPACT.format(sizes=_some(sizes, ""), rules=rules, unit=unit, half=half, end=END)
-    raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
+    raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
 
 
 def _ratio(dimension: Dimension, unit: str, half: str, null: str) -> str:

@@ -27,7 +27,7 @@ from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.evaluate import Completer
 
-ROUNDED = 0.026  # ratios are alike up to the rounding of the compact dialect to steps of 0.05
+ROUNDED = 0.026  # ratios are alike up to the rounding of the compact prompt format to steps of 0.05
 
 
 def ask(
@@ -104,7 +104,7 @@ def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, see
     situations = [situation(i, sizes, seed=seed_for(seed, "survey")) for i in range(n)]
     told = [as_told(one.report, one.history, "shuffled", seed=seed) for one in situations]
     prompts = [one.prompt for one in situations]
-    shuffled = [build_prompt(report, history, sizes, dialect="compact") for report, history in told]
+    shuffled = [build_prompt(report, history, sizes, prompt_format="compact") for report, history in told]
     noise, other = seed_for(seed, "ask"), seed_for(seed, "ask again")
     return Survey(
         sizes,

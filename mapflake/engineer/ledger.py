@@ -279,12 +279,12 @@ def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]
 
 def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
     """Returns configuration and rejection as the proposal's words (a model's) or request (a rule's) give them now."""
-    if proposal.dialect is None:
+    if proposal.prompt_format is None:
         if proposal.requested is None:
             return None, proposal.rejection
         return project(proposal.requested, proposal.sizes, proposal.num_agents), None
     texts = proposal.replies or (proposal.reply,)
-    again = read_replies(texts, proposal.sizes, proposal.dialect, num_agents=proposal.num_agents)
+    again = read_replies(texts, proposal.sizes, proposal.prompt_format, num_agents=proposal.num_agents)
     return again.config, again.rejection
 
 

@@ -1,4 +1,4 @@
-"""The paper's modules F, G, H, S and T: what an engineer can be told, one function each, in two dialects.
+"""The paper's modules F, G, H, S and T: what an engineer can be told, one function each, in two prompt formats.
 
 F: failure breakdown. G: guideline. H: history of configurations and results, with or without the round-0 default.
 S: the model's own summary of its previous design. T: training details (bookkeeping, or full RL details). The
@@ -24,13 +24,13 @@ from mapflake.engineer.wording import describe, quote, rate, share, table
 from mapflake.env.config import DIMENSIONS
 
 
-def failure_breakdown(report: FailureReport, dialect: str, left_out: int = 0) -> str:
+def failure_breakdown(report: FailureReport, prompt_format: str, left_out: int = 0) -> str:
     """Returns F, the last `left_out` of its examples left out.
 
     Compact, for each size, 13 words: `size4`, the rates valid, optimal, valid where a wait is needed, valid elsewhere
     (`none` if there is no such board), then the share of rollouts that fail each of the 8 checks.
     """
-    if dialect == "json":
+    if prompt_format == "json":
         examples = report.examples[: len(report.examples) - left_out]
         text = replace(report, examples=examples).to_text()
         if left_out:
@@ -50,12 +50,12 @@ def failure_breakdown(report: FailureReport, dialect: str, left_out: int = 0) ->
     return " ".join(words)
 
 
-def guideline(dialect: str) -> str:
+def guideline(prompt_format: str) -> str:
     """Returns G: general principles of design; in compact only the word that stands for them."""
-    return _GUIDELINE if dialect == "json" else "guide"
+    return _GUIDELINE if prompt_format == "json" else "guide"
 
 
-def past_rounds(history: History, dialect: str, *, with_default: bool, left_out: int = 0) -> str:
+def past_rounds(history: History, prompt_format: str, *, with_default: bool, left_out: int = 0) -> str:
     """Returns H: for each round its configuration and what came of it, oldest first, without the first `left_out`.
 
     Compact, for each round, `round1` (and `rejected`, if its reply was), then for each size `size4`, data, hole and
@@ -63,7 +63,7 @@ def past_rounds(history: History, dialect: str, *, with_default: bool, left_out:
     """
     told = sum(with_default or r.index > 0 for r in history)
     shown = [r for r in history[left_out:] if with_default or r.index > 0]
-    if dialect == "json":
+    if prompt_format == "json":
         rounds = [_round_text(r) for r in shown] or ["There is no earlier design."]
         if len(shown) < told:
             rounds.insert(0, f"[{told - len(shown)} earlier rounds left out for length]")
@@ -80,10 +80,10 @@ def past_rounds(history: History, dialect: str, *, with_default: bool, left_out:
     return " ".join(words if shown else [*words, "none"])
 
 
-def own_summary(history: History, dialect: str) -> str:
+def own_summary(history: History, prompt_format: str) -> str:
     """Returns S: what the model wrote around its previous design; in compact, the design, which is all it writes."""
     previous = history[-1].proposal if history else None
-    if dialect == "json":
+    if prompt_format == "json":
         text = _prose(previous.reply) if previous is not None else ""
         return "# Your summary of your previous design\n\n" + (quote(text) if text else "There is none.")
     if previous is None:
@@ -91,10 +91,10 @@ def own_summary(history: History, dialect: str) -> str:
     return " ".join(["summary", *(config_words(previous.config) if previous.config else ["rejected"])])
 
 
-def training_details(history: History, dialect: str, *, full: bool) -> str:
+def training_details(history: History, prompt_format: str, *, full: bool) -> str:
     """Returns T: bookkeeping (which round, how many instances and epochs), and if `full` the RL set-up as well."""
     last = history[-1] if history else None
-    if dialect == "compact":
+    if prompt_format == "compact":
         return " ".join(["none" if last is None else _round_word(last.index), *(["details"] if full else [])])
     if last is None:
         return "# Training\n\nNo round has been trained yet."

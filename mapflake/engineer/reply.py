@@ -18,7 +18,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mapflake.engineer.space import ANY, DIALECTS, END, PERCENT, STEP, Requested, legal_sizes, project, words_a_size
+from mapflake.engineer.space import (
+    ANY,
+    END,
+    PERCENT,
+    PROMPT_FORMATS,
+    STEP,
+    Requested,
+    legal_sizes,
+    project,
+    words_a_size,
+)
 from mapflake.env import EnvConfig
 from mapflake.env.config import DIMENSIONS
 from mapflake.repro import shown
@@ -41,7 +51,7 @@ class Proposal:
         rejection: Why there is no configuration; None if there is one.
         requested: The ratios asked for, before projection; None if the reply was rejected.
         prompt: What the engineer was told; empty for a rule.
-        dialect: How `reply` is read; None for a rule, whose `requested` is not read from text.
+        prompt_format: How `reply` is read; None for a rule, whose `requested` is not read from text.
         sizes: The board sizes that could be asked for.
         num_agents: Agents of the configuration.
         replies: All samples drawn, in order; `reply` is the first that was not rejected (or the first). Empty: one.
@@ -53,7 +63,7 @@ class Proposal:
     rejection: str | None
     requested: Requested | None = None
     prompt: str = ""
-    dialect: str | None = None
+    prompt_format: str | None = None
     sizes: tuple[int, ...] = ()
     num_agents: int = 2
     replies: tuple[str, ...] = ()
@@ -93,7 +103,7 @@ class _Rejected(Exception):
     """A reply that is not one configuration; the message is the reason. Never leaves this module."""
 
 
-def read_reply(text: str, sizes: Iterable[int], dialect: str = "json", *, num_agents: int = 2) -> Proposal:
+def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2) -> Proposal:
     """Returns the proposal that `text` makes: a configuration, or a rejection with its reason. Never raises on text.
 
     JSON: reasoning up to the last `</think>` is passed over. In the rest, what stands from the first `{` to the last
@@ -105,21 +115,21 @@ def read_reply(text: str, sizes: Iterable[int], dialect: str = "json", *, num_ag
     Args:
         text: The engineer's reply; model text, so anything at all. Linear time, bounded memory.
         sizes: Board sizes that may be asked for.
-        dialect: "json" or "compact".
+        prompt_format: "json" or "compact".
         num_agents: Agents of the configuration.
 
     Raises:
-        ValueError: The dialect is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
+        ValueError: The prompt_format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
     """
     sizes = legal_sizes(sizes)
-    if dialect not in DIALECTS:
-        raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
-    proposal = Proposal("", None, "unread", dialect=dialect, sizes=sizes, num_agents=num_agents)
+    if prompt_format not in PROMPT_FORMATS:
+        raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
+    proposal = Proposal("", None, "unread", prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
     try:
         if not isinstance(text, str):
             raise _Rejected("not text")
         proposal = replace(proposal, reply=text)
-        requested = (_read_json if dialect == "json" else _read_compact)(text, sizes)
+        requested = (_read_json if prompt_format == "json" else _read_compact)(text, sizes)
         if not any(ratios["data_ratio"] for ratios in requested.values()):
             raise _Rejected("all data ratios are zero: no size would get an instance")
     except _Rejected as rejected:
@@ -128,13 +138,15 @@ def read_reply(text: str, sizes: Iterable[int], dialect: str = "json", *, num_ag
     return replace(proposal, config=config, rejection=None, requested=requested)
 
 
-def read_replies(texts: Sequence[str], sizes: Iterable[int], dialect: str = "json", *, num_agents: int = 2) -> Proposal:
+def read_replies(
+    texts: Sequence[str], sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2
+) -> Proposal:
     """Returns the proposal of several samples: the first that is not rejected, or the first; all are kept in `replies`.
 
     Args:
         texts: The samples, at least one, in the order in which they were drawn.
-        sizes: As for `read_reply`, as are dialect and num_agents.
-        dialect: "json" or "compact".
+        sizes: As for `read_reply`, as are prompt_format and num_agents.
+        prompt_format: "json" or "compact".
         num_agents: Agents of the configuration.
 
     Raises:
@@ -143,7 +155,7 @@ def read_replies(texts: Sequence[str], sizes: Iterable[int], dialect: str = "jso
     if not texts:
         raise ValueError("texts: there is no reply to read")
     sizes = legal_sizes(sizes)
-    read = [read_reply(text, sizes, dialect, num_agents=num_agents) for text in texts]
+    read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 
 

@@ -260,7 +260,7 @@ class _Step:
         seed, title = seed_for(s.seed, "validation"), f"round {self.index}: validation"
         evaluate.record(policy, s.validation, files["rollouts"], samples=s.samples, seed=seed, progress=title)
         failed = (r for r in evaluate.iter_rollouts(files["rollouts"]) if not r.verdict.valid)
-        evaluate.save_rollouts(files["failures"], failed, policy.dialect)
+        evaluate.save_rollouts(files["failures"], failed, policy.prompt_format)
         return evaluate.iter_rollouts(files["rollouts"])
 
     def record(

@@ -16,9 +16,9 @@ from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, 
 Requested = Mapping[int, Mapping[str, float | None]]
 """What was asked for each size: `{3: {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5}}`."""
 
-DIALECTS = ("json", "compact")
+PROMPT_FORMATS = ("json", "compact")
 
-STEP = 20  # the compact dialect speaks ratios in steps of 1/20
+STEP = 20  # the compact prompt format speaks ratios in steps of 1/20
 ANY = "any"  # the wait ratio "as it falls"
 END = "end"
 PERCENT = tuple(f"p{100 * i // STEP:02d}" for i in range(STEP + 1))
@@ -29,7 +29,7 @@ VOCABULARY = (
     ANY,
     END,
 )
-"""The engineer's words of the compact dialect that are not in `mapflake.env.text.VOCABULARY`."""
+"""The engineer's words of the compact prompt format that are not in `mapflake.env.text.VOCABULARY`."""
 
 
 def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
@@ -112,12 +112,12 @@ def _normalise(weights: Sequence[float]) -> list[float] | None:
 # ---------------------------------------------------------------- writing
 
 
-def format_config(config: EnvConfig, dialect: str = "json") -> str:
+def format_config(config: EnvConfig, prompt_format: str = "json") -> str:
     """Returns the reply that asks for `config`.
 
     Exact in "json"; in "compact" ratios are rounded to 1/20, data ratios so that they still sum to 1.
     """
-    if dialect == "json":
+    if prompt_format == "json":
         return json.dumps({"sizes": {str(size): c.ratios for size, c in sorted(config.sizes.items())}})
     return " ".join([*config_words(config), END])
 

@@ -1,6 +1,6 @@
 """How numbers and model text are written into prompts: tables, shares, and quotations that cannot act.
 
-Not covered: what is said (`failures`, `context`), and the compact dialect's words (`space`).
+Not covered: what is said (`failures`, `context`), and the compact prompt format's words (`space`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MAPF-FrozenLake: boards, an exact solver, a verifier, two text dialects, a generator. Imports no torch."""
+"""MAPF-FrozenLake: boards, an exact solver, a verifier, two prompt formats, a generator. Imports no torch."""
 
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
@@ -9,14 +9,14 @@ from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
 from mapflake.env.task import Task, careless_fails, judge, judge_plan, load_tasks, save_tasks, transform_task
-from mapflake.env.text import DIALECTS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
+from mapflake.env.text import PROMPT_FORMATS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
 __all__ = [
-    "DIALECTS",
     "DIMENSIONS",
     "KINDS",
     "MOVES",
+    "PROMPT_FORMATS",
     "REWARD",
     "SPLITS",
     "VOCABULARY",

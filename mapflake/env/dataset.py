@@ -35,33 +35,33 @@ FORMATS = ("jsonl", "parquet")
 ANSWER = ("plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
 
 
-def to_dataset(tasks: Iterable[Task], dialect: str = "chat") -> Dataset:
+def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
     """Returns one row for each task.
 
     Its columns:
 
-    - `prompt`: the question in `dialect`, as TRL wants it: for chat a list of one message, for compact a string;
+    - `prompt`: the question in `prompt_format`, as TRL wants it: for chat a list of one message, for compact a string;
     - `instance`: the board as JSON; `size` and `num_agents`, to filter by;
     - those of `ANSWER`, as in `Task.to_dict`.
 
     Raises:
-        ValueError: Unknown dialect, or a board that it has no words for.
+        ValueError: Unknown prompt_format, or a board that it has no words for.
     """
     from datasets import Dataset
 
-    features = _features(dialect)
-    rows = [_row(task, dialect) for task in tasks]
+    features = _features(prompt_format)
+    rows = [_row(task, prompt_format) for task in tasks]
     return Dataset.from_dict({column: [row[column] for row in rows] for column in features}, features=features)
 
 
-def _features(dialect: str) -> Features:
+def _features(prompt_format: str) -> Features:
     from datasets import Features, Value
 
-    known(dialect)
+    known(prompt_format)
     text, count = Value("string"), Value("int64")
     return Features(
         {
-            "prompt": [{"role": text, "content": text}] if dialect == "chat" else text,
+            "prompt": [{"role": text, "content": text}] if prompt_format == "chat" else text,
             "instance": text,
             "size": count,
             "num_agents": count,
@@ -74,10 +74,10 @@ def _features(dialect: str) -> Features:
     )
 
 
-def _row(task: Task, dialect: str) -> dict[str, Any]:
-    prompt = render_prompt(task.instance, dialect)
+def _row(task: Task, prompt_format: str) -> dict[str, Any]:
+    prompt = render_prompt(task.instance, prompt_format)
     return task.to_dict() | {
-        "prompt": [{"role": "user", "content": prompt}] if dialect == "chat" else prompt,
+        "prompt": [{"role": "user", "content": prompt}] if prompt_format == "chat" else prompt,
         "instance": json.dumps(task.instance.to_dict()),
         "size": task.instance.size,
         "num_agents": task.instance.num_agents,
@@ -113,7 +113,7 @@ def save_shards(
     split: str = "train",
     exclude: Iterable[Instance] = (),
     file_format: str = "jsonl",
-    dialect: str = "chat",
+    prompt_format: str = "chat",
     shard_size: int = 1000,
     num_proc: int = 1,
 ) -> list[Path]:
@@ -129,7 +129,7 @@ def save_shards(
         exclude: As in `generate`.
         file_format: "jsonl", which `load_tasks` reads, or "parquet", the columns of `to_dataset`, which
             `datasets.load_dataset("parquet", data_dir=...)` reads.
-        dialect: Of the prompts, in Parquet.
+        prompt_format: Of the prompts, in Parquet.
         shard_size: Tasks in a file; the last may have fewer.
         num_proc: Processes; they change nothing but the time.
 
@@ -144,7 +144,7 @@ def save_shards(
             raise ValueError(f"{name}: {value!r} is not an integer from 1")
     arguments: dict[str, Any] = {"config": config, "n": n, "seed": seed, "split": split, "exclude": tuple(exclude)}
     generate(**arguments, indices=())  # is what is asked for legal?
-    _features(dialect)
+    _features(prompt_format)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     there = sorted(path.name for file_format in FORMATS for path in folder.glob(f"*.{file_format}"))
@@ -157,19 +157,19 @@ def save_shards(
     shards = Dataset.from_dict({"path": list(map(str, paths)), "first": list(range(0, n, shard_size))})
     shards.map(
         _save_shard,
-        fn_kwargs={"arguments": arguments, "shard_size": shard_size, "dialect": dialect},
+        fn_kwargs={"arguments": arguments, "shard_size": shard_size, "prompt_format": prompt_format},
         num_proc=min(num_proc, len(paths)) if num_proc > 1 else None,
         desc="shards",
     )
     return paths
 
 
-def _save_shard(row: Mapping[str, Any], arguments: Mapping[str, Any], shard_size: int, dialect: str) -> None:
+def _save_shard(row: Mapping[str, Any], arguments: Mapping[str, Any], shard_size: int, prompt_format: str) -> None:
     path, first = Path(row["path"]), row["first"]
     tasks = generate(**arguments, indices=range(first, min(first + shard_size, arguments["n"])))
     if path.suffix == ".jsonl":
         save_tasks(path, tasks)
     else:
         unfinished = path.with_suffix(".tmp")
-        to_dataset(tasks, dialect).to_parquet(unfinished)
+        to_dataset(tasks, prompt_format).to_parquet(unfinished)
         unfinished.replace(path)

@@ -28,7 +28,7 @@ def reward(verdict: Verdict) -> float:
     return sum(weight * getattr(verdict, name) for name, weight in REWARD.items())
 
 
-def reward_functions(dialect: str = "chat") -> list[Callable[..., list[float]]]:
+def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
     They take what TRL passes: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
@@ -36,15 +36,15 @@ def reward_functions(dialect: str = "chat") -> list[Callable[..., list[float]]]:
     nothing. Other columns are ignored. Called on rows that are no tasks, they raise what `tasks_of` raises.
 
     Raises:
-        ValueError: Unknown dialect.
+        ValueError: Unknown prompt_format.
     """
-    known(dialect)
+    known(prompt_format)
     # Each board comes once for each sample of its group.
     task = functools.lru_cache(maxsize=1 << 12)(_task)
 
     @functools.lru_cache(maxsize=1 << 14)
     def verdict(row: tuple[Any, ...], text: str) -> Verdict:
-        return judge(task(row), text, dialect)
+        return judge(task(row), text, prompt_format)
 
     def scored(name: str) -> Callable[..., list[float]]:
         def score(completions: Sequence[Any], failed: Sequence[bool] | None = None, **columns: Any) -> list[float]:

@@ -105,16 +105,16 @@ def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = N
     return replace(task, instance=instance, solution=replace(task.solution, plan=plan))
 
 
-def judge(task: Task, completion: str, dialect: str = "chat") -> Verdict:
+def judge(task: Task, completion: str, prompt_format: str = "chat") -> Verdict:
     """Returns the verdict on a model's answer, also of a wrong or hostile one: text never raises.
 
     Raises:
-        ValueError: Unknown dialect, or the completion is no string.
+        ValueError: Unknown prompt_format, or the completion is no string.
     """
     if not isinstance(completion, str):
         raise ValueError(f"completion: {type(completion).__name__} is not a string")
     try:
-        plan = parse_completion(completion, task.instance.num_agents, dialect)
+        plan = parse_completion(completion, task.instance.num_agents, prompt_format)
     except PlanParseError:
         return Verdict((Violation("parse"),))
     return judge_plan(task, plan)

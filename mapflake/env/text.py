@@ -1,4 +1,4 @@
-"""Boards and plans as text for language models, in two dialects, and the way back.
+"""Boards and plans as text for language models, in two prompt formats, and the way back.
 
 `compact` is for small from-scratch policies: whitespace-separated words of the closed `VOCABULARY`. A prompt is a
 list, `size4 holes b1 c2 d3 agent1 b0 to d1 agent2 c3 to b0 plan` (letter = row, digit = column, holes sorted).
@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 
-DIALECTS = ("chat", "compact")
+PROMPT_FORMATS = ("chat", "compact")
 """How boards are asked and plans answered: in words and JSON, or in the small policy's closed vocabulary."""
 
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 5
@@ -45,7 +45,7 @@ VOCABULARY: tuple[str, ...] = (
     *_LEGAL,
     *_CELLS,
 )
-"""All words of the compact dialect, without padding and end of text."""
+"""All words of the compact prompt format, without padding and end of text."""
 
 _CELL_WORDS = frozenset(_CELLS)
 _LEGAL_WORDS = frozenset(_LEGAL)
@@ -61,20 +61,20 @@ class PlanParseError(ValueError):
     """A completion in which no plan can be found."""
 
 
-def render_prompt(instance: Instance, dialect: str = "chat") -> str:
+def render_prompt(instance: Instance, prompt_format: str = "chat") -> str:
     """Returns the question for `instance`.
 
     Raises:
-        ValueError: Unknown dialect, or a board that the compact vocabulary cannot name.
+        ValueError: Unknown prompt_format, or a board that the compact vocabulary cannot name.
     """
-    return _render_compact(instance) if known(dialect) == "compact" else _render_chat(instance)
+    return _render_compact(instance) if known(prompt_format) == "compact" else _render_chat(instance)
 
 
-def format_plan(instance: Instance, plan: Plan, dialect: str = "chat") -> str:
+def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> str:
     """Returns `plan` as the model should have answered; `parse_completion` reads it back.
 
     Raises:
-        ValueError: Unknown dialect, not one move list for each agent, a letter that is no move, or (compact)
+        ValueError: Unknown prompt_format, not one move list for each agent, a letter that is no move, or (compact)
             a plan that leaves the board.
     """
     if len(plan.moves) != instance.num_agents:
@@ -83,31 +83,31 @@ def format_plan(instance: Instance, plan: Plan, dialect: str = "chat") -> str:
         for move in moves:
             if move not in MOVES:
                 raise ValueError(f"agent {agent}: {move!r} is none of the moves {' '.join(MOVES)}")
-    if known(dialect) == "compact":
+    if known(prompt_format) == "compact":
         return _format_compact(instance, plan)
     return f"```json\n{json.dumps({'plan': list(plan.moves)})}\n```"
 
 
-def parse_completion(text: str, num_agents: int, dialect: str = "chat") -> Plan:
+def parse_completion(text: str, num_agents: int, prompt_format: str = "chat") -> Plan:
     """Returns the plan that a model wrote: as many move lists as it wrote, whatever their letters.
 
     Args:
         text: The completion.
         num_agents: Agents of the board; only an empty compact text (a plan without moves) needs it.
-        dialect: One of `DIALECTS`.
+        prompt_format: One of `PROMPT_FORMATS`.
 
     Raises:
         PlanParseError: There is no plan in the text; the message says why.
-        ValueError: Unknown dialect.
+        ValueError: Unknown prompt_format.
     """
-    return _parse_compact(text, num_agents) if known(dialect) == "compact" else _parse_chat(text)
+    return _parse_compact(text, num_agents) if known(prompt_format) == "compact" else _parse_chat(text)
 
 
-def known(dialect: str) -> str:
-    """Returns the dialect; ValueError if there is no such dialect."""
-    if dialect not in DIALECTS:
-        raise ValueError(f"dialect: {dialect!r} is none of {', '.join(DIALECTS)}")
-    return dialect
+def known(prompt_format: str) -> str:
+    """Returns the prompt_format; ValueError if there is no such prompt format."""
+    if prompt_format not in PROMPT_FORMATS:
+        raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
+    return prompt_format
 
 
 # ---------------------------------------------------------------- compact
@@ -121,7 +121,7 @@ def cell_word(cell: Cell) -> str:
 def _render_compact(instance: Instance) -> str:
     if not (MIN_SIZE <= instance.size <= MAX_SIZE and instance.num_agents <= MAX_AGENTS):
         raise ValueError(
-            f"the compact dialect has words for sizes {MIN_SIZE}-{MAX_SIZE} and up to {MAX_AGENTS} agents, "
+            f"the compact prompt format has words for sizes {MIN_SIZE}-{MAX_SIZE} and up to {MAX_AGENTS} agents, "
             f"not for size {instance.size} with {instance.num_agents} agents"
         )
     words = [f"size{instance.size}", "holes", *map(cell_word, sorted(instance.holes))]
@@ -142,7 +142,9 @@ def _format_compact(instance: Instance, plan: Plan) -> str:
     for time, (before, after) in enumerate(pairwise(trajectory)):
         for moves, here, there in zip(plan.moves, before, after, strict=True):
             if not (0 <= there[0] < instance.size and 0 <= there[1] < instance.size):
-                raise ValueError(f"the plan leaves the board at {there}: the compact dialect has no word for that cell")
+                raise ValueError(
+                    f"the plan leaves the board at {there}: the compact prompt format has no word for that cell"
+                )
             words += [_legal_word(instance, here), moves[time] if time < len(moves) else "W", cell_word(there)]
         words.append(";")
     return " ".join(words)

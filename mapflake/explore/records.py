@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mapflake.engineer import History, Ledger, Round
-from mapflake.env import DIALECTS, Instance, Plan, PlanParseError, check, parse_completion
+from mapflake.env import PROMPT_FORMATS, Instance, Plan, PlanParseError, check, parse_completion
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def failures(rounds: Iterable[Round]) -> list[Failure]:
 
 
 def readable(completion: str, instance: Instance) -> Plan | None:
-    """Returns the plan in a completion of either dialect (no text is a plan in both), None if there is none."""
-    for dialect in DIALECTS:
+    """Returns the plan in a completion of either prompt_format (no text is a plan in both), None if there is none."""
+    for prompt_format in PROMPT_FORMATS:
         try:
-            return parse_completion(completion, instance.num_agents, dialect)
+            return parse_completion(completion, instance.num_agents, prompt_format)
         except PlanParseError:
             continue
     return None

@@ -163,7 +163,7 @@ def answered(policy: Completer, text: str, *, temperature: float = 0.0, seed: in
     """Returns what a policy makes of a drawn board, played beside the optimal plan, with the verdict and its words.
 
     Args:
-        policy: Who is asked, in its own dialect.
+        policy: Who is asked, in its own prompt_format.
         text: The board, as `Instance.from_text` reads it.
         temperature: Of sampling; 0 is greedy.
         seed: Of sampling.
@@ -173,9 +173,9 @@ def answered(policy: Completer, text: str, *, temperature: float = 0.0, seed: in
         Unsolvable: It has no plan.
     """
     task = Task.of(Instance.from_text(text))
-    prompt = render_prompt(task.instance, policy.dialect)
+    prompt = render_prompt(task.instance, policy.prompt_format)
     ((completion,),) = policy.complete([prompt], temperature=temperature, seed=seed)
-    verdict = judge(task, completion or "", policy.dialect)
+    verdict = judge(task, completion or "", policy.prompt_format)
     plan = readable(completion or "", task.instance)
     plans = {"optimal": task.solution.plan}
     if plan is not None and len(plan.moves) == task.instance.num_agents:

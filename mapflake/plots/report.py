@@ -15,7 +15,7 @@ from mapflake.trainer import evaluate
 
 PAPER = {
     "warm_start": ("Qwen3-4B, no training", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
-    "keep": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
+    "fixed": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
     "base_engineer": ("GRPO, engineer: untrained base", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
     "engineer": ("GRPO, engineer: RL checkpoint", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
 }
@@ -25,7 +25,7 @@ PAPER = {
 def beside_paper(frame: pd.DataFrame) -> pd.DataFrame:
     """Returns the paper's table with ours beside it: valid / optimal in percent by agents, a row an arm of both."""
     ours = 100 * _by_agents(frame)
-    everyone = sorted({*frame["agents"].unique(), *PAPER["keep"][1]})
+    everyone = sorted({*frame["agents"].unique(), *PAPER["fixed"][1]})
     rows = {}
     for arm, (label, theirs) in PAPER.items():
         row = {f"paper, {n} agents": "{:.1f} / {:.1f}".format(*theirs[n]) for n in everyone if n in theirs}
@@ -39,13 +39,13 @@ def beside_paper(frame: pd.DataFrame) -> pd.DataFrame:
 def gains_beside_paper(frame: pd.DataFrame) -> pd.DataFrame:
     """Returns by how many points of the valid rate an engineer beats the fixed configuration: the paper's and ours."""
     ours = 100 * _by_agents(frame)["valid"]
-    fixed, rows = PAPER["keep"][1], {}
+    fixed, rows = PAPER["fixed"][1], {}
     for arm in ("base_engineer", "engineer"):
         label, theirs = PAPER[arm]
         row = {f"paper, {n} agents": f"{theirs[n][0] - fixed[n][0]:+.1f}" for n in theirs}
         for n in sorted(frame["agents"].unique()):
             if (arm, n) in ours.index:
-                row[f"ours, {n} agents"] = f"{ours[arm, n] - ours['keep', n]:+.1f}"
+                row[f"ours, {n} agents"] = f"{ours[arm, n] - ours['fixed', n]:+.1f}"
         rows[label] = row
     return pd.DataFrame.from_dict(rows, orient="index").fillna("")
 

@@ -21,8 +21,8 @@ from mapflake.study.record import Study
 GREY = "#777777"
 
 NAMES = {
-    "fixed_random_1": "fixed, a second draw",
-    "fixed_random_2": "fixed, a third draw",
+    "fixed_draw_2": "fixed, a second draw",
+    "fixed_draw_3": "fixed, a third draw",
     "evaluation_matched": "evaluation-matched",
     "accel_lite": "ACCEL-lite",
     **{f"v{i}": f"engineer, V{i}" for i in range(1, 6)},
@@ -87,7 +87,7 @@ def forest(compared: Mapping[str, pd.DataFrame], *, against: str) -> Figure:
 
 
 @style.styled
-def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", beside: str = "keep") -> Figure:
+def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", beside: str = "fixed") -> Figure:
     """Returns learning curves on the validation boards: a panel an arm: mean over seeds, 95% band, `beside` in grey.
 
     The band is Student's t over seeds, of a few seeds wider than the axis. The base model, round 0, then the arm's
@@ -167,12 +167,12 @@ def table(study: Study, arms: Sequence[str]) -> pd.DataFrame:
     """Returns the study's results table as text: a row an arm; percent and points with 95% intervals over seeds.
 
     Args:
-        study: Finished cells, those of `keep` among them.
+        study: Finished cells, those of `fixed` among them.
         arms: The rows, what all arms begin with among them if asked for.
     """
     rows, checked = study.benchmark, study.final_validation
-    asked = {"valid, to fixed": (rows, "keep"), "valid, to evaluation-matched": (rows, "evaluation_matched")}
-    asked["on validation, to fixed"] = checked, "keep"
+    asked = {"valid, to fixed": (rows, "fixed"), "valid, to evaluation-matched": (rows, "evaluation_matched")}
+    asked["on validation, to fixed"] = checked, "fixed"
     compared = {
         title: statistics.comparisons(of, arms, other, "valid").set_index("arm") for title, (of, other) in asked.items()
     }
@@ -185,8 +185,8 @@ def table(study: Study, arms: Sequence[str]) -> pd.DataFrame:
         row["IQM %"] = f"{100 * statistics.interquartile_mean(rows, arm, 'valid'):.1f}"
         for title, differences in compared.items():
             row[title] = _points(differences.loc[arm]) if arm in differences.index else ""
-        chance = statistics.probability_of_improvement(rows, arm, "keep", "valid")
-        row["better than fixed"] = "" if arm == "keep" else f"{100 * chance:.0f}%"
+        chance = statistics.probability_of_improvement(rows, arm, "fixed", "valid")
+        row["better than fixed"] = "" if arm == "fixed" else f"{100 * chance:.0f}%"
         found.append(row)
     return pd.DataFrame(found).set_index("arm")
 
@@ -229,7 +229,7 @@ def power(study: Study, arm: str, against: str, metric: str) -> pd.DataFrame:
 
 
 def metrics(study: Study, arms: Sequence[str], asked: tuple[str, str, str]) -> dict[str, Any]:
-    """Returns what metrics.json has of the study: what was asked first, then each arm's rates and difference to keep.
+    """Returns what metrics.json has of the study: what was asked first, then each arm's rates and difference to fixed.
 
     Args:
         study: Finished cells.
@@ -237,12 +237,12 @@ def metrics(study: Study, arms: Sequence[str], asked: tuple[str, str, str]) -> d
         asked: Arm, against, metric.
     """
     rows = study.benchmark
-    compared = {m: statistics.comparisons(rows, arms, "keep", m).set_index("arm") for m in ("valid", "optimal")}
+    compared = {m: statistics.comparisons(rows, arms, "fixed", m).set_index("arm") for m in ("valid", "optimal")}
     found: dict[str, Any] = {}
     for arm in arms:
         rates = {m: _rounded(statistics.estimate(statistics.matrix(rows, arm, m).to_numpy())) for m in compared}
         against = {m: _rounded(table.loc[arm].to_dict()) for m, table in compared.items() if arm in table.index}
-        found[arm] = {**rates, "against_keep": against}
+        found[arm] = {**rates, "against_fixed": against}
     first = statistics.estimate(statistics.paired(rows, *asked).to_numpy())
     return {"asked": dict(zip(("arm", "against", "metric"), asked, strict=True)) | _rounded(first), "arms": found}
 

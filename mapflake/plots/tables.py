@@ -20,7 +20,7 @@ METRICS = ("valid", "optimal", "soc_optimal")
 NAMES = {
     "warm_start": "before RL",
     "round_0": "round 0",
-    "keep": "fixed configuration",
+    "fixed": "fixed configuration",
     "engineer": "engineer: RL checkpoint",
     "base_engineer": "engineer: base model",
     "heuristic": "heuristic expert",

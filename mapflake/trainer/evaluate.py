@@ -32,8 +32,8 @@ class Completer(Protocol):
     """What a policy is to all who ask one: `policy.Policy`, `openai_client.OpenAIPolicy`, or one of your own."""
 
     @property
-    def dialect(self) -> str:
-        """The dialect of `mapflake.env` that it speaks: "chat" or "compact"."""
+    def prompt_format(self) -> str:
+        """The prompt_format of `mapflake.env` that it speaks: "chat" or "compact"."""
 
     @property
     def identity(self) -> str:
@@ -106,7 +106,7 @@ def record(
         parts = [unfinished / f"{part:05d}.jsonl" for part in range(call.parts)]
         for number, part in enumerate(parts):
             if not part.is_file():
-                save_rollouts(part, call.roll_out(number), policy.dialect)
+                save_rollouts(part, call.roll_out(number), policy.prompt_format)
         seal.unlink(missing_ok=True)
         repro.write_text(path, (line for part in parts for line in part.open(encoding="ascii")))
         repro.write_text(seal, made_from)
@@ -138,7 +138,7 @@ class _Call:
         """Returns a hash of all that decides the result."""
         keys = [task.instance.key for task in self.tasks]
         sampling = [self.samples, self.temperature, self.seed, self.size]
-        return repro.json_sha256([SCHEMA, self.policy.identity, self.policy.dialect, keys, sampling])
+        return repro.json_sha256([SCHEMA, self.policy.identity, self.policy.prompt_format, keys, sampling])
 
     def roll_out(self, part: int) -> list[Rollout]:
         """Returns the judged completions of one part."""
@@ -146,14 +146,14 @@ class _Call:
         tasks = self.tasks[first : first + self.size]
         title = f"{self.progress}, part {part + 1} of {self.parts}" if self.parts > 1 else self.progress
         completions: Sequence[Sequence[str | None]] = self.policy.complete(
-            [render_prompt(task.instance, dialect=self.policy.dialect) for task in tasks],
+            [render_prompt(task.instance, prompt_format=self.policy.prompt_format) for task in tasks],
             n=self.samples,
             temperature=self.temperature,
             seed=repro.seed_for(self.seed, "part", part) if part else self.seed,
             progress=None if self.progress is None else title,
         )
         rollouts = [
-            Rollout(task, sample, text, judge(task, text, self.policy.dialect))
+            Rollout(task, sample, text, judge(task, text, self.policy.prompt_format))
             for task, texts in zip(tasks, completions, strict=True)
             for sample, text in enumerate(texts)
             if text is not None
@@ -165,14 +165,14 @@ class _Call:
         return rollouts
 
 
-def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], dialect: str) -> None:
+def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], prompt_format: str) -> None:
     """Writes rollouts as JSONL: task, completion and the names of the failed checks, one rollout a line."""
     repro.write_jsonl(
         path,
         (
             {
                 "schema": SCHEMA,
-                "dialect": dialect,
+                "prompt_format": prompt_format,
                 "task": r.task.to_dict(),
                 "sample": r.sample,
                 "completion": r.completion,
@@ -197,7 +197,7 @@ def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
             raise ValueError(f"{path}, line {number}: schema {found}, this version reads {SCHEMA}")
         try:
             task = Task.from_dict(row["task"])
-            verdict = judge(task, row["completion"], row["dialect"])
+            verdict = judge(task, row["completion"], row["prompt_format"])
         except KeyError as error:
             raise ValueError(f"{path}, line {number}: {error.args[0]}: missing") from None
         except ValueError as error:

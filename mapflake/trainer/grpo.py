@@ -153,7 +153,7 @@ def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed:
     other boards.
     """
     order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(tasks))]
-    return to_dataset(tasks, policy.dialect).select(order)
+    return to_dataset(tasks, policy.prompt_format).select(order)
 
 
 def lora_config(params: RLParams) -> Any:

@@ -69,7 +69,7 @@ class OpenAIPolicy:
     part: int = 256
     failures: Counter[str] = field(default_factory=Counter)
 
-    dialect: Literal["chat"] = "chat"
+    prompt_format: Literal["chat"] = "chat"
 
     def __post_init__(self) -> None:
         check_address(self.base_url, "base_url")

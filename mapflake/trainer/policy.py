@@ -1,7 +1,7 @@
 """The policy: a causal language model, its tokenizer, and how it completes prompts.
 
 One class serves the small from-scratch policy and real LLMs. A tokenizer with a chat template speaks the `chat`
-dialect (prompts become user messages), one without speaks `compact`. Completion is by `decoding.decode`, or by
+prompt_format (prompts become user messages), one without speaks `compact`. Completion is by `decoding.decode`, or by
 vLLM where a GPU holds a real LLM. Not covered: OpenAI-compatible servers.
 """
 
@@ -66,8 +66,8 @@ class Policy:
     sampling: SamplingParams = field(default_factory=SamplingParams)
 
     @property
-    def dialect(self) -> Literal["chat", "compact"]:
-        """The dialect of `mapflake.env` that this policy reads and writes."""
+    def prompt_format(self) -> Literal["chat", "compact"]:
+        """The prompt_format of `mapflake.env` that this policy reads and writes."""
         return "chat" if self.tokenizer.chat_template else "compact"
 
     @property
@@ -90,7 +90,7 @@ class Policy:
         """Returns n completions for each prompt, as text without special tokens.
 
         Args:
-            prompts: In the policy's dialect; a chat policy gets each as one user message.
+            prompts: In the policy's prompt_format; a chat policy gets each as one user message.
             n: Samples a prompt.
             temperature: Overrides the sampling parameters; 0 is greedy.
             max_new_tokens: Overrides the sampling parameters.

@@ -73,7 +73,7 @@ class RoundTrainer(GRPOTrainer):
         super().__init__(
             model=model,
             processing_class=policy.tokenizer,
-            reward_funcs=reward_functions(policy.dialect),
+            reward_funcs=reward_functions(policy.prompt_format),
             args=args,
             train_dataset=rows,
             rollout_func=self._rollout,

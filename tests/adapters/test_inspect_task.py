@@ -13,7 +13,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from transcripts import CHAT, TRANSCRIPTS, answers
 
 from mapflake.adapters.inspect_task import frozenlake
-from mapflake.env import DIALECTS, Instance, check, parse_completion, save_tasks
+from mapflake.env import PROMPT_FORMATS, Instance, check, parse_completion, save_tasks
 
 
 def _tasks(tmp_path, transcripts):
@@ -51,9 +51,9 @@ def _compare(log, transcripts):
     assert means["valid"] == pytest.approx(sum(t.valid for t in transcripts) / len(transcripts))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_golden_answers_in_inspects_evaluation(dialect, tmp_path):
-    chosen = [t for t in TRANSCRIPTS if t.dialect == dialect]
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
+def test_golden_answers_in_inspects_evaluation(prompt_format, tmp_path):
+    chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
     answer = answers(chosen)
 
     def outputs(messages, *_):
@@ -61,7 +61,7 @@ def test_golden_answers_in_inspects_evaluation(dialect, tmp_path):
         output.usage = ModelUsage()  # else it fetches a tokenizer to count
         return output
 
-    task = frozenlake(_tasks(tmp_path, chosen), dialect=dialect)
+    task = frozenlake(_tasks(tmp_path, chosen), prompt_format=prompt_format)
     model = get_model("mockllm/model", custom_outputs=outputs)
     log = inspect_ai.eval(task, model=model, log_dir=str(tmp_path), display="none")[0]
     _compare(log, chosen)

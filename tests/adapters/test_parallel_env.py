@@ -53,7 +53,7 @@ PLAYABLE = [
 ]
 
 
-@pytest.mark.parametrize("transcript", PLAYABLE, ids=lambda t: f"{t.dialect}: {t.name}")
+@pytest.mark.parametrize("transcript", PLAYABLE, ids=lambda t: f"{t.prompt_format}: {t.name}")
 def test_golden_plans_score_as_in_words(transcript):
     env = FrozenLake([transcript.task])
     assert set(play(env, transcript.plan).values()) == {transcript.reward}

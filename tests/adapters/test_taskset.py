@@ -14,19 +14,26 @@ import verifiers.v1 as vf
 from transcripts import TRANSCRIPTS
 
 from mapflake.adapters.taskset import FrozenLakeConfig, FrozenLakeTaskset
-from mapflake.env import DIALECTS, Task, render_prompt, save_tasks
+from mapflake.env import PROMPT_FORMATS, Task, render_prompt, save_tasks
 
 BIN = Path(sys.executable).parent
 LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_golden_answers_of_a_server_from_the_command_line(dialect, tmp_path, serve):
-    chosen = [t for t in TRANSCRIPTS if t.dialect == dialect]
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
+def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_path, serve):
+    chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     server = serve(chosen)
     command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", server.url, *LOCALLY]
-    command += ["--client.api-key-var", "NO_KEY", "--env.taskset.dialect", dialect, "--sampling.temperature", "0.5"]
+    command += [
+        "--client.api-key-var",
+        "NO_KEY",
+        "--env.taskset.prompt_format",
+        prompt_format,
+        "--sampling.temperature",
+        "0.5",
+    ]
     command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -76,7 +83,7 @@ def test_boards_are_drawn_as_asked():
 
 
 def test_the_example(example, tmp_path, serve):
-    chosen = [t for t in TRANSCRIPTS if t.dialect == "chat"][:2]
+    chosen = [t for t in TRANSCRIPTS if t.prompt_format == "chat"][:2]
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     mean = example("eval_verifiers").main(serve(chosen).url, "golden", str(tmp_path), 2, str(tmp_path / "tasks.jsonl"))
     assert mean == sum(t.reward for t in chosen) / 2

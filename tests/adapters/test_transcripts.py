@@ -7,18 +7,20 @@ import sys
 import pytest
 from transcripts import TRANSCRIPTS
 
-from mapflake.env import DIALECTS, KINDS, REWARD, judge, reward, reward_functions, to_dataset
+from mapflake.env import KINDS, PROMPT_FORMATS, REWARD, judge, reward, reward_functions, to_dataset
 
 
 def test_every_kind_of_answer_is_there():
     assert {t.violations for t in TRANSCRIPTS if len(t.violations) == 1} == {(kind,) for kind in KINDS}
-    assert {(t.dialect, t.reward) for t in TRANSCRIPTS} == {(dialect, r) for dialect in DIALECTS for r in (0, 0.5, 1)}
-    assert len({(t.dialect, t.name) for t in TRANSCRIPTS}) == len({(t.prompt, t.completion) for t in TRANSCRIPTS})
+    assert {(t.prompt_format, t.reward) for t in TRANSCRIPTS} == {
+        (prompt_format, r) for prompt_format in PROMPT_FORMATS for r in (0, 0.5, 1)
+    }
+    assert len({(t.prompt_format, t.name) for t in TRANSCRIPTS}) == len({(t.prompt, t.completion) for t in TRANSCRIPTS})
 
 
-@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda t: f"{t.dialect}: {t.name}")
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda t: f"{t.prompt_format}: {t.name}")
 def test_judge(transcript):
-    verdict = judge(transcript.task, transcript.completion, transcript.dialect)
+    verdict = judge(transcript.task, transcript.completion, transcript.prompt_format)
     assert verdict.kinds == transcript.violations
     assert (verdict.valid, verdict.optimal, verdict.soc_optimal) == (
         transcript.valid,
@@ -28,19 +30,19 @@ def test_judge(transcript):
     assert reward(verdict) == transcript.reward
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_rewards_of_trl(dialect):
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
+def test_rewards_of_trl(prompt_format):
     """As TRL calls them: a column is a list, a chat is a list of one message."""
-    chosen = [t for t in TRANSCRIPTS if t.dialect == dialect]
-    rows = to_dataset([t.task for t in chosen], dialect)
-    assert [row["prompt"] if dialect == "compact" else row["prompt"][0]["content"] for row in rows] == [
+    chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
+    rows = to_dataset([t.task for t in chosen], prompt_format)
+    assert [row["prompt"] if prompt_format == "compact" else row["prompt"][0]["content"] for row in rows] == [
         t.prompt for t in chosen
     ]
     texts = [t.completion for t in chosen]
-    completions = texts if dialect == "compact" else [[{"role": "assistant", "content": text}] for text in texts]
+    completions = texts if prompt_format == "compact" else [[{"role": "assistant", "content": text}] for text in texts]
     columns = rows.remove_columns("prompt")[:]
     asked = columns | {"completions": completions, "prompts": rows["prompt"]}
-    scores = {f.__name__: f(**asked) for f in reward_functions(dialect)}
+    scores = {f.__name__: f(**asked) for f in reward_functions(prompt_format)}
     assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
     assert [sum(REWARD[name] * scores[name][i] for name in REWARD) for i in range(len(chosen))] == [
         t.reward for t in chosen

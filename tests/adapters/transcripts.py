@@ -17,12 +17,12 @@ class Transcript:
     """One answer and its verdict.
 
     Attributes:
-        name: What it is an example of; unique within its dialect.
+        name: What it is an example of; unique within its prompt_format.
         violations: Kinds of checks that fail, in the order of `KINDS`.
     """
 
     name: str
-    dialect: str
+    prompt_format: str
     task: Task
     completion: str
     violations: tuple[str, ...]
@@ -33,13 +33,13 @@ class Transcript:
 
     @property
     def prompt(self) -> str:
-        return render_prompt(self.task.instance, self.dialect)
+        return render_prompt(self.task.instance, self.prompt_format)
 
     @property
     def plan(self) -> Plan | None:
         """The plan that is in the completion, if there is one."""
         try:
-            return parse_completion(self.completion, self.task.instance.num_agents, self.dialect)
+            return parse_completion(self.completion, self.task.instance.num_agents, self.prompt_format)
         except PlanParseError:
             return None
 
@@ -49,7 +49,7 @@ def _read(row: dict[str, Any]) -> Transcript:
 
 
 TRANSCRIPTS = [_read(row) for row in read_jsonl(Path(__file__).with_name("transcripts.jsonl"))]
-CHAT = [transcript for transcript in TRANSCRIPTS if transcript.dialect == "chat"]
+CHAT = [transcript for transcript in TRANSCRIPTS if transcript.prompt_format == "chat"]
 
 
 def answers(transcripts: list[Transcript]) -> Callable[[str], str]:

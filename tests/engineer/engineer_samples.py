@@ -81,7 +81,8 @@ def not_drawn() -> History:
 def prompts() -> dict[str, str]:
     """Returns the golden prompts by file name: JSON for each variant after round 1, compact for all, by round."""
     found = {
-        f"{name}.txt": build_prompt(REPORTS[1], history(2), SIZES, variant=name, dialect="json") for name in VARIANTS
+        f"{name}.txt": build_prompt(REPORTS[1], history(2), SIZES, variant=name, prompt_format="json")
+        for name in VARIANTS
     }
     found["V6-after-round-0.txt"] = build_prompt(REPORTS[0], history(1), SIZES)
     found["V5-after-rejection.txt"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V5")
@@ -89,7 +90,7 @@ def prompts() -> dict[str, str]:
     found["V3-in-950-words.txt"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=950)
     lines = [
         f"{name} after round {n - 1}: "
-        + build_prompt(history(n)[-1].report, history(n), SIZES, variant=name, dialect="compact")
+        + build_prompt(history(n)[-1].report, history(n), SIZES, variant=name, prompt_format="compact")
         for name in VARIANTS
         for n in (1, 2, 3)
     ]
@@ -99,7 +100,7 @@ def prompts() -> dict[str, str]:
 class ScriptedPolicy:
     """Speaks compact: knows the answers to some boards, and gives scripted replies as an engineer."""
 
-    dialect = "compact"
+    prompt_format = "compact"
     identity = "script"
 
     def __init__(self, answers: dict[str, str], replies: list[str]) -> None:

@@ -7,9 +7,9 @@ from mapflake.engineer import random_config
 from mapflake.engineer.baselines import (
     domain_randomisation,
     evaluation_matched,
+    fixed,
     fixed_random,
     heuristic_expert,
-    keep,
     learnability,
     learning_progress,
     of_cells,
@@ -22,10 +22,10 @@ from mapflake.repro import rng_for
 
 
 def test_keep_changes_nothing():
-    proposal = keep()(REPORTS[0], history(1))
+    proposal = fixed()(REPORTS[0], history(1))
     assert proposal.config == RANDOM
     assert proposal.rejection is None
-    assert proposal.dialect is None
+    assert proposal.prompt_format is None
 
 
 def test_heuristic_expert_by_hand():

@@ -40,7 +40,7 @@ def test_only_with_the_default_is_round_0_shown():
         assert ("Round 0 (the random" in shown) == (name == "V3")
         assert ("Training set just used" in shown) == (name == "V3")  # it would give the default away
         assert "0.65" not in shown or name == "V3"
-        compact = build_prompt(REPORTS[0], history(1), SIZES, variant=name, dialect="compact")
+        compact = build_prompt(REPORTS[0], history(1), SIZES, variant=name, prompt_format="compact")
         assert ("p65" in compact) == (name == "V3")
 
 
@@ -77,7 +77,7 @@ def test_compact_prompts_are_closed_and_short(sizes, variant):
     config = EnvConfig.uniform(sizes, 0.3, None)
     past = tuple(Round("a", i, config, report) for i in range(4))
     for rounds in (1, 2, 3, 4):
-        words = build_prompt(report, past[:rounds], sizes, variant=variant, dialect="compact").split(" ")
+        words = build_prompt(report, past[:rounds], sizes, variant=variant, prompt_format="compact").split(" ")
         assert set(words) <= {*VOCABULARY, *ENGINEER_WORDS}
         shown = rounds if variant == "V3" else rounds - 1 if variant not in ("V1", "V2") else 0
         assert len(words) <= 8 + 13 * len(sizes) + shown * (1 + 5 * len(sizes))
@@ -85,7 +85,7 @@ def test_compact_prompts_are_closed_and_short(sizes, variant):
 
 def test_compact_words_by_hand():
     report = FailureReport((SizeReport(3, 40, 30, 10, 20, 11, 3, (0, 0, 1, 2, 3, 4, 10, 9)),))
-    text = build_prompt(report, history(1), [3], variant="V1", dialect="compact")
+    text = build_prompt(report, history(1), [3], variant="V1", prompt_format="compact")
     # valid 75%, optimal 25%, 11 of 20 with a wait, 19 of 20 without; then 0 0 2.5 5 7.5 10 25 22.5 %, halves up
     assert text == "engineer report size3 p75 p25 p55 p95 p00 p00 p05 p05 p10 p10 p25 p25 design"
 
@@ -127,9 +127,9 @@ def test_a_budget_is_met_by_leaving_out_examples_first_then_rounds_and_never_by_
 
 
 def test_a_compact_prompt_leaves_out_rounds_without_a_word():
-    whole = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", dialect="compact")
+    whole = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", prompt_format="compact")
     shorter = build_prompt(
-        REPORTS[0], history(3), SIZES, variant="V3", dialect="compact", budget=len(whole.split()) - 1
+        REPORTS[0], history(3), SIZES, variant="V3", prompt_format="compact", budget=len(whole.split()) - 1
     )
     assert set(shorter.split()) <= set(whole.split())
     assert "round0" in whole
@@ -152,5 +152,5 @@ def test_own_variants_and_wrong_names():
     assert "# Failures" not in own
     with pytest.raises(ValueError, match="variant 'V7' is unknown; legal: V1, V2"):
         build_prompt(REPORTS[0], history(1), SIZES, variant="V7")
-    with pytest.raises(ValueError, match="dialect 'chat' is unknown; legal: json, compact"):
-        build_prompt(REPORTS[0], history(1), SIZES, dialect="chat")
+    with pytest.raises(ValueError, match="prompt_format 'chat' is unknown; legal: json, compact"):
+        build_prompt(REPORTS[0], history(1), SIZES, prompt_format="chat")

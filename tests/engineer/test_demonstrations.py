@@ -39,7 +39,7 @@ def form(prompt):
 def test_real_prompts_have_the_form_of_demonstrated_ones():
     shown = {form(prompt) for prompt, _ in MANY}
     for rounds in (1, 2):
-        assert form(build_prompt(REPORTS[0], history(rounds), SIZES, dialect="compact")) in shown
+        assert form(build_prompt(REPORTS[0], history(rounds), SIZES, prompt_format="compact")) in shown
 
 
 def test_words_that_a_run_may_need_are_all_shown():

@@ -32,7 +32,7 @@ def test_the_first_reply_that_is_not_rejected_counts():
     assert proposal.config == WANTED
     assert proposal.reply == GOOD
     assert proposal.replies == ("size3 end", "no", GOOD, "size5 p100 p00 p00 end")
-    assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, dialect="compact")
+    assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, prompt_format="compact")
     assert policy.calls[0]["prompts"] == [proposal.prompt]
     assert policy.calls[0]["n"] == 4
 
@@ -47,12 +47,12 @@ def test_if_all_replies_are_rejected_so_is_the_proposal():
 
 def test_a_chat_policy_is_asked_in_json():
     policy = ScriptedPolicy({}, [REPLY])
-    policy.dialect = "chat"
+    policy.prompt_format = "chat"
     policy.complete = lambda prompts, **options: [[REPLY]]
     proposal = llm_engineer(lambda _: policy, SIZES, EngineerParams(samples=1, variant="V2"), seed=5)(
         REPORTS[0], history(1)
     )
-    assert proposal.dialect == "json"
+    assert proposal.prompt_format == "json"
     assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, variant="V2")
     assert proposal.config == EnvConfig({3: SizeConfig(0.25, 0.5, 0.5), 4: SizeConfig(0.75, 0.123456, None)})
 
@@ -115,7 +115,7 @@ def test_a_model_behind_a_server_designs():
         server.shutdown()
     assert proposal.config == WANTED
     assert sorted(proposal.replies) == sorted(["Let me think.", JSON])
-    assert proposal.dialect == "json"
+    assert proposal.prompt_format == "json"
     for request in Answering.asked:
         assert (request["path"], request["model"]) == ("/v1/chat/completions", "Qwen/Qwen3-4B")
         assert request["messages"][-1] == {"role": "user", "content": proposal.prompt}
@@ -144,7 +144,7 @@ def test_arms_by_name():
     past = (*history(1), replace(history(2)[1], checkpoint="last"))
     for arm, proposal in arms(load, past).items():
         assert proposal.config is not None
-        assert (proposal.dialect == "compact") == (arm in ENGINEERS)
+        assert (proposal.prompt_format == "compact") == (arm in ENGINEERS)
     assert loaded == ["last", "warm", "last", "last", "last", "last"]
     prompts = dict(zip(ENGINEERS, (call["prompts"][0] for call in policy.calls), strict=True))
     assert prompts["engineer"] == prompts["base_engineer"] == prompts["constrained_engineer"]
@@ -168,11 +168,11 @@ def test_a_model_of_ones_own_is_a_line():
     proposal = design(REPORTS[0], history(1))
     assert loaded == ["runs/x/round-0/checkpoint"]
     expected = Variant(guideline=True, history="all")
-    assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, variant=expected, dialect="compact")
+    assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, variant=expected, prompt_format="compact")
     asked = params_of("older", EngineerParams(samples=2), designers)
     assert (asked.samples, asked.variant) == (2, expected)
     assert asked == EngineerParams.parse(asked.model_dump(mode="json"), "again")
-    assert params_of("keep", EngineerParams()) is None
+    assert params_of("fixed", EngineerParams()) is None
 
 
 def test_a_prompt_is_counted_in_the_tokens_of_its_policy():
@@ -187,8 +187,8 @@ def test_a_prompt_is_counted_in_the_tokens_of_its_policy():
 def test_wrong_names_and_values_are_errors():
     with pytest.raises(ValueError, match=r"arm: 'nobody' is none of engineer, base_engineer, .*, oracle, mine"):
         designer_for("nobody", sizes=SIZES, seed=1, designers={"mine": {}})
-    with pytest.raises(ValueError, match="designers: 'keep' is the name of an arm already"):
-        designer_for("keep", sizes=SIZES, seed=1, designers={"keep": {}})
+    with pytest.raises(ValueError, match="designers: 'fixed' is the name of an arm already"):
+        designer_for("fixed", sizes=SIZES, seed=1, designers={"fixed": {}})
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):
         designer_for("base_engineer", sizes=SIZES, seed=1)
     with pytest.raises(ValueError, match="2 is not an integer"):

@@ -57,15 +57,15 @@ def test_random_designs_draw_it_and_the_others_as_before(monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("dialect", ["json", "compact"])
-def test_what_is_written_is_read_and_follows_the_grammar(dialect):
+@pytest.mark.parametrize("prompt_format", ["json", "compact"])
+def test_what_is_written_is_read_and_follows_the_grammar(prompt_format):
     for config in some_configs():
-        text = format_config(config, dialect)
-        assert read_reply(text, SIZES, dialect).config == config
-        if dialect == "json":
+        text = format_config(config, prompt_format)
+        assert read_reply(text, SIZES, prompt_format).config == config
+        if prompt_format == "json":
             matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES))
             assert matcher.validate_tokens(list(text.encode())) == len(text.encode())
-    if dialect == "compact":
+    if prompt_format == "compact":
         assert text.split()[:5] == ["size3", *(f"p{round(100 * r):02d}" for r in config.sizes[3].ratios.values())]
         assert "s3: <size3> unit half (unit | <any>) unit" in reply_grammar(SIZES, "compact")
 
@@ -100,7 +100,7 @@ def test_it_is_told(variant):
     example = text[text.rindex('{"sizes"') :].replace("<number>", "0.25")
     assert read_reply(example, SIZES).config == EnvConfig.uniform(SIZES, 0.25, 0.25, swap_ratio=0.25)
     past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
-    words = build_prompt(REPORTS[1], past, SIZES, variant=variant, dialect="compact").split()
+    words = build_prompt(REPORTS[1], past, SIZES, variant=variant, prompt_format="compact").split()
     assert set(words) <= {*VOCABULARY, *BOARD_WORDS}
     told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
     assert told[: 6 * len(SIZES) : 6] == [f"size{size}" for size in SIZES]
@@ -114,7 +114,7 @@ def test_demonstrations_show_it():
     assert 0.35 < sum(levels) / len(levels) < 0.65
 
 
-@pytest.mark.parametrize("arm", ["domain_randomisation", "heuristic", "keep"])
+@pytest.mark.parametrize("arm", ["domain_randomisation", "heuristic", "fixed"])
 def test_a_whole_arm_is_recorded_and_replayed(tmp_path, arm):
     first = EnvConfig.uniform((3, 4), 0.1, 0.0, swap_ratio=0.5)
     validation = generate(EnvConfig.uniform((3, 4), 0.1), 6, seed=1, split="validation")

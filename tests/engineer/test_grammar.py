@@ -83,7 +83,7 @@ def test_all_that_the_grammar_allows_is_read(design, prose):
 
 
 def test_wrong_calls_are_errors():
-    with pytest.raises(ValueError, match="dialect: 'chat' is none of json, compact"):
+    with pytest.raises(ValueError, match="prompt_format: 'chat' is none of json, compact"):
         reply_grammar(SIZES, "chat")
     with pytest.raises(ValueError, match="there are none to ask for"):
         reply_grammar([])

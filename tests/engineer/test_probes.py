@@ -12,7 +12,7 @@ from mapflake.env import EnvConfig, GenerationError, SizeConfig, format_plan, ge
 class Learner:
     """Solves every board of some sizes, none of others, and every second sample of the rest."""
 
-    dialect = "compact"
+    prompt_format = "compact"
 
     def __init__(self, always=(), never=()):
         self.always, self.never = always, never

@@ -179,12 +179,12 @@ def test_of_several_replies_the_first_that_is_not_rejected_counts():
         read_replies([], SIZES)
 
 
-@pytest.mark.parametrize("dialect", ["json", "compact"])
+@pytest.mark.parametrize("prompt_format", ["json", "compact"])
 @pytest.mark.parametrize("text", ["{" * 10_000_000, "size3 " * 2_000_000, "\ud800" * 5_000_000, "9" * 10_000_000])
-def test_a_huge_reply_takes_no_memory_to_reject(text, dialect):
+def test_a_huge_reply_takes_no_memory_to_reject(text, prompt_format):
     tracemalloc.start()
     try:
-        proposal = read_reply(text, SIZES, dialect)
+        proposal = read_reply(text, SIZES, prompt_format)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -199,7 +199,7 @@ def test_a_proposal_survives_json(text):
 
 
 def test_wrong_calls_are_errors():
-    with pytest.raises(ValueError, match="dialect: 'xml' is none of json, compact"):
+    with pytest.raises(ValueError, match="prompt_format: 'xml' is none of json, compact"):
         read_reply(GOOD, SIZES, "xml")
     with pytest.raises(ValueError, match="there are none to ask for"):
         read_reply(GOOD, [])
@@ -224,8 +224,8 @@ PIECES = st.sampled_from(
     st.one_of(st.text(), st.lists(PIECES).map("".join), st.lists(PIECES).map(" ".join)),
     st.sampled_from(["json", "compact"]),
 )
-def test_no_text_raises(text, dialect):
-    proposal = read_reply(text, SIZES, dialect)
+def test_no_text_raises(text, prompt_format):
+    proposal = read_reply(text, SIZES, prompt_format)
     assert (proposal.config is None) != (proposal.rejection is None)
 
 

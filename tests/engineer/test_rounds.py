@@ -75,8 +75,8 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
     assert [r.index for r in history] == [0, 1, 2]
     assert [r.arm for r in history] == ["shared", "engineer", "engineer"]
     assert history[1].config == history[2].config == WANTED
-    assert history[1].proposal.prompt == build_prompt(history[0].report, history[:1], SIZES, dialect="compact")
-    assert history[2].proposal.prompt == build_prompt(history[1].report, history[:2], SIZES, dialect="compact")
+    assert history[1].proposal.prompt == build_prompt(history[0].report, history[:1], SIZES, prompt_format="compact")
+    assert history[2].proposal.prompt == build_prompt(history[1].report, history[:2], SIZES, prompt_format="compact")
     here = (tmp_path / "b").as_posix()
     assert s.trainer.loaded == [  # asked for a design, then measured
         f"{tmp_path.as_posix()}/a/round-0/checkpoint", f"{here}/round-1/checkpoint",
@@ -104,14 +104,14 @@ def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path)
 def test_arms_share_round_0_and_all_seeds(tmp_path):
     history = first_round(tmp_path / "a")
     trainers = {}
-    for arm in ("keep", "engineer", "domain_randomisation"):
+    for arm in ("fixed", "engineer", "domain_randomisation"):
         s = settings(tmp_path / arm, samples=2)
         run_arm(arm, s, history, rounds=2, sizes=SIZES)
         trainers[arm] = s.trainer
     assert len({tuple(t["seed"] for t in trainer.trained) for trainer in trainers.values()}) == 1
     noise = {call["seed"] for t in trainers.values() for call in t.policy.calls if len(call["prompts"]) == 8}
     assert len(noise) == 1
-    assert len({t["seed"] for t in trainers["keep"].trained}) == 2  # but each round has its own
+    assert len({t["seed"] for t in trainers["fixed"].trained}) == 2  # but each round has its own
 
 
 def test_finished_rounds_are_never_run_again(tmp_path):
@@ -166,8 +166,8 @@ def test_other_parameters_are_an_error_that_says_which(tmp_path):
     params = EngineerParams(samples=1, variant="V2")
     with pytest.raises(LedgerError, match=r"about.engineer.variant: recorded 'V6', asked 'V2'"):
         run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=params)
-    with pytest.raises(LedgerError, match="arm: recorded 'engineer', asked 'keep'"):
-        run_arm("keep", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    with pytest.raises(LedgerError, match="arm: recorded 'engineer', asked 'fixed'"):
+        run_arm("fixed", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     other = settings(tmp_path / "b", validation=VALIDATION[:-1])
     with pytest.raises(LedgerError, match="validation_sha256: recorded"):
         run_arm("engineer", other, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
@@ -269,7 +269,7 @@ def test_a_line_that_tears_later_is_named_when_it_is_read(tmp_path):
 
 def test_replay_derives_every_configuration_from_the_replies(tmp_path):
     first = first_round(tmp_path / "a")
-    for arm, replies in (("engineer", [GOOD]), ("keep", []), ("engineer-no", ["no"]), ("heuristic", [])):
+    for arm, replies in (("engineer", [GOOD]), ("fixed", []), ("engineer-no", ["no"]), ("heuristic", [])):
         s = settings(tmp_path / arm, replies)
         history = run_arm(arm.removesuffix("-no"), s, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
         assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [r.config for r in history[1:]]
@@ -323,7 +323,7 @@ def test_replay_needs_the_round_that_was_kept(tmp_path):
 def test_an_arm_may_branch_from_any_round(tmp_path):
     first = first_round(tmp_path / "a")
     long = run_arm("domain_randomisation", settings(tmp_path / "b"), first, rounds=2, sizes=SIZES)
-    branch = run_arm("keep", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
+    branch = run_arm("fixed", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
     assert branch[2].index == 2
     assert branch[2].config == long[1].config
     assert branch[2].parent_sha256 == long[1].checkpoint_sha256
@@ -339,7 +339,7 @@ def test_the_past_is_put_together_from_the_ledgers_of_its_arms(tmp_path):
     with pytest.raises(LedgerError, match=r"round 3 is not recorded in .*a/rounds.jsonl, .*b/rounds.jsonl"):
         past(*paths, upto=3)
     run_arm("uniform", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
-    run_arm("keep", settings(tmp_path / "d"), first, rounds=1, sizes=SIZES)
+    run_arm("fixed", settings(tmp_path / "d"), first, rounds=1, sizes=SIZES)
     with pytest.raises(LedgerError, match="round 2 of arm uniform does not continue round 1 given here"):
         past(paths[0], tmp_path / "d" / "rounds.jsonl", tmp_path / "c" / "rounds.jsonl", upto=2)
 
@@ -408,7 +408,8 @@ def test_a_model_of_ones_own_is_recorded(tmp_path):
     assert one.parameters["about"]["model_sha256"] == first[0].checkpoint_sha256
     assert one.parameters["about"]["engineer"]["samples"] == 1
     assert (
-        "engineer" not in run_arm("keep", settings(tmp_path / "c"), first, rounds=1, sizes=SIZES)[1].parameters["about"]
+        "engineer"
+        not in run_arm("fixed", settings(tmp_path / "c"), first, rounds=1, sizes=SIZES)[1].parameters["about"]
     )
 
 
@@ -419,7 +420,7 @@ def test_wrong_calls_are_errors(tmp_path):
     with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
         run_round(s, (Round("x", 0, FIRST, first_round(tmp_path)[0].report),))
     with pytest.raises(ValueError, match="run round 0 first"):
-        run_arm("keep", s, (), rounds=1, sizes=SIZES)
+        run_arm("fixed", s, (), rounds=1, sizes=SIZES)
     with pytest.raises(ValueError, match="arm: 'nobody' is none of engineer"):
         run_arm("nobody", s, first_round(tmp_path), rounds=1, sizes=SIZES)
 

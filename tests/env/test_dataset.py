@@ -31,15 +31,15 @@ def test_rows_have_the_prompt_and_the_answer(tasks):
         assert (row["needs_wait"], row["best_sum_of_costs"]) == (task.needs_wait, task.best_sum_of_costs)
 
 
-@pytest.mark.parametrize("dialect", ["chat", "compact"])
-def test_tasks_come_back(tasks, dialect):
-    dataset = to_dataset(tasks, dialect)
+@pytest.mark.parametrize("prompt_format", ["chat", "compact"])
+def test_tasks_come_back(tasks, prompt_format):
+    dataset = to_dataset(tasks, prompt_format)
     assert tasks_of(dataset) == tasks
     chosen = dataset.filter(lambda row: row["needs_wait"]).map(lambda row: {"length": len(row["prompt"])})
     assert 0 < len(chosen) < len(tasks)
     assert tasks_of(chosen) == [task for task in tasks if task.needs_wait]
-    assert to_dataset([], dialect).features == dataset.features
-    assert tasks_of(to_dataset([], dialect)) == []
+    assert to_dataset([], prompt_format).features == dataset.features
+    assert tasks_of(to_dataset([], prompt_format)) == []
 
 
 def test_rows_that_are_no_tasks(tasks):
@@ -67,7 +67,7 @@ def test_parquet_shards_are_the_dataset(tasks, tmp_path):
     from datasets import Dataset
 
     paths = save_shards(
-        tmp_path / "set", CONFIG, 25, seed=4, shard_size=10, num_proc=2, file_format="parquet", dialect="compact"
+        tmp_path / "set", CONFIG, 25, seed=4, shard_size=10, num_proc=2, file_format="parquet", prompt_format="compact"
     )
     assert sorted((tmp_path / "set").iterdir()) == paths
     found = Dataset.from_parquet(list(map(str, paths)), cache_dir=str(tmp_path / "cache"))
@@ -101,7 +101,7 @@ def test_wrong_calls_write_nothing(tmp_path):
         ({"shard_size": 2.5}, "shard_size: 2.5 is not an integer from 1"),
         ({"n": -1}, "n: -1 is not an integer from 0"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
-        ({"dialect": "json"}, "dialect: 'json' is none of chat, compact"),
+        ({"prompt_format": "json"}, "prompt_format: 'json' is none of chat, compact"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             save_shards(**({"folder": tmp_path, "config": CONFIG, "n": 5, "seed": 0, "file_format": "parquet"} | wrong))
@@ -116,8 +116,12 @@ def test_shards_are_not_mixed_with_others(tmp_path):
 
 def test_a_failure_in_a_worker_is_told(tmp_path):
     config = EnvConfig.uniform([5], 0.0, num_agents=6)
-    with pytest.raises(ValueError, match=r"the compact dialect has words for .* up to 5 agents, not for size 5 with 6"):
-        save_shards(tmp_path, config, 4, seed=0, shard_size=1, num_proc=2, file_format="parquet", dialect="compact")
+    with pytest.raises(
+        ValueError, match=r"the compact prompt format has words for .* up to 5 agents, not for size 5 with 6"
+    ):
+        save_shards(
+            tmp_path, config, 4, seed=0, shard_size=1, num_proc=2, file_format="parquet", prompt_format="compact"
+        )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle import layers, least_makespan, least_sum_of_costs, must_wait
 
 from mapflake.env import (
-    DIALECTS,
+    PROMPT_FORMATS,
     SPLITS,
     EnvConfig,
     GenerationError,
@@ -65,10 +65,10 @@ def crowded() -> list[Task]:
 # ---------------------------------------------------------------- the one law
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_oracle_plan_is_valid_and_optimal(mixed, crowded, dialect):
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
+def test_the_oracle_plan_is_valid_and_optimal(mixed, crowded, prompt_format):
     for task in mixed + crowded:
-        verdict = judge(task, format_plan(task.instance, task.solution.plan, dialect), dialect)
+        verdict = judge(task, format_plan(task.instance, task.solution.plan, prompt_format), prompt_format)
         assert verdict.valid
         assert verdict.optimal
         assert verdict.makespan == task.solution.makespan

@@ -53,13 +53,15 @@ def test_the_reward_of_a_verdict():
 
 def test_a_completion_is_judged_once_for_all_functions(monkeypatch):
     judged = []
-    monkeypatch.setattr(rewards, "judge", lambda task, text, dialect: judged.append(text) or judge(task, text, dialect))
+    monkeypatch.setattr(
+        rewards, "judge", lambda task, text, prompt_format: judged.append(text) or judge(task, text, prompt_format)
+    )
     _scores([BEST, BEST, LATE])
     assert judged == [BEST, LATE]
 
 
 def test_wrong_calls_name_what_is_missing():
-    with pytest.raises(ValueError, match=re.escape("dialect: 'json' is none of chat, compact")):
+    with pytest.raises(ValueError, match=re.escape("prompt_format: 'json' is none of chat, compact")):
         reward_functions("json")
     valid, _ = reward_functions("compact")
     with pytest.raises(ValueError, match="instance: missing; the rows of the training set are those of to_dataset"):

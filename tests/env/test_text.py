@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake.env import (
-    DIALECTS,
+    PROMPT_FORMATS,
     VOCABULARY,
     Instance,
     Plan,
@@ -31,13 +31,13 @@ COMPACT_PROMPT = "size4 holes b2 c2 d0 agent1 b0 to d1 agent2 c3 to d3 plan"
 COMPACT = "<UDR> D c0 <UD> W c3 ; <UR> R c1 <UD> D d3 ; <UDL> D d1 <UL> W d3 ;"
 
 
-def test_the_compact_dialect_is_the_one_that_was_measured():
+def test_the_compact_prompt_format_is_the_one_that_was_measured():
     assert render_prompt(BOARD, "compact") == COMPACT_PROMPT
     assert format_plan(BOARD, PLAN, "compact") == COMPACT
     assert parse_completion(COMPACT, 2, "compact") == Plan(("DRD", "WDW"))
 
 
-def test_the_chat_dialect_says_all_that_is_needed():
+def test_the_chat_prompt_format_says_all_that_is_needed():
     prompt = render_prompt(BOARD, "chat")
     assert BOARD.to_text() in prompt
     for line in (
@@ -50,7 +50,7 @@ def test_the_chat_dialect_says_all_that_is_needed():
     ):
         assert line in prompt
     assert format_plan(BOARD, PLAN, "chat") == '```json\n{"plan": ["DRD", "WD"]}\n```'
-    assert render_prompt(BOARD) == prompt  # the default dialect
+    assert render_prompt(BOARD) == prompt  # the default prompt_format
 
 
 def test_the_prompt_itself_is_no_valid_answer():
@@ -207,17 +207,19 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_is_judged_and_never_raises(name, dialect):
-    verdict = judge(Task.of(BOARD), HOSTILE[name], dialect)
+def test_hostile_text_is_judged_and_never_raises(name, prompt_format):
+    verdict = judge(Task.of(BOARD), HOSTILE[name], prompt_format)
     assert not verdict.valid
     assert set(verdict.kinds) <= {"parse", "agents", "move", "bounds", "hole", "goal"}
 
 
-@given(st.text(alphabet='{}[]":,;<>URDLWplanthik/ \n0a\\\ud800', max_size=80) | st.text(), st.sampled_from(DIALECTS))
-def test_any_text_is_judged(text, dialect):
-    assert not judge(TASK, text, dialect).valid or check(BOARD, parse_completion(text, 2, dialect)).valid
+@given(
+    st.text(alphabet='{}[]":,;<>URDLWplanthik/ \n0a\\\ud800', max_size=80) | st.text(), st.sampled_from(PROMPT_FORMATS)
+)
+def test_any_text_is_judged(text, prompt_format):
+    assert not judge(TASK, text, prompt_format).valid or check(BOARD, parse_completion(text, 2, prompt_format)).valid
 
 
 @given(st.lists(st.sampled_from([*VOCABULARY, "?"]), max_size=30))
@@ -237,15 +239,15 @@ def test_wrong_calls_are_value_errors():
         lambda: parse_completion("", 2, "json"),
         lambda: judge(TASK, "", "json"),
     ):
-        with pytest.raises(ValueError, match="dialect: 'json' is none of chat, compact") as caught:
+        with pytest.raises(ValueError, match="prompt_format: 'json' is none of chat, compact") as caught:
             call()
         assert not isinstance(caught.value, PlanParseError)
     with pytest.raises(ValueError, match="completion: bytes is not a string"):
         judge(TASK, b"U", "chat")  # type: ignore[arg-type]
 
 
-def test_what_the_compact_dialect_cannot_say():
-    words = "the compact dialect has words for sizes 3-10 and up to 5 agents"
+def test_what_the_compact_prompt_format_cannot_say():
+    words = "the compact prompt format has words for sizes 3-10 and up to 5 agents"
     for size, agents in ((2, 1), (11, 1), (4, 6)):
         cells = tuple((k // size, k % size) for k in range(agents))
         with pytest.raises(ValueError, match=f"{words}, not for size {size} with {agents} agents"):
@@ -254,9 +256,9 @@ def test_what_the_compact_dialect_cannot_say():
         format_plan(BOARD, Plan(("L", "")), "compact")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_plans_that_cannot_be_written(dialect):
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
+def test_plans_that_cannot_be_written(prompt_format):
     with pytest.raises(ValueError, match="1 move lists for 2 agents"):
-        format_plan(BOARD, Plan(("L",)), dialect)
+        format_plan(BOARD, Plan(("L",)), prompt_format)
     with pytest.raises(ValueError, match="agent 1: 'x' is none of the moves U D L R W"):
-        format_plan(BOARD, Plan(("D", "x")), dialect)
+        format_plan(BOARD, Plan(("D", "x")), prompt_format)

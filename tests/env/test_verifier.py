@@ -46,9 +46,9 @@ def test_each_check_fails_alone(kind):
     assert verdict.kinds == (kind,)
 
 
-@pytest.mark.parametrize("dialect", ["chat", "compact"])
+@pytest.mark.parametrize("prompt_format", ["chat", "compact"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_check_fails_alone_in_a_completion(kind, dialect):
+def test_each_check_fails_alone_in_a_completion(kind, prompt_format):
     words = {
         "agents": "<DR> R a1 ; <LR> R a2 ;",
         "move": "<DR> R a1 <UR> R c1 ; <LR> to a1 <LR> R c2 ; <LR> R a2 <UL> W c2 ;",
@@ -56,14 +56,14 @@ def test_each_check_fails_alone_in_a_completion(kind, dialect):
         "parse": "<DR> R a1 <UR> R c1 ; <LR> R a2 <LR> R",
     }
     if kind == "parse":
-        board, completion = ROOM, words[kind] if dialect == "compact" else '{"plan": ["RR", "RR"'
-    elif dialect == "chat":
+        board, completion = ROOM, words[kind] if prompt_format == "compact" else '{"plan": ["RR", "RR"'
+    elif prompt_format == "chat":
         board, moves, _ = ALONE[kind]
         completion = f'Let me see.\n```json\n{{"plan": {str(list(moves)).replace(chr(39), chr(34))}}}\n```'
     else:
         board, moves, _ = ALONE[kind]
         completion = words.get(kind) or format_plan(board, Plan(moves), "compact")
-    verdict = judge(Task.of(board), completion, dialect)
+    verdict = judge(Task.of(board), completion, prompt_format)
     assert verdict.kinds == (kind,)
     assert not verdict.optimal
     assert not verdict.soc_optimal

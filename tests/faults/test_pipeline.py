@@ -24,7 +24,7 @@ LIMIT = 120
 
 # Three steps that are done once each, whatever happens between; each says where it is and waits while there is `hold`.
 CELLS = [
-    "arms = ['keep']\nrun = 'runs/interactive'",
+    "arms = ['fixed']\nrun = 'runs/interactive'",
     "import os, time\nfrom mapflake import nb\nout, base = nb.start(run, 'analysis'), nb.root()",
     """for step in ("a", "b", "c"):
     (base / "at").write_text(f"{step} {os.getpid()} {os.getppid()}")
@@ -53,7 +53,7 @@ def clone(tmp_path: Path) -> Path:
     nbformat.write(notebook, root / "notebooks" / f"{NAME}.ipynb")
     (root / "build/code").mkdir(parents=True)
     (root / "build/code" / f"{NAME}.py").write_text(notebooks.code_view(notebook, NAME))
-    write_json(root / "build/params/analysis.json", {"arms": ["keep", "heuristic"]})
+    write_json(root / "build/params/analysis.json", {"arms": ["fixed", "heuristic"]})
     stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["analysis"]
     stage["deps"] = ["build/params/analysis.json", f"build/code/{NAME}.py"]
     (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"analysis": stage}}))

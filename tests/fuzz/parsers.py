@@ -22,17 +22,17 @@ SMALLEST = "profile: default\nwandb: disabled\nprofiles: {default: {}}\n" + "".j
 )
 
 
-def reply(text: str, dialect: str) -> None:
+def reply(text: str, prompt_format: str) -> None:
     """Reads an engineer's reply: a configuration, or a rejection with its reason, never both or neither."""
-    proposal = read_reply(text, (3, 4), dialect)
+    proposal = read_reply(text, (3, 4), prompt_format)
     if (proposal.config is None) != (bool(proposal.rejection) and len(proposal.rejection or "") < 300):
         raise AssertionError(proposal)
 
 
-def completion(text: str, dialect: str) -> None:
+def completion(text: str, prompt_format: str) -> None:
     """Reads a completion: a plan, which is then checked, or the one error that says why not."""
     try:
-        plan = parse_completion(text, 2, dialect)
+        plan = parse_completion(text, 2, prompt_format)
     except PlanParseError as error:
         message(error)
     else:

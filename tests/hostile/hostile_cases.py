@@ -60,16 +60,16 @@ def run_case(name: str, folder: Path, server: str, pipe: Connection) -> None:
 # ---------------------------------------------------------------- replies and completions
 
 
-def reply(text: str, dialect: str = "json") -> str:
-    return str(read_reply(text, (3, 4), dialect).rejection)
+def reply(text: str, prompt_format: str = "json") -> str:
+    return str(read_reply(text, (3, 4), prompt_format).rejection)
 
 
 def ratios(data: str) -> str:
     return f'{{"sizes": {{"3": {{"data_ratio": {data}, "hole_ratio": 0, "wait_ratio": 0}}}}}}'
 
 
-def verdict(text: str, dialect: str = "chat") -> str:
-    return ", ".join(judge(TASK, text, dialect).kinds)
+def verdict(text: str, prompt_format: str = "chat") -> str:
+    return ", ".join(judge(TASK, text, prompt_format).kinds)
 
 
 REPLIES = {
@@ -247,7 +247,7 @@ def tasks(*lines: str | bytes, edit: Any = None) -> Any:
 
 
 def rollouts(**changes: Any) -> Any:
-    row = {"schema": 1, "dialect": "chat", "task": TASK.to_dict(), "sample": 0, "completion": "x"} | changes
+    row = {"schema": 1, "prompt_format": "chat", "task": TASK.to_dict(), "sample": 0, "completion": "x"} | changes
     row = {key: value for key, value in row.items() if value is not None}
     return evaluate.load_rollouts(_file("rollouts.jsonl", (json.dumps(row) + "\n").encode()))
 
@@ -301,7 +301,7 @@ DATASETS = {
     "rows: a pickle for an instance": (lambda: rows(instance=PICKLE), "is not JSON text"),
     "rows: a plan that is none": (lambda: rows(plan=None), "row 0: plan: None is not a list of strings"),
     "rollouts: without a task": (lambda: rollouts(task=None), "line 1: task: missing"),
-    "rollouts: of an unknown dialect": (lambda: rollouts(dialect="../x"), "line 1: dialect: '../x' is none of"),
+    "rollouts: of an unknown prompt_format": (lambda: rollouts(prompt_format="../x"), "line 1: prompt_format: '../x' is none of"),
     "rollouts: a completion that is a number": (lambda: rollouts(completion=7), "line 1: completion: int is not a"),
     "rollouts: of a later schema": (lambda: rollouts(schema=2), "line 1: schema 2, this version reads 1"),
 }  # fmt: skip
@@ -632,10 +632,10 @@ NOTEBOOKS = {
     "papermill: parameters 100,000 deep": (lambda f: stage(f, "[" * 100_000), "it nests too deep", ParamError),
     "papermill: parameters that are a list": (lambda f: stage(f, [1]), "is not a section", ParamError),
     "papermill: an item that is a path": (
-        lambda f: stage(f, {"arms": ["keep"]}, "arm=../../x", "04_ablations"), "takes -p arm=<one of keep>", ParamError
+        lambda f: stage(f, {"arms": ["fixed"]}, "arm=../../x", "04_ablations"), "takes -p arm=<one of fixed>", ParamError
     ),
     "papermill: an item that is a command": (
-        lambda f: stage(f, {"arms": ["keep"]}, f"arm={SHELL}", "04_ablations"), "takes -p arm=<one of", ParamError
+        lambda f: stage(f, {"arms": ["fixed"]}, f"arm={SHELL}", "04_ablations"), "takes -p arm=<one of", ParamError
     ),
     "papermill: a notebook elsewhere": (
         lambda f: runner.run(f, "../../../etc/passwd"), "no such notebook; one of", ParamError

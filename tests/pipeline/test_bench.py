@@ -99,9 +99,11 @@ def test_what_is_given_up_is_counted_and_not_compared(monkeypatch):
 
 def test_completions_are_half_right():
     tasks = generate(environment.MIXED[1], 40, seed=0)
-    for dialect, reasoning in (("compact", 0), ("chat", 500)):
-        texts = [environment.completion(task, dialect, reasoning, random.Random(i)) for i, task in enumerate(tasks)]
-        verdicts = [judge(task, text, dialect) for task, text in zip(tasks, texts, strict=True)]
+    for prompt_format, reasoning in (("compact", 0), ("chat", 500)):
+        texts = [
+            environment.completion(task, prompt_format, reasoning, random.Random(i)) for i, task in enumerate(tasks)
+        ]
+        verdicts = [judge(task, text, prompt_format) for task, text in zip(tasks, texts, strict=True)]
         assert all("parse" not in verdict.kinds for verdict in verdicts)
         assert 10 <= sum(verdict.valid for verdict in verdicts) <= 35
         assert min(map(len, texts)) >= reasoning

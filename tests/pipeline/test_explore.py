@@ -31,7 +31,7 @@ def words(html: str) -> str:
 class Echo:
     """A policy that answers every prompt with one text."""
 
-    dialect = "compact"
+    prompt_format = "compact"
 
     def __init__(self, answer: str | None) -> None:
         self.answer, self.asked = answer, []
@@ -77,10 +77,10 @@ def test_failures_are_those_of_the_report_or_of_the_runs_own_files(tmp_path: Pat
     assert [one.kinds for one in own] == [("parse",), ("goal",), done[2].verdict.kinds]
 
 
-@pytest.mark.parametrize("dialect", ["chat", "compact"])
-def test_a_plan_is_read_in_both_dialects(dialect: str) -> None:
+@pytest.mark.parametrize("prompt_format", ["chat", "compact"])
+def test_a_plan_is_read_in_both_prompt_formats(prompt_format: str) -> None:
     plan = solve(BOARD).plan
-    assert readable(format_plan(BOARD, plan, dialect), BOARD).moves[0].rstrip("W") == plan.moves[0].rstrip("W")
+    assert readable(format_plan(BOARD, plan, prompt_format), BOARD).moves[0].rstrip("W") == plan.moves[0].rstrip("W")
     assert readable("I do not know", BOARD) is None
 
 

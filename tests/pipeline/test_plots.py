@@ -85,7 +85,7 @@ def test_violations_in_words() -> None:
 
 def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
     images = [
-        plots.show(plots.rates(rows(["keep", "new"], [3, 4]), x="size", hue="arm"), tmp_path / f"{i}.png").data
+        plots.show(plots.rates(rows(["fixed", "new"], [3, 4]), x="size", hue="arm"), tmp_path / f"{i}.png").data
         for i in range(2)
     ]
     assert images[0] == images[1] == (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
@@ -106,13 +106,13 @@ def test_an_arm_looks_the_same_in_every_figure() -> None:
 
 
 def test_figures_say_n_names_and_panels() -> None:
-    shown = texts(plots.rates(rows(["keep", "new"], [3, 4]), x="size", hue="arm"))
-    for text in ("valid", "optimal", "keep", "new", "3x3", "4x4", "n = 30 to 40 boards a point", "board size"):
+    shown = texts(plots.rates(rows(["fixed", "new"], [3, 4]), x="size", hue="arm"))
+    for text in ("valid", "optimal", "fixed", "new", "3x3", "4x4", "n = 30 to 40 boards a point", "board size"):
         assert text in shown
     table = pd.DataFrame({"arm": "a", "metric": "valid", "difference": [0.1], "low": [0.05], "high": [0.15], "n": [7]})
-    shown = texts(plots.differences(table, baseline="keep", metrics=["valid"]))
+    shown = texts(plots.differences(table, baseline="fixed", metrics=["valid"]))
     assert "n = 7 boards a point" in shown
-    assert "points against keep" in shown
+    assert "points against fixed" in shown
     config = pd.DataFrame(
         {
             "arm": "a",
@@ -157,12 +157,12 @@ def test_results_as_markdown() -> None:
 
 def test_metrics_hold_every_arm_and_group() -> None:
     found = []
-    for arm, rate in (("keep", 0.0), ("engineer", 1.0)):
+    for arm, rate in (("fixed", 0.0), ("engineer", 1.0)):
         for board in range(8):
             row = {"arm": arm, "board": f"b{board}", "agents": 2 + board % 2, "size": 3, "subset": "wr025"}
             found.append(row | {"valid": rate, "optimal": rate / 2, "soc_optimal": 0.0})
     frame = pd.DataFrame(found)
-    differences = tables.differences(frame, "keep")
+    differences = tables.differences(frame, "fixed")
     assert differences[["arm", "metric", "difference", "n"]].values.tolist() == [
         ["engineer", "valid", 1.0, 8],
         ["engineer", "optimal", 0.5, 8],
@@ -173,7 +173,7 @@ def test_metrics_hold_every_arm_and_group() -> None:
     assert engineer["all"]["boards"] == 8
     assert engineer["by_agents"]["3"]["valid"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
     assert engineer["against_fixed"]["optimal"]["mean"] == 0.5
-    assert written["benchmark"]["keep"]["against_fixed"] == {}
+    assert written["benchmark"]["fixed"]["against_fixed"] == {}
     shown = report.table(frame, differences)
     assert shown.loc["engineer: RL checkpoint", "valid against fixed, points"] == "+100.0 (+100.0 to +100.0)"
     assert shown.loc["fixed configuration", "valid %"] == "0.0 (0.0 to 0.0)"
@@ -181,7 +181,7 @@ def test_metrics_hold_every_arm_and_group() -> None:
 
 def test_the_papers_table_with_ours_beside_it() -> None:
     found = []
-    for arm, rate in (("keep", 0.25), ("engineer", 0.75), ("heuristic", 1.0)):
+    for arm, rate in (("fixed", 0.25), ("engineer", 0.75), ("heuristic", 1.0)):
         found += [{"arm": arm, "board": f"b{i}", "agents": 2 + i % 2, "valid": rate, "optimal": 0.0} for i in range(4)]
     both = report.beside_paper(pd.DataFrame(found))
     assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]

@@ -64,16 +64,16 @@ def test_metrics_of_two_machines_are_compared_by_their_intervals():
     mine = json.loads((ROOT / "reports/metrics.json").read_text())
     theirs = copy.deepcopy(mine)
     assert compare(mine, theirs) == []
-    near = theirs["benchmark"]["keep"]["all"]["valid"]
+    near = theirs["benchmark"]["fixed"]["all"]["valid"]
     near |= {"mean": near["high"], "low": near["high"], "high": near["high"] + 0.1}
     assert compare(mine, theirs) == []
     near |= {"mean": 0.9, "low": 0.8, "high": 1.0}
-    theirs["benchmark"]["keep"]["all"]["boards"] += 1
+    theirs["benchmark"]["fixed"]["all"]["boards"] += 1
     del theirs["benchmark"]["round_0"]["by_agents"]["2"]
     found = compare(mine, theirs)
     assert [line.split(":")[0] for line in found] == [
         "metrics.benchmark.round_0.by_agents.2",
-        "metrics.benchmark.keep.all.boards",
-        "metrics.benchmark.keep.all.valid",
+        "metrics.benchmark.fixed.all.boards",
+        "metrics.benchmark.fixed.all.valid",
     ]
     assert found[2].endswith(" here, 0.9 (0.8 to 1.0) there")

@@ -18,7 +18,7 @@ from mapflake.nb.__main__ import main
 from mapflake.repro import ParamError, write_json
 
 NAME = "05_analysis"
-PARAMETERS = "arms = ['keep']\nrun = 'runs/interactive'"
+PARAMETERS = "arms = ['fixed']\nrun = 'runs/interactive'"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def run(repo: Path, write_notebook, monkeypatch: pytest.MonkeyPatch):
     pipeline = "stages: {analysis: {deps: [build/params/analysis.json, build/code/05_analysis.py, input.txt]}}"
     (repo / "dvc.yaml").write_text(pipeline)
     (repo / "input.txt").write_text("one")
-    write_json(repo / "build/params/analysis.json", {"arms": ["keep", "heuristic"]})
+    write_json(repo / "build/params/analysis.json", {"arms": ["fixed", "heuristic"]})
 
     def start(*sources: str) -> Path:
         path = write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, *sources)
@@ -50,7 +50,7 @@ def test_a_stage_that_ends_well(run, repo: Path, capfd: pytest.CaptureFixture[st
     assert (folder / "result.txt").read_text() == "42"
     assert sorted(p.name for p in folder.iterdir()) == ["notebook.ipynb", "result.txt"]
     out, err = capfd.readouterr()
-    assert "arms ['keep', 'heuristic'] runs/pipeline" in out
+    assert "arms ['fixed', 'heuristic'] runs/pipeline" in out
     assert "[analysis] done in" in out
     assert "a bar" in err
     text = (folder / "notebook.ipynb").read_text()
@@ -58,9 +58,9 @@ def test_a_stage_that_ends_well(run, repo: Path, capfd: pytest.CaptureFixture[st
     assert "a bar" not in text
     assert "0x" not in text
     executed = nbformat.reads(text, as_version=4)
-    assert executed.cells[1].source == "arms = ['keep', 'heuristic']\nrun = 'runs/pipeline'"
+    assert executed.cells[1].source == "arms = ['fixed', 'heuristic']\nrun = 'runs/pipeline'"
     assert executed.cells[1].metadata.tags == ["injected-parameters"]
-    assert executed.cells[3].outputs[0].text == "arms ['keep', 'heuristic'] runs/pipeline\n.\n"
+    assert executed.cells[3].outputs[0].text == "arms ['fixed', 'heuristic'] runs/pipeline\n.\n"
     assert not list((repo / "runs/work/partial").iterdir())
 
 
@@ -117,10 +117,10 @@ def test_a_dead_kernel_is_named(run, repo: Path) -> None:
 
 
 def test_what_does_not_fit_runs_nothing(run, repo: Path, write_notebook) -> None:
-    write_json(repo / "build/params/analysis.json", {"arms": ["keep"], "sede": 1})
+    write_json(repo / "build/params/analysis.json", {"arms": ["fixed"], "sede": 1})
     with pytest.raises(notebooks.NotebookError, match=rf"^{NAME}: the parameters cell lacks sede; legal: arms, "):
         run("x = 1")
-    write_json(repo / "build/params/analysis.json", {"arms": ["keep"]})
+    write_json(repo / "build/params/analysis.json", {"arms": ["fixed"]})
     run("x = 1")
     write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, "x = 2")
     with pytest.raises(runner.StageError, match=rf"^{NAME}: its code changed since it was checked: run `dvc repro`$"):

@@ -139,11 +139,11 @@ MISTAKES = [
         r"^ablations: .*arm: 'orakel' is none of engineer, base_",
     ),
     (r"    v1: \{variant: V1\}", "    x: {sample: 2}", r"designers\.x\.sample: unknown key; did you mean 'samples'\?"),
-    (r"    v1: \{variant: V1\}", "    keep: {}", r"designers: 'keep' is the name of an arm already"),
+    (r"    v1: \{variant: V1\}", "    fixed: {}", r"designers: 'fixed' is the name of an arm already"),
     (
         r"^analysis: .*",
-        "analysis:\n  arms: [keep]",
-        r"^analysis\.arms: \['keep'\] are not run; legal: those of ablations\.arms",
+        "analysis:\n  arms: [fixed]",
+        r"^analysis\.arms: \['fixed'\] are not run; legal: those of ablations\.arms",
     ),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: one of disabled, offline, online$"),
     (r"^profile: .*", "profile: fast", r"^profile: 'fast' is not legal: one of default, smoke, gpu, paper$"),
@@ -177,8 +177,12 @@ MISTAKES = [
     ),
     (r"seeds: \[0, 1, 2\]$", "seeds: [0, 7]", r"^study: .*secondary\.seeds: \[7\] are no seeds of primary"),
     (r"    arms: \[v1, v2", "    arms: [v1, v22", r"^study\.secondary\.arms: arm: 'v22' is none of engineer, "),
-    (r"    arms: \[v1, v2", "    arms: [keep, v2", r"^study: .*secondary\.arms: \['keep'\] are primary already"),
-    (r"arm: engineer, against: keep", "arm: engineer, against: v0", r"^analysis\.comparison\.against: 'v0' is not run"),
+    (r"    arms: \[v1, v2", "    arms: [fixed, v2", r"^study: .*secondary\.arms: \['fixed'\] are primary already"),
+    (
+        r"arm: engineer, against: fixed",
+        "arm: engineer, against: v0",
+        r"^analysis\.comparison\.against: 'v0' is not run",
+    ),
 ]
 
 

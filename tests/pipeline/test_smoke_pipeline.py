@@ -137,10 +137,10 @@ def measure_a_cell(folder: Path) -> None:
     for finished in ("round_0@0", "primary@heuristic-0"):
         said = command(folder, "dvc", "repro", "--single-item", f"reports/study/dvc.yaml:{finished}")
         assert "Running stage" not in said
-    command(folder, "dvc", "repro", "--single-item", "reports/study/dvc.yaml:primary@keep-0")
+    command(folder, "dvc", "repro", "--single-item", "reports/study/dvc.yaml:primary@fixed-0")
     assert {p: p.read_bytes() for p in (folder / "reports/study/cells/round_0-0").iterdir()} == round_0
-    keep = Ledger(folder / "reports/study/cells/keep-0/rounds.jsonl").rounds
-    assert keep[0].parent_sha256 == by_study[0].parent_sha256
+    fixed = Ledger(folder / "reports/study/cells/fixed-0/rounds.jsonl").rounds
+    assert fixed[0].parent_sha256 == by_study[0].parent_sha256
 
 
 def compare_experiments(folder: Path) -> None:

@@ -42,7 +42,7 @@ def test_outcomes_are_a_digit_a_board() -> None:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """A study of two arms: `engineer` under seeds 0 and 1, `keep` under seed 0, and what they begin with."""
+    """A study of two arms: `engineer` under seeds 0 and 1, `fixed` under seed 0, and what they begin with."""
     inputs = cells.Inputs(tmp_path / "params", tmp_path / "boards", "base", tmp_path / "runs", tmp_path / "study/cells")
     from mapflake.env import save_tasks
 
@@ -53,7 +53,7 @@ def study(tmp_path: Path) -> Path:
     cells.write_boards(inputs)
     benchmark = {"wr050": cells.outcomes(rollouts([2, 0, 1, 2, 0]), BOARDS)}
     first = cells.outcomes(rollouts([1, 1, 1, 1, 0])[:8], TASKS)
-    for arm, seed in (("warm_start", 0), ("round_0", 0), ("engineer", 0), ("engineer", 1), ("keep", 0)):
+    for arm, seed in (("warm_start", 0), ("round_0", 0), ("engineer", 0), ("engineer", 1), ("fixed", 0)):
         made = {"rl": {"instances": 4}, "samples": {"validation": 2, "benchmark": 2}, "cpu_minutes": 1.5}
         cell = {"schema": cells.SCHEMA, "arm": arm, "seed": seed, **made, "code_sha256": "c", "benchmark": benchmark}
         rounds = {"warm_start": 1, "round_0": 1}.get(arm, 2)
@@ -69,13 +69,13 @@ def edit(study: Path, cell: str, **changes: Any) -> None:
 
 def test_what_is_sealed_is_read_back(study: Path) -> None:
     found = record.load(study)
-    assert found.arms == ["engineer", "keep"]
+    assert found.arms == ["engineer", "fixed"]
     own = found.benchmark[(found.benchmark["arm"] == "engineer") & (found.benchmark["seed"] == 1)]
     assert own["valid"].tolist() == [1.0, 0.0, 0.5, 1.0, 0.0]
     assert own["size"].tolist() == [t.instance.size for t in BOARDS]
     assert own["board"].tolist() == [0, 1, 2, 3, 0]  # the numbers that the validation boards have
     rounds = found.validation.groupby("arm")["round"].unique().map(list).to_dict()
-    assert rounds == {"warm_start": [-1], "round_0": [0], "engineer": [1, 2], "keep": [1, 2]}
+    assert rounds == {"warm_start": [-1], "round_0": [0], "engineer": [1, 2], "fixed": [1, 2]}
     assert found.cells["cpu_minutes"].sum() == 7.5
 
 
@@ -104,18 +104,18 @@ def test_a_cell_that_changed_or_went_away_is_named(study: Path) -> None:
     ],
 )
 def test_cells_that_do_not_belong_together_are_refused(study: Path, changes: dict[str, Any], said: str) -> None:
-    edit(study, "keep-0", **changes)
+    edit(study, "fixed-0", **changes)
     record.seal(study)
-    with pytest.raises(StudyError, match=f"cells/keep-0/cell.json: {said}"):
+    with pytest.raises(StudyError, match=f"cells/fixed-0/cell.json: {said}"):
         record.load(study)
 
 
 def test_cells_of_other_boards_are_refused(study: Path) -> None:
-    text = (study / "cells/keep-0/cell.json").read_text()
+    text = (study / "cells/fixed-0/cell.json").read_text()
     sha256 = json.loads(text)["benchmark"]["wr050"]["boards_sha256"]
-    (study / "cells/keep-0/cell.json").write_text(text.replace(sha256, "0" * 64))
+    (study / "cells/fixed-0/cell.json").write_text(text.replace(sha256, "0" * 64))
     record.seal(study)
-    with pytest.raises(StudyError, match=r"keep-0/cell\.json: was measured on other wr050 boards"):
+    with pytest.raises(StudyError, match=r"fixed-0/cell\.json: was measured on other wr050 boards"):
         record.load(study)
 
 
@@ -137,15 +137,15 @@ def test_changes_say_what_a_design_did(study: Path) -> None:
         Round("engineer", 1, c := config(0.75, 0.1, 0.5), report(9, 4), proposal=Proposal("", c, None)),
         Round("engineer", 2, c, report(2, 1), proposal=Proposal("", None, "no JSON")),
     ]
-    kept = [Round("keep", 1, first.config, report(9, 4), proposal=Proposal("", first.config, None))]
-    for cell, rounds in (("round_0-0", [first]), ("engineer-0", after), ("keep-0", kept)):
+    kept = [Round("fixed", 1, first.config, report(9, 4), proposal=Proposal("", first.config, None))]
+    for cell, rounds in (("round_0-0", [first]), ("engineer-0", after), ("fixed-0", kept)):
         for one in rounds:
             Ledger(study / "cells" / cell / "rounds.jsonl").append(
                 Round(**{**vars(one), "checkpoint": study / "cells" / cell / "x"})
             )
     record.seal(study)
     found = changes(record.load(study)).set_index("arm")
-    assert (found.loc["keep", "unlike"], found.loc["keep", "moved"]) == pytest.approx((0.25, 0.0))
+    assert (found.loc["fixed", "unlike"], found.loc["fixed", "moved"]) == pytest.approx((0.25, 0.0))
     table = found.loc["engineer"].set_index("round")
     assert table["unlike"].to_dict() == {1: 0.0, 2: 0.0}
     assert table["below_frontier"].to_dict() == pytest.approx({1: 4 - 3.25, 2: 3 - 3.25})

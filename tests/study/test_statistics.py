@@ -74,9 +74,9 @@ def test_comparisons_are_paired_by_seed_and_corrected_for_their_number() -> None
     rng = rng_for(3, "arms")
     level = rng.normal(0.5, 0.3, (5, 1))  # seeds differ much more than arms
     noise = lambda: rng.normal(0, 0.02, (5, 60))  # noqa: E731
-    arms = {"keep": level + noise(), "same": level + noise(), "better": level + 0.05 + noise()}
+    arms = {"fixed": level + noise(), "same": level + noise(), "better": level + 0.05 + noise()}
     arms["few"] = (level + noise())[:3]
-    table = statistics.comparisons(rows(arms), [*arms], "keep", "valid").set_index("arm")
+    table = statistics.comparisons(rows(arms), [*arms], "fixed", "valid").set_index("arm")
     assert list(table.index) == ["same", "better", "few"]
     assert table["seeds"].to_dict() == {"same": 5, "better": 5, "few": 3}
     assert table.loc["better", "mean"] == pytest.approx(0.05, abs=0.01)
@@ -86,9 +86,9 @@ def test_comparisons_are_paired_by_seed_and_corrected_for_their_number() -> None
 
 
 def test_a_board_in_two_subsets_counts_once() -> None:
-    one = rows({"keep": np.array([[0.0, 1.0, 1.0]])})
+    one = rows({"fixed": np.array([[0.0, 1.0, 1.0]])})
     again = one[one["board"] == 0].assign(subset="wr075", valid=1.0)
-    values = statistics.matrix(pd.concat([one, again]), "keep", "valid")
+    values = statistics.matrix(pd.concat([one, again]), "fixed", "valid")
     assert values.to_numpy().tolist() == [[0.5, 1.0, 1.0]]
 
 
@@ -102,10 +102,10 @@ def test_against_several_arms_is_against_their_mean() -> None:
 
 def test_interquartile_mean_and_probability_of_improvement() -> None:
     # kinds: (seed, agents); boards 0 and 2 have 2 agents, 1 and 3 have 3
-    arms = {"keep": np.array([[0.0, 0.2, 0.0, 0.2], [0.4, 1.0, 0.4, 1.0]])}
-    arms["x"] = arms["keep"] + np.array([[0.1, -0.1, 0.1, -0.1], [0.0, 0.1, 0.0, 0.1]])
-    assert statistics.interquartile_mean(rows(arms), "keep", "valid") == pytest.approx(0.3)
-    assert statistics.probability_of_improvement(rows(arms), "x", "keep", "valid") == pytest.approx(2.5 / 4)
+    arms = {"fixed": np.array([[0.0, 0.2, 0.0, 0.2], [0.4, 1.0, 0.4, 1.0]])}
+    arms["x"] = arms["fixed"] + np.array([[0.1, -0.1, 0.1, -0.1], [0.0, 0.1, 0.0, 0.1]])
+    assert statistics.interquartile_mean(rows(arms), "fixed", "valid") == pytest.approx(0.3)
+    assert statistics.probability_of_improvement(rows(arms), "x", "fixed", "valid") == pytest.approx(2.5 / 4)
 
 
 def test_what_can_be_detected_is_detected_four_times_in_five() -> None:

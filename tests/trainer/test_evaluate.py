@@ -28,7 +28,7 @@ TASKS = generate(EnvConfig.uniform((3, 4), 0.2, 0.5), 12, seed=1, split="validat
 class Oracle:
     """Solves all boards but those of size 4, where it says nothing on odd samples."""
 
-    dialect = "compact"
+    prompt_format = "compact"
 
     def complete(self, prompts, *, n=1, temperature=None, max_new_tokens=None, seed=0, progress=None):
         texts = []
@@ -58,7 +58,7 @@ def test_rollouts_survive_a_file(tmp_path):
 class Noise:
     """Says what the seed and its place in the call decide; counts what it was asked."""
 
-    dialect = "compact"
+    prompt_format = "compact"
     part = 4
 
     def __init__(self, identity="noise", dies_after=10**9):

@@ -30,7 +30,7 @@ def test_a_round_has_a_curve_and_changes_the_weights(start, trained):
         assert not any("time" in key for key in row)
     assert any(row["grad_norm"] > 0 for row in curve)
     assert checkpoint.weights_sha256(out) != checkpoint.weights_sha256(start)
-    assert load_policy(out).dialect == "compact"
+    assert load_policy(out).prompt_format == "compact"
 
 
 def test_the_same_round_again_does_nothing(start, trained):
@@ -104,7 +104,7 @@ def test_a_chat_model_takes_the_same_path_full_and_lora(chat_start, tmp_path, lo
         hashes.add(checkpoint.weights_sha256(out))
         at = out
     assert len(hashes) == 4
-    assert load_policy(at).dialect == "chat"
+    assert load_policy(at).prompt_format == "chat"
     assert len(load_policy(at).complete(["hello"], n=2, max_new_tokens=4)[0]) == 2
 
 

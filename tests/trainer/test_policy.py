@@ -25,7 +25,7 @@ def test_a_saved_policy_completes_as_before(tiny, saved):
     loaded = load_policy(saved)
     prompts = ["w1 w2 w3", "w7"]
     assert loaded.complete(prompts, n=3, seed=1) == tiny.complete(prompts, n=3, seed=1)
-    assert loaded.dialect == "compact"
+    assert loaded.prompt_format == "compact"
 
 
 def test_saving_twice_gives_the_same_bytes(tiny, saved, tmp_path):
