@@ -1,13 +1,14 @@
-# make repro | study | test | lab | bench | docs | lock | install | help. Needs Python >= 3.11, git and make; the rest goes into .venv.
+# make repro | study | test | test-fast | lab | bench | docs | lock | install | help. Needs Python >= 3.11, git and make; the rest goes into .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-verifiers lint lab bench docs fuzz lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers sanitize lint lab bench docs fuzz lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 VENV := .venv
+PYTEST := pytest -n auto --maxprocesses=8
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
 # No telemetry and no lookups of models: the default profile needs no network after the installation.
@@ -31,19 +32,26 @@ $(STAMP): pyproject.toml $(LOCKS)
 	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
-repro: install        ## run the pipeline (PROFILE=smoke|default|gpu|paper) and print the results
-	$(if $(PROFILE),python -m mapflake.nb profile $(PROFILE))
+repro: install        ## run the pipeline, JOBS cells at once (PROFILE=smoke|default|gpu|paper), and print the results
+	$(if $(PROFILE),python -m mapflake.nb choose $(PROFILE))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
+	dvc repro warm_start
+	$(call cells,baseline_rl) | xargs -P $(JOBS) -I{} dvc repro --single-item {}
+	$(call cells,engineer_loop ablations) | xargs -P $(JOBS) -I{} dvc repro --single-item {}
 	dvc repro
 	@python -m mapflake.nb results
 
-study: install       ## run or go on with the study: arms x seeds, JOBS at once; hours (finished cells are kept)
-	dvc repro reports/study/dvc.yaml:boards
-	@failed=; for group in round_0 primary secondary; do \
-	  dvc stage list --name-only reports/study/dvc.yaml | grep ":$$group@" | sort -s -t- -k2,2n \
-	  | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1' || failed=1; \
-	done; python -m mapflake.study seal; [ -z "$$failed" ] || { echo "some cells failed (above); run it again to go on with them"; exit 1; }
-	dvc repro
+study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
+	python -m mapflake.nb choose study
+	dvc repro prepare
+	$(call cells,baseline_rl engineer_loop ablations) | xargs -P $(JOBS) -I{} bash -c 'cell={}; \
+	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/round_0 dvc repro baseline_rl@$${cell##*[@-]}; dvc repro --single-item $$cell; }'
+	dvc repro --single-item analysis
+	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
+	@python -m mapflake.nb results
+
+# The stages of some matrices, all arms of a seed before those of the next.
+cells = dvc stage list --name-only | grep -E '^($(subst $() ,|,$(1)))@' | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
 
 lint: install
 	ruff check .
@@ -52,7 +60,10 @@ lint: install
 	mypy
 
 test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest, nbval
-	pytest -n auto --maxprocesses=8 --nbval-lax --nbval-current-env --nbval-cell-timeout=120 -x tests notebooks
+	$(PYTEST) --nbval-lax --nbval-current-env --nbval-cell-timeout=600 tests notebooks
+
+test-fast: lint       ## the tests that take no training and no notebooks: two minutes
+	$(PYTEST) -m "not slow" tests
 
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
 	$(PYTHON) -m venv $(VENV)-verifiers

@@ -1,13 +1,12 @@
-"""Floor 4: what notebooks and DVC stages share.
+"""The notebooks' view of the pipeline: where to write, where earlier results are.
 
-A notebook sees three functions: `root` finds the repository, `start` gives the folder to write into, `require`
-checks an input and says which notebook makes it. Behind them: the validated parameters (`sections`), what a notebook
-may contain and how an executed one is made comparable (`notebooks`), the runner of a stage (`runner`), and the
-published files (`publish`). `python -m mapflake.nb --help` lists the commands that dvc.yaml and the Makefile use.
-
-Not covered: anything that computes a result. A change here never retrains a policy, so nothing here may change one.
+A notebook sees four functions: `root` finds the repository, `start` gives the folder to write into, `require` checks an
+input and says which notebook makes it, `cells` gives the folder of the records of finished cells. Behind them: the
+validated parameters (`params`, `schema`), notebooks as code and as results (`notebooks`), the stage that runs one
+(`stages`), and the published files (`publish`). `python -m mapflake.nb --help` lists the commands of dvc.yaml and the
+Makefile. Nothing here computes a result.
 """
 
-from mapflake.nb.folders import require, root, start
+from mapflake.nb.folders import cells, require, root, start
 
-__all__ = ["require", "root", "start"]
+__all__ = ["cells", "require", "root", "start"]

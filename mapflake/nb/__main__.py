@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from pathlib import Path
 
-from mapflake.nb.folders import MADE_BY, root
+from mapflake.nb.folders import NOTEBOOKS, root
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -15,44 +14,39 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mapflake.nb", description="The commands behind dvc.yaml and make.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("check", help="check params.yaml, all profiles and all notebooks; writes nothing")
-    commands.add_parser("prepare", help="check, then write the active parameters and the notebooks' code to build/")
-    profile = commands.add_parser("profile", help="make a profile the active one: rewrites one line of params.yaml")
-    profile.add_argument("name")
+    commands.add_parser("prepare", help="check, then write the active parameters and what the code says to build/")
+    choose = commands.add_parser("choose", help="make one of `runs` the active one: rewrites one line of params.yaml")
+    choose.add_argument("name")
+    commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     run = commands.add_parser("run", help="run one notebook with the active parameters")
-    run.add_argument("notebook", choices=MADE_BY.values(), metavar="notebook", help=", ".join(MADE_BY.values()))
-    run.add_argument("-p", dest="item", metavar="key=value", help="the entry that this run is for, e.g. arm=heuristic")
+    run.add_argument("notebook", choices=NOTEBOOKS.values(), metavar="notebook", help=", ".join(NOTEBOOKS.values()))
+    run.add_argument("items", nargs="*", metavar="key=value", help="the cell that it is for: arm=heuristic seed=0")
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
-    other = commands.add_parser("compare", help="compare reports/metrics.json with that of another machine")
-    other.add_argument("metrics", type=Path, metavar="metrics.json")
+    commands.add_parser("readme", help="write the generated blocks of README.md from reports/")
     commands.add_parser("results", help="print the results table and the paths of the reports")
     chosen = parser.parse_args(arguments)
 
-    from mapflake import repro
-    from mapflake.nb import notebooks, publish, runner, sections
+    from mapflake.nb import notebooks, params, publish, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
-    known = (sections.ParamError, notebooks.NotebookError, runner.StageError, publish.PublishError, FileNotFoundError)
+    known = (params.ParamError, notebooks.NotebookError, stages.StageError, publish.PublishError, FileNotFoundError)
     try:
         base = root()
         if chosen.command == "check":
-            sections.check(base)
+            params.check(base)
         elif chosen.command == "prepare":
-            with runner.pipeline_lock(base):
-                sections.prepare(base)
-        elif chosen.command == "profile":
-            sections.set_profile(base, chosen.name)
+            params.prepare(base)
+        elif chosen.command == "choose":
+            params.choose(base, chosen.name)
+        elif chosen.command == "warm_start":
+            stages.warm_start(base)
         elif chosen.command == "run":
-            runner.run(base, chosen.notebook, chosen.item)
+            items = dict(item.partition("=")[::2] for item in chosen.items)
+            stages.run(base, chosen.notebook, {k: int(v) if v.isdigit() else v for k, v in items.items()})
         elif chosen.command == "publish":
-            with runner.pipeline_lock(base):
-                publish.publish(base)
-                runner.forget_finished(base)
-        elif chosen.command == "compare":
-            differences = publish.compare(
-                *map(repro.read_json, (base / publish.REPORTS / "metrics.json", chosen.metrics))
-            )
-            print("\n".join(differences) or "they agree: all 95% intervals overlap")
-            return bool(differences)
+            publish.publish(base)
+        elif chosen.command == "readme":
+            publish.write_readme(base)
         else:
             print(publish.results(base))
     except known as error:

@@ -1,8 +1,8 @@
-"""Where things lie: the repository's root, the folder that a notebook writes, the inputs that it needs.
+"""The folders of a run: what a notebook writes, and what it needs from earlier ones.
 
-`runs/<name>/<stage>/` holds what one stage made; `<name>` is `interactive` when a notebook is run by hand and
-`pipeline` under DVC. DVC empties a stage's folder before the stage runs, so a stage works in `runs/work/<stage>/`,
-which survives a crash, and the runner moves it into place at the end.
+`runs/<run>/<stage>/` holds what one stage made. A stage of the pipeline goes on in the folder that an interrupted one
+left: the ledger and the trainer know what of it is finished. By hand (`runs/interactive`), a notebook begins in an empty
+folder.
 """
 
 from __future__ import annotations
@@ -10,24 +10,20 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-PIPELINE = "runs/pipeline"
-WORK = "runs/work"
-BUILD_PARAMS = "build/params"
-BUILD_CODE = "build/code"
-KEY_FILE = ".key"
+from mapflake import repro
+
+INTERACTIVE = "runs/interactive"
+REPORTS = "reports"
 MARKER = ".mapflake"
 
-MADE_BY = {
+NOTEBOOKS = {
     "env_design": "01_env_design",
     "baseline_rl": "02_baseline_rl",
     "engineer_loop": "03_engineer_loop",
     "ablations": "04_ablations",
     "analysis": "05_analysis",
 }
-"""Stage -> the notebook that makes it; also the order of the pipeline."""
-
-SECTIONS = (*MADE_BY, "study")
-"""The sections of params.yaml: one for each notebook, and the study."""
+"""Stage -> the notebook that makes it, in the order of the pipeline."""
 
 
 def root() -> Path:
@@ -43,32 +39,47 @@ def root() -> Path:
     raise FileNotFoundError(f"{here} is not inside the mapflake repository (no params.yaml and mapflake/ above it)")
 
 
+def stage_lock(base: Path, run: str, stage: str) -> Path:
+    """Returns the lock file that a stage of the pipeline holds while it runs."""
+    return base / run / "locks" / stage.replace("/", "_")
+
+
 def start(run: str, stage: str) -> Path:
-    """Returns the folder that this notebook writes, empty, or under DVC as an interrupted run left it.
+    """Returns the folder that this notebook writes: empty by hand, as it was left in the pipeline.
 
     Args:
         run: The run's folder from the root, e.g. `runs/interactive` (the notebooks' parameter `run`).
-        stage: The stage's name, e.g. `env_design`, or `ablations/heuristic`.
+        stage: The stage's name, e.g. `env_design`, or `ablations/heuristic-0`.
 
     Raises:
         ValueError: The run lies outside `runs/`, its folder holds files of somebody else, or it is the
             pipeline's, which only `dvc repro` writes.
     """
     base = root()
-    if run == PIPELINE:
-        work = base / WORK / stage
-        if not (work / KEY_FILE).is_file():
-            raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as runs/interactive")
-        return work
     folder = (base / run / stage).resolve()
-    if (base / "runs") not in folder.parents or (base / PIPELINE) in folder.parents:
-        raise ValueError(f"run: {run!r} is not legal: a run is a folder inside {base / 'runs'} and not the pipeline's")
+    if (base / "runs") not in folder.parents:
+        raise ValueError(f"run: {run!r} is not legal: a run is a folder inside {base / 'runs'}")
+    if stage_lock(base, run, stage).is_file():
+        try:
+            with repro.single_writer(stage_lock(base, run, stage)):
+                pass
+        except RuntimeError:  # the stage that runs this notebook holds it
+            folder.mkdir(parents=True, exist_ok=True)
+            return folder
+        raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as {INTERACTIVE}")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         raise ValueError(f"{folder} holds files that no notebook of ours wrote: move them, or choose another run")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / MARKER).touch()
     return folder
+
+
+def cells(run: str) -> Path:
+    """Returns the folder of the records of a run's finished cells: of the pipeline's in reports/, where git keeps them."""
+    base = root()
+    pipeline = (base / run / "locks").is_dir()
+    return base / REPORTS / "cells" / Path(run).name if pipeline else base / run / "cells"
 
 
 def require(run: str, path: str) -> Path:
@@ -82,6 +93,6 @@ def require(run: str, path: str) -> Path:
         raise ValueError(f"{path}: leads out of {run}")
     found = root() / run / path
     if not found.exists():
-        notebook = MADE_BY.get(path.split("/")[0], path)
+        notebook = NOTEBOOKS.get(path.split("/")[0], path)
         raise FileNotFoundError(f"{run}/{path} is missing: run {notebook} first (notebooks/{notebook}.ipynb)")
     return found

@@ -1,19 +1,18 @@
-"""What a notebook may contain, the code that it stands for, and an executed one made comparable.
+"""Notebooks as they are kept: what one may contain, its code alone, and an executed one made comparable.
 
-Not covered: running (`runner`). Everything here is a pure function of the notebook, so that the same run gives the same
+Not covered: running (`stages`). Everything here is a pure function of the notebook, so that the same run gives the same
 bytes in every clone.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
-import pprint
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jupytext
 import nbformat
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -84,28 +83,17 @@ def check(notebook: Any, name: str, parameters: list[str]) -> None:
 
 
 def code_view(notebook: Any, name: str) -> str:
-    """Returns the notebook's code alone, what a stage depends on: no outputs, ids, markdown or default values."""
-    parts = [f"# The code of notebooks/{name}.ipynb, made by `python -m mapflake.nb prepare`; do not edit.\n"]
-    for _, cell in code_cells(notebook):
-        if "parameters" in cell.metadata.get("tags", []):
-            parts.append(f"# parameters: {', '.join(defaults(notebook, name))}\n")
-        else:
-            parts.append("\n".join(line.rstrip() for line in cell.source.strip("\n").splitlines()) + "\n")
-    return "\n# %%\n".join(parts)
+    """Returns the notebook's code alone, by jupytext: what a stage depends on.
 
-
-def inject(notebook: Any, values: dict[str, Any]) -> Any:
-    """Returns a copy of the notebook with a cell behind the parameters cell that sets `values`, as papermill does.
-
-    Ours is written by `pprint` and has a fixed id, so that it reads well and is the same whatever is installed.
+    Outputs, ids, markdown and the default values of the parameters are left out.
     """
-    result = copy.deepcopy(notebook)
-    lines = [f"{name} = {pprint.pformat(value, width=100, sort_dicts=False)}" for name, value in values.items()]
-    cell = nbformat.v4.new_code_cell("\n".join(lines), id="injected-parameters")
-    cell.metadata["tags"] = ["injected-parameters"]
-    at = next(i for i, c in enumerate(result.cells) if "parameters" in c.metadata.get("tags", []))
-    result.cells.insert(at + 1, cell)
-    return result
+    cells = []
+    for _, cell in code_cells(notebook):
+        given = "parameters" in cell.metadata.get("tags", [])
+        source = f"# parameters: {', '.join(defaults(notebook, name))}" if given else cell.source
+        cells.append(nbformat.v4.new_code_cell("\n".join(line.rstrip() for line in source.strip("\n").splitlines())))
+    bare = nbformat.v4.new_notebook(cells=cells, metadata={"jupytext": {"notebook_metadata_filter": "-all"}})
+    return str(jupytext.writes(bare, fmt="py:percent"))
 
 
 def normalise(notebook: Any, replace: dict[str, str]) -> str:

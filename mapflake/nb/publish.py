@@ -1,20 +1,23 @@
 """The small files of a finished pipeline: copied to reports/, where they are committed, and shown at the end.
 
-A published file holds no time, no machine and no path outside the repository, and is the same in every clone.
+A published file holds no time, no machine and no path outside the repository, and is the same in every clone. The
+records of finished cells are there already (reports/cells): their stages write them.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mapflake import repro
-from mapflake.nb.folders import BUILD_PARAMS, MADE_BY, PIPELINE
+from mapflake.nb import params
+from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
-REPORTS = "reports"
 MAX_BYTES = 1_000_000
+BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
 
 
 class PublishError(RuntimeError):
@@ -22,36 +25,44 @@ class PublishError(RuntimeError):
 
 
 def publish(root: Path) -> None:
-    """Copies results.md, study.md, metrics, figures/, notebooks/ and rounds/ from `runs/pipeline` to `reports`.
+    """Copies results.md, metrics, figures/ and notebooks/ of the active run to `reports`; of cells, the first seed's.
 
+    What a stage that is recorded but not in this clone made (`dvc repro --allow-missing`) stays as it was published.
     Beside metrics.json, which has every number, there are two extracts for DVC: summary.json is what `dvc exp show` and
     `dvc metrics diff` compare, validation.json (rates by arm and round) what `dvc plots show` draws.
 
     Raises:
         PublishError: A file is larger than 1 MB, or names a folder of this machine.
     """
-    source, target = root / PIPELINE, root / REPORTS
-    copies = {source / "analysis" / name: target / name for name in ("results.md", "study.md")}
-    for section, notebook in MADE_BY.items():
-        for found in sorted((source / section).rglob("notebook.ipynb")):
-            item = found.parent.relative_to(source / section).as_posix()
-            copies[found] = target / "notebooks" / (f"{notebook}.ipynb" if item == "." else f"{notebook}_{item}.ipynb")
-        for found in sorted(path for kind in ("png", "gif") for path in (source / section).rglob(f"figures/*.{kind}")):
-            copies[found] = target / "figures" / f"{_prefix(source, found.parent.parent)}_{found.name}"
-        for found in sorted((source / section).rglob("rounds.jsonl")):
-            copies[found] = target / "rounds" / f"{_prefix(source, found.parent)}.jsonl"
+    run, target = params.load(root)["run"], root / REPORTS
+    source, seed = root / "runs" / run["profile"], run["seeds"][0]
+    stages = {
+        "env_design": "env_design",
+        f"baseline_rl/{seed}": "baseline_rl",
+        f"engineer_loop/{seed}": "engineer_loop",
+    }
+    stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run["arms"]} | {"analysis": "analysis"}
+    copies = {source / "analysis/results.md": target / "results.md"}
+    for stage, name in stages.items():
+        if (source / stage / "notebook.ipynb").is_file():
+            number = NOTEBOOKS[stage.partition("/")[0]][:2]
+            copies[source / stage / "notebook.ipynb"] = target / "notebooks" / f"{number}_{name}.ipynb"
+            figures = sorted((source / stage / "figures").glob("*.[pg][ni][gf]"))
+            copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
     for path in copies:
         content = path.read_bytes()
         if len(content) > MAX_BYTES:
             raise PublishError(f"{path.relative_to(root)} has {len(content)} bytes; published are at most {MAX_BYTES}")
         if str(root).encode() in content:
             raise PublishError(f"{path.relative_to(root)} names the folder {root}")
-    for folder in ("figures", "notebooks", "rounds"):
-        shutil.rmtree(target / folder, ignore_errors=True)
-        (target / folder).mkdir(parents=True)
+    for folder in ("figures", "notebooks"):
+        (target / folder).mkdir(parents=True, exist_ok=True)
+        for old in (target / folder).iterdir():
+            if not any(name in old.name for name in stages.values()):
+                old.unlink()
     for path, copy in copies.items():
         shutil.copyfile(path, copy)
-    metrics = repro.read_json(root / BUILD_PARAMS / "profile.json") | repro.read_json(source / "analysis/metrics.json")
+    metrics = {"profile": run["profile"]} | repro.read_json(source / "analysis/metrics.json")
     repro.write_json(target / "metrics.json", metrics)
     repro.write_json(target / "summary.json", summary(metrics))
     repro.write_json(target / "validation.json", metrics["validation_by_round"])
@@ -59,31 +70,7 @@ def publish(root: Path) -> None:
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Returns of metrics.json what fits on a screen: by arm the rates on the benchmark and the gain over fixed."""
-    found = {}
-    for arm, rates in metrics["benchmark"].items():
-        found[arm] = {metric: rates["all"][metric]["mean"] for metric in ("valid", "optimal")}
-        if "valid" in rates["against_fixed"]:  # fixed itself is compared with nothing
-            found[arm]["valid_against_fixed"] = rates["against_fixed"]["valid"]["mean"]
-    return found
-
-
-def compare(mine: Any, theirs: Any, where: str = "metrics") -> list[str]:
-    """Returns in what two metrics.json disagree: a line for each estimate whose 95% intervals do not overlap.
-
-    On one machine files are equal to the byte. Another CPU rounds differently, trainings drift apart as with another
-    seed, and this is what may be asked of them. Counts must be equal; numbers without an interval, lists, and what the
-    engineers wrote, which all follow the training, are not compared.
-    """
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        if {"mean", "low", "high"} <= mine.keys() & theirs.keys():
-            apart = mine["low"] > theirs["high"] or theirs["low"] > mine["high"]
-            shown = [f"{x['mean']} ({x['low']} to {x['high']})" for x in (mine, theirs)]
-            return [f"{where}: {shown[0]} here, {shown[1]} there"] if apart else []
-        keys = [key for key in [*mine, *(k for k in theirs if k not in mine)] if key != "designs"]
-        return [line for key in keys for line in compare(mine.get(key), theirs.get(key), f"{where}.{key}")]
-    if isinstance(mine, list | float) and type(mine) is type(theirs):
-        return []
-    return [] if mine == theirs else [f"{where}: {mine!r} here, {theirs!r} there"]
+    raise NotImplementedError
 
 
 def results(root: Path) -> str:
@@ -93,21 +80,33 @@ def results(root: Path) -> str:
         PublishError: Nothing has been published yet.
     """
     target = root / REPORTS
-    if not (target / "metrics.json").is_file():
-        raise PublishError(f"{REPORTS}/metrics.json is missing: run `make repro` first")
+    if not (target / "results.md").is_file():
+        raise PublishError(f"{REPORTS}/results.md is missing: run `make repro` first")
     table = (target / "results.md").read_text(encoding="utf-8").strip()
-    profile = repro.read_json(target / "metrics.json")["profile"]
-    return "\n".join(
-        [
-            "",
-            table,
-            "",
-            f"Profile {profile}. Written: {REPORTS}/results.md, {REPORTS}/metrics.json,",
-            f"{REPORTS}/figures/, {REPORTS}/notebooks/ (executed), {REPORTS}/rounds/ (what the engineers were told)",
-        ]
-    )
+    written = f"Written: {REPORTS}/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
+    return f"\n{table}\n\n{written}"
 
 
-def _prefix(source: Path, folder: Path) -> str:
-    """Returns the name of a stage's folder: `ablations_heuristic` for `runs/pipeline/ablations/heuristic`."""
-    return "_".join(folder.relative_to(source).parts)
+def write_readme(root: Path) -> None:
+    """Writes the generated blocks of README.md anew from the committed records; all else of it stays."""
+    path = root / "README.md"
+    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(root)))
+
+
+def readme_blocks(root: Path) -> dict[str, str]:
+    """Returns the generated blocks of README.md: name -> Markdown, made of the records in reports/cells/default."""
+    raise NotImplementedError
+
+
+def with_blocks(text: str, blocks: Mapping[str, str]) -> str:
+    """Returns `text` with what stands between the marks of each block replaced.
+
+    Raises:
+        PublishError: It has no marks of a block.
+    """
+    for name, block in blocks.items():
+        marks = re.compile(rf"<!-- {name}: .*? -->\n.*?<!-- /{name} -->", re.DOTALL)
+        if not marks.search(text):
+            raise PublishError(f"README.md has no marks <!-- {name}: ... --> and <!-- /{name} -->")
+        text = marks.sub(lambda _, block=block, name=name: BLOCK.format(name=name, text=block.strip()), text, count=1)
+    return text

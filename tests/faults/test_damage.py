@@ -23,10 +23,6 @@ def interrupted(run, undisturbed: Path, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-def _emptied(file: Path) -> None:
-    file.write_bytes(b"")
-
-
 def _halved(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
@@ -38,7 +34,7 @@ def _changed(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAVED)
-@pytest.mark.parametrize("harm", [_halved, _changed, Path.unlink, _emptied], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize("harm", [_halved, _changed, Path.unlink], ids=lambda f: f.__name__.strip("_"))
 def test_a_damaged_newest_save_is_passed_over_for_the_one_before(interrupted, name, harm, tmp_path, caplog) -> None:
     from mapflake.trainer import checkpoint
 
@@ -70,12 +66,8 @@ def test_a_run_with_a_damaged_save_ends_with_the_same_bytes(run, interrupted, un
             ("disk", 30_000),
             r"CheckpointError: .*/checkpoint-20 could not be written \(.*\); .* GiB are free there: make room",
         ),
-        (
-            ("disk", 100_000),
-            r"CheckpointError: .*/checkpoint-20 could not be written \(.*\); .* GiB are free there: make room",
-        ),
     ],
-    ids=["no room for the weights", "no room for the optimizer"],
+    ids=["no room for the weights"],
 )
 def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undisturbed, fault, message) -> None:
     folder = begun("warm_start")
@@ -88,16 +80,16 @@ def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undi
 
 
 def test_a_folder_that_nobody_may_write_is_named(run, begun, undisturbed) -> None:
-    folder = begun("benchmark.jsonl")
+    folder = begun("arm")
     folder.chmod(0o555)
-    code, said = run(folder, "benchmark.jsonl", ("no root",))
+    code, said = run(folder, "arm", ("no root",))
     folder.chmod(0o755)
     assert code == 1, said
     assert "PermissionError: [Errno 13] Permission denied" in said.splitlines()[-1]
     assert str(folder) in said.splitlines()[-1]
-    code, said = run(folder, "benchmark.jsonl")
+    code, said = run(folder, "arm")
     assert code == 0, said
-    assert_as_undisturbed(folder, "benchmark.jsonl", undisturbed)
+    assert_as_undisturbed(folder, "arm", undisturbed)
 
 
 @pytest.mark.parametrize("how", ["absent", "init", "log", "offline"])

@@ -1,6 +1,6 @@
 """A run in small of everything that can be interrupted, and what strikes it. Runs in processes of its own.
 
-Warm start, round 0, a round that the policy designed, a benchmark: a second each. A fault happens at the point that a
+Warm start, round 0, a round that the policy designed: a second each. A fault happens at the point that a
 test names, and is real: SIGKILL, limits of the kernel.
 """
 
@@ -45,7 +45,7 @@ RL = RLParams(
 
 
 CONFIG = EnvConfig.uniform(SIZES, 0.1, num_agents=1)
-STAGES = ("warm_start", "shared", "arm", "benchmark.jsonl")  # what each writes, after those before
+STAGES = ("warm_start", "shared", "arm")  # what each writes, after those before
 
 
 def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
@@ -69,10 +69,8 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
         warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], WARM, folder / stage, seed=0)
     elif stage == "shared":
         run_round(settings, (), start=Start(folder / "warm_start", CONFIG))
-    elif stage == "arm":
-        run_arm("engineer", settings, first, rounds=1, sizes=SIZES)
     else:
-        evaluate.record(settings.trainer.load(first[0].checkpoint), validation, folder / stage, samples=4, seed=3)
+        run_arm("engineer", settings, first, rounds=1, sizes=SIZES)
 
 
 def kill() -> None:
@@ -168,7 +166,7 @@ def _wandb(how: str) -> None:
 FAULTS: dict[str, Callable[..., None]] = {
     "step": _kill_in_step,
     "token": _kill_before(decoding, "_pick"),
-    "reward": _kill_before(evaluate, "judge"),
+    "reward": _kill_before(evaluate, "judge_completion"),
     "save": lambda nth, files: _kill_when(
         Trainer,
         "_save_checkpoint",
@@ -183,9 +181,9 @@ FAULTS: dict[str, Callable[..., None]] = {
         lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"),
         files,
     ),
-    "seal": _kill_before(checkpoint, "seal"),
+    "manifest": _kill_before(checkpoint, "write_manifest"),
     "replace": _kill_before(os, "replace"),
-    "tidy": _kill_before(repro, "drop_resumable"),
+    "tidy": _kill_before(checkpoint, "drop_resumable"),
     "append": _kill_before(repro, "append_jsonl"),
     "torn append": _torn_append,
     "disk": _small_disk,
