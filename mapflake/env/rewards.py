@@ -12,19 +12,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mapflake.env.dataset import ANSWER, tasks_of
+from mapflake.env.dataset import COLUMNS, tasks_of
 from mapflake.env.task import Task, judge
-from mapflake.env.text import known
+from mapflake.env.text import check_prompt_format
 from mapflake.env.verifier import Verdict
 
 REWARD = {"valid": 0.5, "optimal": 0.5}
 """Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
 
-COLUMNS = ("instance", *ANSWER)
-
 
 def reward(verdict: Verdict) -> float:
-    """Returns the reward of an answer: 0, 0.5 or 1."""
+    """Returns the reward of a verdict: 0, 0.5 or 1."""
     return sum(weight * getattr(verdict, name) for name, weight in REWARD.items())
 
 
@@ -38,7 +36,7 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
     Raises:
         ValueError: Unknown prompt_format.
     """
-    known(prompt_format)
+    check_prompt_format(prompt_format)
     # Each board comes once for each sample of its group.
     task = functools.lru_cache(maxsize=1 << 12)(_task)
 

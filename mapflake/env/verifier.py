@@ -1,9 +1,8 @@
 """The truth about a plan: eight checks, each of which can fail alone, and the two costs. Knows no solver.
 
-A violation is reported when it happens and not again while it lasts: an agent that enters a hole and stays there
-gives one `hole`. Execution goes on literally after a violation, so that one slip is one violation: an agent that
-leaves the board and comes back gives one `bounds` and nothing else. Not covered: how good a valid plan is (see
-`judge` in generator.py).
+Each violation is reported once, at the step that causes it: an agent that enters a hole and stays there gives one
+`hole`. Execution goes on literally after a violation, so that one slip is one violation: an agent that leaves the board
+and comes back gives one `bounds` and nothing else. Not covered: whether a valid plan is optimal (`judge` in task.py).
 """
 
 from __future__ import annotations
