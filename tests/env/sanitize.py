@@ -23,7 +23,7 @@ def exercise() -> None:
 
     from mapflake.env import kernel
 
-    kernel.FLAGS = ("-O1", "-g", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    kernel.FLAGS = (*kernel.FLAGS, "-g", "-DSANITIZE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     rng, ends, found = random.Random(0), Counter(), 0
     for size in range(1, 11):
         for agents in range(1, 11):
