@@ -63,7 +63,7 @@ lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks
 
 bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
-	python -m mapflake.bench $(PART)
+	python -m benchmarks $(PART)
 
 docs: install         ## build the documentation, links checked, into build/site (index.html opens from disk)
 	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
