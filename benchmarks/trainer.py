@@ -94,7 +94,7 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _warm_start(out: Path) -> Path:
     """Returns the folder of a policy of the default shape after some hundred steps on boards that need care."""
-    from mapflake.env import VOCABULARY, EnvConfig, naive_plan_fails, format_plan, generate, render_prompt
+    from mapflake.env import VOCABULARY, EnvConfig, format_plan, generate, naive_plan_fails, render_prompt
     from mapflake.trainer.warmstart import WarmStartParams, warm_start
 
     tasks = [t for h in (0.1, 0.2) for t in generate(EnvConfig.uniform((3, 4, 5, 6), h), 6000, seed=0)]

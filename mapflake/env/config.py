@@ -107,7 +107,8 @@ class SizeConfig:
     @classmethod
     def from_ratios(cls, ratios: Mapping[str, Any]) -> SizeConfig:
         """Returns the distribution with these ratios, by name; the wait ratio and custom ones may be left out."""
-        return cls(**cls._read(ratios))
+        paper = {name: value for name, value in ratios.items() if name in PAPER}
+        return cls(**paper, custom=tuple(pair for pair in ratios.items() if pair[0] not in PAPER))
 
     @property
     def ratios(self) -> dict[str, float | None]:
@@ -120,9 +121,8 @@ class SizeConfig:
     def _read(cls, ratios: Any) -> Any:
         if not isinstance(ratios, Mapping):
             return ratios
-        paper = {name: value for name, value in ratios.items() if name in PAPER}
-        custom = tuple((name, value) for name, value in ratios.items() if name not in PAPER)
-        return {**paper, "custom": custom}
+        custom = tuple(pair for pair in ratios.items() if pair[0] not in PAPER)
+        return {name: value for name, value in ratios.items() if name in PAPER} | {"custom": custom}
 
     @model_serializer
     def _written(self) -> dict[str, float | None]:

@@ -107,7 +107,7 @@ def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") ->
     before: Counter[tuple[int, bool | None]] = Counter()
     specs = []
     for i in np.argsort(keys, kind="stable"):
-        specs.append(TaskSpec(*kinds[i], before[kinds[i]]))
+        specs.append(TaskSpec(kinds[i][0], kinds[i][1], before[kinds[i]]))
         before[kinds[i]] += 1
     return specs
 

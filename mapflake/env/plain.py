@@ -9,7 +9,7 @@ returns its own among plans of equal cost. An exhausted search proves that there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import combinations, count, pairwise, product
 from typing import NamedTuple
@@ -140,7 +140,7 @@ def _plan(
         others = sum(space.to_goal[k][space.starts[k]] for k in range(len(space.starts)) if k not in group)
         return _joint(space, group, soonest, waits, horizon, None if most is None else most - others)
 
-    group_of = {agent: (agent,) for agent in range(len(space.starts))}
+    group_of: dict[int, tuple[int, ...]] = {agent: (agent,) for agent in range(len(space.starts))}
     paths = {agent: planned(group)[0] for agent, group in group_of.items()}
     while (clash := _conflict(paths)) is not None:
         group = tuple(sorted({*group_of[clash[0]], *group_of[clash[1]]}))
@@ -218,10 +218,12 @@ def _traced(space: _Space, group: tuple[int, ...], trail: Sequence[tuple[tuple[P
 
 def _conflict(paths: dict[int, Path]) -> tuple[int, int] | None:
     """Returns two agents that are in one cell or swap cells, or None."""
-    at: Callable[[int, int], Cell] = lambda agent, time: paths[agent][min(time, len(paths[agent]) - 1)]  # noqa: E731
     for time in range(1, max(map(len, paths.values()))):
+        step = {
+            agent: (path[min(time, len(path)) - 1], path[min(time, len(path) - 1)]) for agent, path in paths.items()
+        }
         for i, j in combinations(paths, 2):
-            if at(i, time) == at(j, time) or (at(i, time - 1), at(i, time)) == (at(j, time), at(j, time - 1)):
+            if step[i][1] == step[j][1] or step[i] == step[j][::-1]:
                 return i, j
     return None
 

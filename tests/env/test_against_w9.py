@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from benchmarks.solvers import w9
 from boards import random_board
 
+from benchmarks.solvers import w9
 from mapflake.env import Unsolvable, solve
 
 pytest.importorskip("w9_pathfinding", reason="w9-pathfinding is not installed (the extra `bench`)")
