@@ -3,7 +3,7 @@
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
-from mapflake.env.generator import Feasibility, GenerationError, apportion, feasibility, generate
+from mapflake.env.generator import BoardStatistics, GenerationError, apportion, board_statistics, generate
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, distances, execute, symmetries, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
@@ -31,11 +31,11 @@ __all__ = [
     "SPLITS",
     "VOCABULARY",
     "Analysis",
+    "BoardStatistics",
     "BudgetExceeded",
     "Cell",
     "Dimension",
     "EnvConfig",
-    "Feasibility",
     "GenerationError",
     "GridMap",
     "Instance",
@@ -50,11 +50,11 @@ __all__ = [
     "analyse",
     "apportion",
     "benchmark_sets",
+    "board_statistics",
     "cells_needed",
     "check",
     "distances",
     "execute",
-    "feasibility",
     "format_plan",
     "generate",
     "judge",

@@ -273,11 +273,11 @@ def _cells(board: Instance) -> bytes:
     return bytes(row * board.size + col for row, col in (*sorted(board.holes), *board.starts, *board.goals))
 
 
-# ---------------------------------------------------------------- feasibility
+# ---------------------------------------------------------------- statistics of boards
 
 
 @dataclass(frozen=True)
-class Feasibility:
+class BoardStatistics:
     """Statistics of random boards of one kind, before any is thrown away.
 
     Attributes:
@@ -301,7 +301,7 @@ class Feasibility:
     waits: int
 
 
-def feasibility(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Feasibility:
+def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> BoardStatistics:
     """Returns the statistics of `boards` random boards of one kind.
 
     Raises:
@@ -316,4 +316,4 @@ def feasibility(size: int, num_agents: int, hole_ratio: float, *, boards: int, s
         state = drawn.state
         ends[drawn.answer.status] += 1
         waits += drawn.answer.needs_wait
-    return Feasibility(size, num_agents, holes, boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)
+    return BoardStatistics(size, num_agents, holes, boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)

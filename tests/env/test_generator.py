@@ -42,7 +42,7 @@ from mapflake.env import (
     transform_task,
 )
 from mapflake.env import generator as generator_module
-from mapflake.env.generator import apportion, feasibility, plan_tasks
+from mapflake.env.generator import apportion, board_statistics, plan_tasks
 from mapflake.env.plain import ANALYSE, SOLVED
 from mapflake.env.splits import ALL_BUCKETS, bucket, canonical
 from mapflake.repro import from_json, json_sha256, to_json
@@ -402,22 +402,22 @@ def test_boards_over_budget_are_counted_apart(monkeypatch):
         generate(EnvConfig.uniform([5], 0.0, 1.0), 1, seed=0)
 
 
-# ---------------------------------------------------------------- feasibility
+# ---------------------------------------------------------------- statistics of boards
 
 
 def test_feasibility_counts_every_board(in_both):
     for agents, holes in ((1, 0.0), (2, 0.3), (3, 0.4)):
-        found = feasibility(4, agents, holes, boards=60, seed=0)
+        found = board_statistics(4, agents, holes, boards=60, seed=0)
         assert found.holes == num_holes(4, holes)
         assert found.boards == 60 >= found.connected >= found.solved + found.over_budget
         assert found.waits <= found.solved
-    assert feasibility(4, 2, 0.3, boards=60, seed=0) != feasibility(4, 2, 0.3, boards=60, seed=1)
+    assert board_statistics(4, 2, 0.3, boards=60, seed=0) != board_statistics(4, 2, 0.3, boards=60, seed=1)
     with pytest.raises(ValueError, match=re.escape("sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents")):
-        feasibility(3, 5, 0.5, boards=1, seed=0)
+        board_statistics(3, 5, 0.5, boards=1, seed=0)
 
 
 def test_feasibility_agrees_with_the_boards_that_are_drawn():
-    found = feasibility(3, 2, 0.3, boards=3000, seed=0)
+    found = board_statistics(3, 2, 0.3, boards=3000, seed=0)
     tasks = generate(EnvConfig({3: SizeConfig(1, 0.3)}), 1500, seed=0)
     assert abs(found.waits / found.solved - sum(task.needs_wait for task in tasks) / 1500) < 0.04
 
