@@ -135,7 +135,7 @@ def judging(count: int = 10_000) -> list[dict[str, Any]]:
 
 
 def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
-    """Returns what a model might answer: the optimal plan, or in one case of two with one move changed.
+    """Returns a possible answer of a model: the optimal plan, or in one case of two with one move changed.
 
     Args:
         task: The question.

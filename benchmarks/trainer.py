@@ -105,7 +105,7 @@ def _warm_start(out: Path) -> Path:
 
 
 def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
-    """Returns what was measured over `STEPS` steps of `which` trainer; runs in a process of its own."""
+    """Returns the measurements of `STEPS` steps of `which` trainer; runs in a separate process."""
     import torch
     from transformers import ProgressCallback, TrainerCallback
     from trl import GRPOTrainer

@@ -1,9 +1,9 @@
 """Tasks as a Hugging Face `datasets.Dataset`, and sets too large for one process or one host.
 
-A task depends on its index and not on who draws it, so a set is cut into shards of consecutive tasks: the files are
-the same for any number of processes. On several hosts every job writes its own slice with `generate` and `save_tasks`,
-here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task. Neither engine is installed
-where this is tested; that slices put together are the whole is tested.
+A task depends on its index and not on the process that draws it. So a set is cut into shards of consecutive tasks, and
+the files are the same for any number of processes. On several hosts every job writes its own slice with `generate` and
+`save_tasks`, here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task. The tests
+check that slices together are the whole set, not the engines.
 
     job, jobs = int(os.environ["SLURM_ARRAY_TASK_ID"]), 64
     mine = range(n * job // jobs, n * (job + 1) // jobs)

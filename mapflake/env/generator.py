@@ -198,7 +198,7 @@ def _sample(
     buckets: int,
     attempts: int,
 ) -> Sample:
-    """Returns the first of at most `attempts` boards that is what was asked for, see `kernel.sample`."""
+    """Returns the first of at most `attempts` boards with that label and bucket, see `kernel.sample`."""
     if not custom and kernel.takes(size, agents):
         return kernel.sample(state, size, holes, agents, waits, buckets, attempts, SEARCH_BUDGET)
     dropped = 0

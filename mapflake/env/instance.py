@@ -141,7 +141,7 @@ class Instance:
         """Returns the instance drawn in `text` (see the module docstring); empty lines are skipped.
 
         Raises:
-            ValueError: Names row and column, counted from 0, of what cannot be read.
+            ValueError: Names row and column, counted from 0, of the mark that cannot be read.
         """
         rows = [line.split() for line in text.splitlines() if line.strip()]
         if len(rows) > MAX_BOARD:
@@ -178,8 +178,8 @@ class Instance:
 class Plan:
     """One string of moves for each agent; an agent whose string has ended waits.
 
-    A plan is what was answered, not what is right: any number of strings with any letters in them can be held,
-    and `check` says what is wrong with them.
+    A plan is an answer, right or wrong: it holds any number of strings with any letters, and `check` reports their
+    violations.
     """
 
     moves: tuple[str, ...] = field(default=())
@@ -199,7 +199,7 @@ def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
     """Returns the agents' cells at time 0, 1, ..., `plan.horizon`: a list of `[num_agents]` tuples.
 
     Every legal letter moves its agent, wherever that leads (into holes, off the board, through others); any other
-    letter leaves it where it is. The verifier says what was wrong.
+    letter leaves it where it is. `check` reports the violations.
 
     Raises:
         ValueError: The plan has not one string for each agent.

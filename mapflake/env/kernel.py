@@ -125,7 +125,7 @@ class Sample(NamedTuple):
         state: State of the random numbers after it.
         boards: Number of boards drawn.
         dropped: How many of them, of the split that was asked for, were over budget.
-        found: Whether the last of them can be solved and is what was asked for.
+        found: Whether the last of them can be solved and has the label and bucket asked for.
         cells: Its holes, starts and goals, in this order, each as row * size + col.
         answer: Its answer.
     """
@@ -141,7 +141,7 @@ class Sample(NamedTuple):
 def sample(
     state: int, size: int, holes: int, agents: int, waits: bool | None, buckets: int, attempts: int, budget: int
 ) -> Sample:
-    """Returns the first of at most `attempts` random boards that can be solved and is what was asked for.
+    """Returns the first of at most `attempts` random boards that can be solved and has label and bucket.
 
     Args:
         state: State of the random numbers, 64 bits.

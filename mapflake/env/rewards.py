@@ -29,9 +29,9 @@ def reward(verdict: Verdict) -> float:
 def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
-    They take what TRL passes: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
+    They take TRL's arguments: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
     as long, and `failed`, True where an engine gave no completion: that is no wrong answer, it scores NaN and trains
-    nothing. Other columns are ignored. Called on rows that are no tasks, they raise what `tasks_of` raises.
+    nothing. Other columns are ignored. Called on rows that are no tasks, they raise the errors of `tasks_of`.
 
     Raises:
         ValueError: Unknown prompt_format.

@@ -1,7 +1,7 @@
 """Splits: which boards are for training, for validation, for the benchmark.
 
-A hash of what the symmetries of the square and the names of the agents leave alone puts every board into one of ten
-buckets, and each split has buckets of its own. csrc/splits.h computes the same in C; change both.
+A hash that is invariant under the symmetries of the square and the names of the agents puts every board into one of ten
+buckets; each split has its own buckets. csrc/splits.h computes the same in C; change both.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Task:
 
     @classmethod
     def of(cls, instance: Instance) -> Task:
-        """Returns the task of an instance of your own; raises what `solve` raises."""
+        """Returns the task of an instance of your own; with the errors of `solve`."""
         found = analyse(instance)
         return cls(instance, found.solution, found.needs_wait, found.best_sum_of_costs)
 

@@ -24,7 +24,7 @@ _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing wrong with a plan.
+    """One violation of the rules by a plan.
 
     Attributes:
         kind: One of `KINDS`.
@@ -43,7 +43,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is true of one answer; a reward is a function of it.
+    """The truth about one answer; a reward is a function of it.
 
     Attributes:
         violations: All violations, by time, then in the order of `KINDS`.
