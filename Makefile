@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers sanitize lint lab bench docs fuzz lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers sanitize lint lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -74,18 +74,14 @@ lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks
 
 bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
-	python -m mapflake.bench $(PART)
+	python -m benchmarks $(PART)
 
 docs: install         ## build the documentation, links checked, into build/site (index.html opens from disk)
 	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
 	@echo "build/site/index.html"
 
-RUNS ?= 100000
-FUZZ ?= reply_json reply_compact completion_chat completion_compact board maps params
-fuzz: install         ## fuzz the parsers, guided by coverage (RUNS=100000 texts each); installs atheris (Linux, macOS)
-	python -m pip install --quiet --disable-pip-version-check atheris==3.0.0
-	mkdir -p build/fuzz
-	cd build/fuzz && for parser in $(FUZZ); do python ../../tests/fuzz/fuzz.py $$parser -runs=$(RUNS); done
+sanitize: install     ## run the compiled solver under AddressSanitizer and UndefinedBehaviorSanitizer (needs gcc)
+	python tests/env/sanitize.py
 
 lock: $(TOOLS)        ## resolve pyproject.toml into requirements/*.lock (ARGS=--upgrade: newest versions)
 	PATH=$(TOOLS):$$PATH $(PYTHON) requirements/lock.py $(ARGS)

@@ -27,7 +27,7 @@ def walls(board: Instance, level: float, rng: np.random.Generator) -> Instance:
 
 
 DIMENSIONS["wall_ratio"] = Dimension(
-    "share of a board's holes that stand in one straight wall, from 0 to 1.", shape=walls
+    "share of a board's holes that stand in one straight wall, from 0 to 1.", transform=walls
 )
 
 

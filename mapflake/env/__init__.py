@@ -3,12 +3,22 @@
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
-from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
-from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
+from mapflake.env.generator import BoardStatistics, GenerationError, apportion, board_statistics, generate
+from mapflake.env.instance import MOVES, Cell, Instance, Plan, distances, execute, symmetries, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
-from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
-from mapflake.env.task import Task, careless_fails, judge, judge_plan, load_tasks, save_tasks, transform_task
+from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, needs_wait, solve
+from mapflake.env.splits import SPLITS, split_of
+from mapflake.env.task import (
+    Task,
+    judge,
+    judge_completion,
+    judge_plan,
+    load_tasks,
+    naive_plan_fails,
+    save_tasks,
+    transform_task,
+)
 from mapflake.env.text import PROMPT_FORMATS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
@@ -21,9 +31,9 @@ __all__ = [
     "SPLITS",
     "VOCABULARY",
     "Analysis",
+    "BoardStatistics",
     "BudgetExceeded",
     "Cell",
-    "Census",
     "Dimension",
     "EnvConfig",
     "GenerationError",
@@ -38,18 +48,20 @@ __all__ = [
     "Verdict",
     "Violation",
     "analyse",
+    "apportion",
     "benchmark_sets",
-    "careless_fails",
+    "board_statistics",
     "cells_needed",
-    "census",
     "check",
     "distances",
     "execute",
     "format_plan",
     "generate",
     "judge",
+    "judge_completion",
     "judge_plan",
     "load_tasks",
+    "naive_plan_fails",
     "needs_wait",
     "num_holes",
     "parse_completion",

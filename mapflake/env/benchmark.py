@@ -1,6 +1,7 @@
 """The benchmark: subsets by wait ratio, each with as many boards for every number of agents and size.
 
-The shape is the paper's: wait ratios 0.25, 0.5 and 0.75, 3 to 5 agents, 50 boards for each of 21 cells, 3150 in all.
+The shape is the paper's: wait ratios 0.25, 0.5 and 0.75, 3 to 5 agents, 50 boards for each of
+21 pairs of agents and size, 3150 in all.
 Its hole ratio is not stated there; 0.2 is our choice.
 """
 
@@ -28,20 +29,20 @@ def benchmark_sets(
 ) -> dict[str, list[Task]]:
     """Returns the subsets, `{"wr025": [...], "wr050": [...], "wr075": [...]}`: the paper's without arguments.
 
-    All boards are of the split "benchmark"; a subset has them by agents, sizes shuffled. The wait ratio is met in every
-    cell (halves upwards: 13, 25 and 38 of 50).
+    All boards are of the split "benchmark"; a subset is sorted by agents, sizes shuffled. The wait ratio is met for
+    every number of agents and size (halves upwards: 13, 25 and 38 of 50).
 
     Args:
         seed: Any non-negative integer.
-        cells: For each number of agents the sizes.
-        wait_ratios: One subset for each.
-        hole_ratio: Of all boards.
-        boards: In every cell of every subset.
+        cells: Number of agents -> sizes.
+        wait_ratios: The wait ratio of each subset.
+        hole_ratio: The hole ratio of all boards.
+        boards: Boards for each number of agents and size, in every subset.
         progress: Called with 1 after each board.
 
     Raises:
         GenerationError: No board was found for a task.
-        ValueError: Names what is out of range.
+        ValueError: An argument is out of range; names it.
     """
     names = [f"wr{round(100 * ratio):03d}" for ratio in wait_ratios]
     if len({*names}) < len(names):

@@ -1,10 +1,11 @@
 """The generator's configuration: for each board size a data ratio, a hole ratio and a wait ratio.
 
 This is the paper's design space (sizes 3x3 to 10x10, hole ratios up to 0.5); that impossible boards are errors here,
-and the rounding of the number of holes, are our choice. `DIMENSIONS` is the one table of what there is to choose for a
-size: whatever reads, writes, projects, tells or draws it goes through the table, so that one more entry is a new
-dimension for the generator and for its engineer alike. Not covered: reading what a model wrote
-(`mapflake.engineer.read_reply`) and moving an illegal configuration into the legal space (`project`).
+and the rounding of the number of holes, are our choice. `DIMENSIONS` is the one table of the ratios of a size: all code
+that reads, writes, projects, explains or plots configurations goes through it, so one more entry is a new dimension for
+the generator and for its engineer. `repro.to_json` writes a configuration, `repro.from_json` reads it. Not covered:
+replies of a model (`mapflake.engineer.read_reply`) and moving an illegal configuration into the legal space
+(`mapflake.engineer.project`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
+from pydantic import ConfigDict, PlainSerializer, model_serializer, model_validator
 
-    from mapflake.env.instance import Instance
-
+from mapflake.env.instance import Instance
 from mapflake.repro import shown
 
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 9
@@ -31,18 +31,18 @@ class Dimension:
     """One of the ratios that a configuration has for each board size.
 
     Attributes:
-        meaning: What an engineer is told of it, in one sentence after its name.
+        meaning: Explanation for an engineer, one sentence after the name.
         top: The largest legal value, 1 or 0.5; the smallest is 0.
-        nullable: Whether it may also be None: as chance gives it.
-        shape: How a dimension of one's own acts: takes a random board, the ratio (above 0: at 0 boards are as they are
-            without the dimension) and random numbers, and gives a board of the same size with as many holes and
-            agents. None for the paper's three, which `generate` itself meets.
+        nullable: Whether None is legal too: unconstrained.
+        transform: The effect of a custom dimension: takes a random board, the ratio (above 0; at 0 boards are left
+            alone) and random numbers, and returns a board of the same size with as many holes and agents. None for the
+            paper's three, which `generate` itself meets.
     """
 
     meaning: str
     top: float = 1.0
     nullable: bool = False
-    shape: Callable[[Instance, float, np.random.Generator], Instance] | None = None
+    transform: Callable[[Instance, float, np.random.Generator], Instance] | None = None
 
     def __post_init__(self) -> None:
         if self.top not in (0.5, 1.0):
@@ -63,62 +63,69 @@ DIMENSIONS: dict[str, Dimension] = {
         nullable=True,
     ),
 }
-"""What there is to choose for a board size, by name: the paper's three, which are fields of `SizeConfig`; an entry of
-one's own is added before configurations are read or made (docs/bring_your_own.md)."""
+"""The ratios of a board size, by name: the paper's three, which are fields of `SizeConfig`. Custom ones are added
+before configurations are read or made (docs/bring_your_own.md)."""
 
 PAPER = tuple(DIMENSIONS)
-REQUIRED = PAPER[:2]  # a wait ratio may be left out
 
 
-def own_dimensions() -> dict[str, Dimension]:
-    """Returns what of `DIMENSIONS` is not the paper's."""
+def custom_dimensions() -> dict[str, Dimension]:
+    """Returns the entries of `DIMENSIONS` that are not the paper's."""
     return {name: dimension for name, dimension in DIMENSIONS.items() if name not in PAPER}
 
 
 @dataclass(frozen=True, repr=False)
 class SizeConfig:
-    """What boards of one size are like.
+    """The distribution of boards of one size; as JSON, an object of all its ratios.
 
     Attributes:
         data_ratio: Share of the tasks, in [0, 1]; over all sizes these sum to 1.
         hole_ratio: Share of the cells that are holes, in [0, 0.5].
-        wait_ratio: Share of this size's tasks that need a wait (`needs_wait`), in [0, 1]; None: as it falls.
-        further: Of the dimensions of one's own (`DIMENSIONS`) those that are not 0, in the table's order, as pairs of
-            name and ratio.
+        wait_ratio: Share of this size's tasks that need a wait (`needs_wait`), in [0, 1]; None: unconstrained.
+        custom: Name and ratio of each custom dimension that is not 0, in the table's order.
     """
 
     data_ratio: float
     hole_ratio: float
     wait_ratio: float | None = None
-    further: tuple[tuple[str, float], ...] = ()
+    custom: tuple[tuple[str, float], ...] = ()
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        further = dict(self.further)
-        if strangers := [name for name in further if name not in own_dimensions()]:
-            legal = ", ".join(own_dimensions()) or "none, `DIMENSIONS` has no entry of one's own"
-            raise ValueError(f"further: unknown key {strangers[0]!r}; legal keys: {legal}")
+        custom = dict(self.custom)
+        if strangers := [name for name in custom if name not in custom_dimensions()]:
+            raise ValueError(f"{shown(strangers[0])}: unknown key; legal keys: {', '.join(DIMENSIONS)}")
         for name in PAPER:
             object.__setattr__(self, name, _checked(name, getattr(self, name)))
-        values = {name: _checked(name, further[name]) for name in own_dimensions() if name in further}
-        object.__setattr__(self, "further", tuple((name, value) for name, value in values.items() if value))
+        values = {name: _checked(name, custom[name]) for name in custom_dimensions() if name in custom}
+        object.__setattr__(self, "custom", tuple((name, value) for name, value in values.items() if value))
 
     def __repr__(self) -> str:
-        return f"SizeConfig({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+        return f"SizeConfig({', '.join(f'{name}={value!r}' for name, value in self._written().items())})"
 
     @classmethod
-    def of(cls, ratios: Mapping[str, Any]) -> SizeConfig:
-        """Returns what these ratios, by name, say; a wait ratio and dimensions of one's own may be left out."""
+    def from_ratios(cls, ratios: Mapping[str, Any]) -> SizeConfig:
+        """Returns the distribution with these ratios, by name; the wait ratio and custom ones may be left out."""
         paper = {name: value for name, value in ratios.items() if name in PAPER}
-        return cls(**paper, further=tuple(pair for pair in ratios.items() if pair[0] not in PAPER))
+        return cls(**paper, custom=tuple(pair for pair in ratios.items() if pair[0] not in PAPER))
 
     @property
     def ratios(self) -> dict[str, float | None]:
         """The value of every dimension, in the table's order."""
-        values = {**{name: getattr(self, name) for name in PAPER}, **dict(self.further)}
+        values = {**{name: getattr(self, name) for name in PAPER}, **dict(self.custom)}
         return {name: values.get(name, 0.0) for name in DIMENSIONS}
 
-    def to_dict(self) -> dict[str, float | None]:
-        """Returns the ratios as JSON values, without those of one's own dimensions that are 0; `of` reads them back."""
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, ratios: Any) -> Any:
+        if not isinstance(ratios, Mapping):
+            return ratios
+        custom = tuple(pair for pair in ratios.items() if pair[0] not in PAPER)
+        return {name: value for name, value in ratios.items() if name in PAPER} | {"custom": custom}
+
+    @model_serializer
+    def _written(self) -> dict[str, float | None]:
         return {name: value for name, value in self.ratios.items() if name in PAPER or value}
 
 
@@ -135,18 +142,20 @@ def _checked(name: str, value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """A distribution over instances: the whole of what an environment engineer can choose.
+    """A distribution over instances: the whole action space of an environment engineer.
 
     Attributes:
-        sizes: For each board size its `SizeConfig`; read-only, ascending.
-        num_agents: Agents on every board.
+        sizes: The `SizeConfig` of each board size; read-only, ascending.
+        num_agents: Number of agents on every board.
 
     Raises:
         ValueError: Names key, value and what is legal.
     """
 
-    sizes: Mapping[int, SizeConfig]
+    sizes: Annotated[Mapping[int, SizeConfig], PlainSerializer(dict, return_type=dict[int, SizeConfig])]
     num_agents: int = 2
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
         agents = self.num_agents
@@ -188,53 +197,13 @@ class EnvConfig:
         hole_ratio: float,
         wait_ratio: float | None = None,
         num_agents: int = 2,
-        **further: float,
+        **custom: float,
     ) -> EnvConfig:
         """Returns the configuration with the same share for each of `sizes` and the same ratios everywhere."""
         chosen = sorted(set(sizes))
         share = 1 / len(chosen) if chosen else 0.0
-        part = SizeConfig(share, hole_ratio, wait_ratio, tuple(further.items()))
+        part = SizeConfig(share, hole_ratio, wait_ratio, tuple(custom.items()))
         return cls(dict.fromkeys(chosen, part), num_agents)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the configuration as JSON values; `from_dict` reads them back."""
-        return {"sizes": {str(size): p.to_dict() for size, p in self.sizes.items()}, "num_agents": self.num_agents}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> EnvConfig:
-        """Returns the configuration that `to_dict` wrote; `num_agents` may be left out (2).
-
-        Raises:
-            ValueError: Names key, value and what is legal.
-        """
-        only_keys(data, "config", ("sizes",), ("num_agents",))
-        if not isinstance(data["sizes"], Mapping):
-            raise ValueError(f"sizes: {shown(data['sizes'])} does not map board sizes to ratios")
-        sizes: dict[int, SizeConfig] = {}
-        for key, part in data["sizes"].items():
-            size = int(key) if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 4 else key
-            if size in sizes:
-                raise ValueError(f"sizes: {shown(key)} is there twice")
-            only_keys(
-                part, f"sizes.{str(key)[:80]}", REQUIRED, tuple(name for name in DIMENSIONS if name not in REQUIRED)
-            )
-            try:
-                sizes[size] = SizeConfig.of(part)
-            except ValueError as error:
-                raise ValueError(f"sizes.{str(key)[:80]}.{error}") from None
-        return cls(sizes, data.get("num_agents", 2))
-
-
-def only_keys(data: Any, where: str, required: tuple[str, ...], optional: tuple[str, ...]) -> None:
-    """Raises a ValueError that names the key unless `data` is a mapping with all required keys and no unknown one."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{where}: {shown(data)} is not an object with the keys {', '.join(required + optional)}")
-    for key in data:
-        if key not in required + optional:
-            raise ValueError(f"{where}: unknown key {shown(key)}; legal keys: {', '.join(required + optional)}")
-    for key in required:
-        if key not in data:
-            raise ValueError(f"{where}: missing key {key!r}")
 
 
 def num_holes(size: int, hole_ratio: float) -> int:

@@ -1,9 +1,9 @@
 """Tasks as a Hugging Face `datasets.Dataset`, and sets too large for one process or one host.
 
-A task depends on its index and not on who draws it, so a set is cut into shards of consecutive tasks: the files are
-the same for any number of processes. On several hosts every job writes its own slice with `generate` and `save_tasks`,
-here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task. Neither engine is installed
-where this is tested; that slices put together are the whole is tested.
+A task depends on its index and not on the process that draws it. So a set is cut into shards of consecutive tasks, and
+the files are the same for any number of processes. On several hosts every job writes its own slice with `generate` and
+`save_tasks`, here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task. The tests
+check that slices together are the whole set, not the engines.
 
     job, jobs = int(os.environ["SLURM_ARRAY_TASK_ID"]), 64
     mine = range(n * job // jobs, n * (job + 1) // jobs)
@@ -15,7 +15,6 @@ it takes longer than all of `mapflake.env`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,15 +23,16 @@ from mapflake.env.config import EnvConfig
 from mapflake.env.generator import generate
 from mapflake.env.instance import Instance
 from mapflake.env.task import Task, save_tasks
-from mapflake.env.text import known, render_prompt
-from mapflake.repro import loads, shown
+from mapflake.env.text import check_prompt_format, render_prompt
+from mapflake.repro import dumps, from_json, loads, shown, to_json
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 FORMATS = ("jsonl", "parquet")
 
-ANSWER = ("plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
+COLUMNS = ("instance", "plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
+"""Columns of a dataset that make a task."""
 
 
 def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
@@ -42,7 +42,7 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
 
     - `prompt`: the question in `prompt_format`, as TRL wants it: for chat a list of one message, for compact a string;
     - `instance`: the board as JSON; `size` and `num_agents`, to filter by;
-    - those of `ANSWER`, as in `Task.to_dict`.
+    - the other `COLUMNS`: the plan as a list of strings, its costs, the wait label, the optimal sum of costs.
 
     Raises:
         ValueError: Unknown prompt_format, or a board that it has no words for.
@@ -57,7 +57,7 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
 def _features(prompt_format: str) -> Features:
     from datasets import Features, Value
 
-    known(prompt_format)
+    check_prompt_format(prompt_format)
     text, count = Value("string"), Value("int64")
     return Features(
         {
@@ -76,11 +76,16 @@ def _features(prompt_format: str) -> Features:
 
 def _row(task: Task, prompt_format: str) -> dict[str, Any]:
     prompt = render_prompt(task.instance, prompt_format)
-    return task.to_dict() | {
+    return {
         "prompt": [{"role": "user", "content": prompt}] if prompt_format == "chat" else prompt,
-        "instance": json.dumps(task.instance.to_dict()),
+        "instance": dumps(to_json(task.instance)),
         "size": task.instance.size,
         "num_agents": task.instance.num_agents,
+        "plan": list(task.solution.plan.moves),
+        "makespan": task.solution.makespan,
+        "sum_of_costs": task.solution.sum_of_costs,
+        "needs_wait": task.needs_wait,
+        "best_sum_of_costs": task.best_sum_of_costs,
     }
 
 
@@ -92,15 +97,26 @@ def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
     """
     tasks = []
     for number, row in enumerate(dataset):
+        for key in COLUMNS:
+            if key not in row:
+                raise ValueError(f"row {number}: {key}: missing")
+        if not isinstance(row["instance"], str):
+            raise ValueError(f"row {number}: instance: {shown(row['instance'])} is not JSON text")
         try:
-            answer = {key: row[key] for key in ANSWER}
-            if not isinstance(row["instance"], str):
-                raise ValueError(f"instance: {shown(row['instance'])} is not JSON text")
-            tasks.append(Task.from_dict(answer | {"instance": loads(row["instance"])}))
-        except KeyError as error:
-            raise ValueError(f"row {number}: {error.args[0]}: missing") from None
+            instance = loads(row["instance"])
         except ValueError as error:
-            raise ValueError(f"row {number}: {error}") from None
+            raise ValueError(f"row {number}: instance: {error}") from None
+        task = {
+            "instance": instance,
+            "solution": {
+                "plan": {"moves": row["plan"]},
+                "makespan": row["makespan"],
+                "sum_of_costs": row["sum_of_costs"],
+            },
+            "needs_wait": row["needs_wait"],
+            "best_sum_of_costs": row["best_sum_of_costs"],
+        }
+        tasks.append(from_json(Task, task, f"row {number}"))
     return tasks
 
 
@@ -120,18 +136,18 @@ def save_shards(
     """Writes the tasks of `generate(config, n, ...)` in several processes and returns the files in order.
 
     Args:
-        folder: Where to; made if missing. Files are `00000.jsonl`, `00001.jsonl`, ...; a folder that has such files
-            already is refused.
-        config: What to draw from.
-        n: How many tasks.
+        folder: The folder to write; made if missing. Files are `00000.jsonl`, `00001.jsonl`, ...; a folder that has
+            such files already is refused.
+        config: The distribution.
+        n: Number of tasks.
         seed: As in `generate`.
         split: As in `generate`.
         exclude: As in `generate`.
         file_format: "jsonl", which `load_tasks` reads, or "parquet", the columns of `to_dataset`, which
             `datasets.load_dataset("parquet", data_dir=...)` reads.
-        prompt_format: Of the prompts, in Parquet.
-        shard_size: Tasks in a file; the last may have fewer.
-        num_proc: Processes; they change nothing but the time.
+        prompt_format: Format of the prompts, in Parquet.
+        shard_size: Number of tasks in a file; the last may have fewer.
+        num_proc: Number of processes; changes nothing but the time.
 
     Raises:
         GenerationError: No board was found for a task.
@@ -143,7 +159,7 @@ def save_shards(
         if type(value) is not int or value < 1:
             raise ValueError(f"{name}: {value!r} is not an integer from 1")
     arguments: dict[str, Any] = {"config": config, "n": n, "seed": seed, "split": split, "exclude": tuple(exclude)}
-    generate(**arguments, indices=())  # is what is asked for legal?
+    generate(**arguments, indices=())  # raises if the call is not legal
     _features(prompt_format)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

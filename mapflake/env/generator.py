@@ -1,76 +1,51 @@
 """From a distribution of boards to tasks with their answers.
 
-A configuration and a number of tasks say how many tasks of each kind (size, wait label) there are: the data ratios by
-largest remainder, the wait ratio of each size by a quota (halves upwards), the holes of a board by `num_holes`. Task
-number k of its kind depends on (seed, split, size, holes, agents, wait label, k) and on what is excluded alone. So any
-worker can make any slice, a larger set has the boards of a smaller one, and configurations that ask for boards of one
-kind get the same ones. Splits have no board in common, not even up to a symmetry of the square or a renaming of
-agents: a hash of what these leave alone decides where a board belongs. Boards within one split may repeat: there are
-few small ones. All tasks are solvable and no agent starts on its goal.
+A configuration and a number of tasks determine how many tasks of each kind (size, wait label) there are: the data
+ratios by largest remainder, the wait ratio of each size by a quota (halves upwards), the holes of a board by
+`num_holes`. Task number k of its kind depends only on (seed, split, size, holes, agents, wait label, k) and on the
+excluded boards. So any worker can make any slice, a larger set contains a smaller one, and configurations that ask for
+boards of one kind get the same ones. Splits (splits.py) have no board in common; within one split boards may repeat,
+since there are few small ones. All tasks are solvable and no agent starts on its goal.
 
-How boards are drawn is our choice, the paper does not say: holes, starts and goals uniformly, boards that cannot be
-solved or have the wrong wait label thrown away. Not covered: many processes (dataset.py), dimensions of one's own
-(shaped.py).
+The sampling is our choice, the paper does not describe it: holes, starts and goals uniformly over all choices in which
+no agent starts on its goal, from SplitMix64 (Steele, Lea and Flood 2014); boards without a plan, with the wrong wait
+label or over the budget are thrown away. Custom dimensions then move holes and agents; their boards are sampled in
+Python, where the paper's three dimensions stay in the compiled kernel. Without a compiler the boards are the same ones
+(except where a search spends its budget: the two solvers count nodes differently), with other plans of equal cost. Not
+covered: many processes (dataset.py).
 """
 
 from __future__ import annotations
 
-import functools
-import json
 import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from mapflake.env.config import MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, EnvConfig, SizeConfig, cells_needed, num_holes
-from mapflake.env.exact import kernel, tenths
-from mapflake.env.exact.draw import ALL_TENTHS, draw
-from mapflake.env.exact.search import APART, BUDGET, SOLVED
+from mapflake.env import kernel
+from mapflake.env.config import EnvConfig, custom_dimensions, num_holes
 from mapflake.env.instance import Instance
-from mapflake.env.shaped import draw_shaped
-from mapflake.env.solver import solution_of
+from mapflake.env.kernel import Sample
+from mapflake.env.plain import ANALYSE, APART, BUDGET, SOLVED
+from mapflake.env.solver import search, solution_of
+from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
-from mapflake.repro import rng_for, seed_for
-
-__all__ = [
-    "MAX_ATTEMPTS",
-    "MAX_HOLE_RATIO",
-    "MAX_SIZE",
-    "MIN_SIZE",
-    "SPLITS",
-    "Census",
-    "EnvConfig",
-    "GenerationError",
-    "SizeConfig",
-    "Slot",
-    "apportion",
-    "canonical",
-    "cells_needed",
-    "census",
-    "generate",
-    "layout",
-    "num_holes",
-    "split_of",
-]
+from mapflake.repro import dumps, rng_for, seed_for, to_json
 
 logger = logging.getLogger(__name__)
-
-SPLITS = ("train", "validation", "benchmark")
-"""What boards are for; no board is in two of them, not even turned, mirrored or with agents renamed."""
-
-_SPLIT_OF_TENTH = ("train",) * 8 + ("validation", "benchmark")
-_TENTHS = {name: sum(1 << k for k, split in enumerate(_SPLIT_OF_TENTH) if split == name) for name in SPLITS}
 
 MAX_ATTEMPTS = 200_000
 """Boards drawn for one task before giving up."""
 
-DRAW_BUDGET = 100_000
-"""Nodes of the search for each board that is drawn; boards that take more are dropped, and counted."""
+SEARCH_BUDGET = 100_000
+"""Nodes of the search for each random board; boards that take more are dropped, and counted."""
+
+_WORD = (1 << 64) - 1
 
 
 class GenerationError(ValueError):
@@ -88,43 +63,29 @@ class GenerationError(ValueError):
         return str(self.args[0])
 
 
-# ---------------------------------------------------------------- splits
+# ---------------------------------------------------------------- kinds of tasks
+
+K = TypeVar("K", bound=Hashable)
 
 
-def canonical(instance: Instance) -> tuple[Any, ...]:
-    """Returns what is common to an instance, its 8 images, and all renamings of its agents."""
-    return tenths.canonical(instance.size, instance.holes, instance.starts, instance.goals)
-
-
-def split_of(instance: Instance) -> str:
-    """Returns the one split that the instance, its images and its renamings may belong to.
-
-    8 in 10 boards are for training, one is for validation, one for the benchmark.
-    """
-    return _SPLIT_OF_TENTH[tenths.tenth(canonical(instance))]
-
-
-# ---------------------------------------------------------------- drawing
-
-
-def apportion(n: int, config: EnvConfig) -> dict[int, int]:
-    """Returns how many of `n` tasks have each size: largest remainder, equal remainders to the smaller size."""
-    total = math.fsum(part.data_ratio for part in config.sizes.values())
-    exact = {size: n * part.data_ratio / total for size, part in config.sizes.items()}
-    counts = {size: math.floor(share + 1e-9) for size, share in exact.items()}
-    order = sorted(exact, key=lambda size: (-round(exact[size] - counts[size], 9), size))
-    for size in order[: n - sum(counts.values())]:
-        counts[size] += 1
+def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
+    """Returns n in whole parts, in proportion to `shares`: largest remainder, equal remainders to the first."""
+    total = math.fsum(shares.values())
+    exact = {key: n * share / total for key, share in shares.items()}
+    counts = {key: math.floor(share + 1e-9) for key, share in exact.items()}
+    order = sorted(exact, key=lambda key: -round(exact[key] - counts[key], 9))
+    for key in order[: n - sum(counts.values())]:
+        counts[key] += 1
     return counts
 
 
-class Slot(NamedTuple):
-    """What one task is to be like.
+class TaskSpec(NamedTuple):
+    """The kind of one task.
 
     Attributes:
         size: Rows of its board.
-        waits: Whether it needs a wait; None as it falls.
-        number: How many tasks like it come before.
+        waits: Its wait label; None for either.
+        number: Number of tasks of this kind before it.
     """
 
     size: int
@@ -132,23 +93,26 @@ class Slot(NamedTuple):
     number: int
 
 
-def layout(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[Slot]:
-    """Returns for each of the n tasks what it is to be like, shuffled."""
+def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[TaskSpec]:
+    """Returns the kinds of n tasks, shuffled."""
     kinds: list[tuple[int, bool | None]] = []
-    for size, count in apportion(n, config).items():
+    for size, count in apportion(n, {size: part.data_ratio for size, part in config.sizes.items()}).items():
         ratio = config.sizes[size].wait_ratio
         if ratio is None:
             kinds += [(size, None)] * count
         else:
             waits = math.floor(ratio * count + 0.5)
             kinds += [(size, True)] * waits + [(size, False)] * (count - waits)
-    keys = rng_for(seed, "layout", split, json.dumps(config.to_dict()), n).random(n)
+    keys = rng_for(seed, "layout", split, dumps(to_json(config)), n).random(n)
     before: Counter[tuple[int, bool | None]] = Counter()
-    slots = []
+    specs = []
     for i in np.argsort(keys, kind="stable"):
-        slots.append(Slot(kinds[i][0], kinds[i][1], before[kinds[i]]))
+        specs.append(TaskSpec(kinds[i][0], kinds[i][1], before[kinds[i]]))
         before[kinds[i]] += 1
-    return slots
+    return specs
+
+
+# ---------------------------------------------------------------- generating
 
 
 def generate(
@@ -164,13 +128,13 @@ def generate(
     """Returns n tasks drawn from `config`.
 
     Args:
-        config: What to draw from.
-        n: How many.
+        config: The distribution.
+        n: Number of tasks.
         seed: Any non-negative integer.
         split: One of `SPLITS`; they have no board in common.
-        exclude: Boards that must not occur, in no orientation and under no order of agents.
-        indices: Make only these of the n tasks, in this order; None makes all. Whoever makes a slice gets what
-            the whole has there.
+        exclude: Boards that must not occur, in any orientation and under any order of agents.
+        indices: Make only these of the n tasks, in this order; None makes all. A slice has the tasks that the whole
+            set has there.
         progress: Called with 1 after each task.
 
     Raises:
@@ -183,14 +147,14 @@ def generate(
     if split not in SPLITS:
         raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
     banned = frozenset(map(canonical, exclude))
-    slots = layout(config, n, seed=seed, split=split)
+    specs = plan_tasks(config, n, seed=seed, split=split)
     tasks: list[Task] = []
     boards = dropped = 0
     began = time.perf_counter()
     for i in range(n) if indices is None else indices:
         if i not in range(n):
             raise ValueError(f"indices: {i!r} is not in 0..{n - 1}")
-        task, tried, over = _find(config, slots[i], seed, split, banned)
+        task, tried, over = _find(config, specs[i], seed, split, banned)
         tasks.append(task)
         boards, dropped = boards + tried, dropped + over
         if progress is not None:
@@ -200,22 +164,15 @@ def generate(
     return tasks
 
 
-def _find(
-    config: EnvConfig, slot: Slot, seed: int, split: str, banned: frozenset[tuple[Any, ...]]
-) -> tuple[Task, int, int]:
-    """The task of a slot, the boards drawn for it, and how many of them were dropped over budget."""
-    size, waits, agents = slot.size, slot.waits, config.num_agents
-    part = config.sizes[size]
-    holes = num_holes(size, part.hole_ratio)
-    state = seed_for(
-        seed, "task", split, size, holes, agents, str(waits), slot.number, *map(str, part.further), bits=64
-    )
-    find = kernel.draw if kernel.takes(size, agents) else draw
-    if part.further:
-        find = functools.partial(draw_shaped, part.further, find)
+def _find(config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: frozenset) -> tuple[Task, int, int]:
+    """Returns the task of a kind, the number of boards drawn for it, and how many of them were dropped over budget."""
+    size, waits, agents = spec.size, spec.waits, config.num_agents
+    custom = config.sizes[size].custom
+    holes = num_holes(size, config.sizes[size].hole_ratio)
+    state = seed_for(seed, "task", split, size, holes, agents, str(waits), spec.number, *map(str, custom), bits=64)
     boards = dropped = 0
     while boards < MAX_ATTEMPTS:
-        drawn = find(state, size, holes, agents, waits, _TENTHS[split], MAX_ATTEMPTS - boards, DRAW_BUDGET)
+        drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], MAX_ATTEMPTS - boards)
         state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped
         if not drawn.found:
             break
@@ -231,29 +188,107 @@ def _find(
     )
 
 
+def _sample(
+    custom: tuple[tuple[str, float], ...],
+    state: int,
+    size: int,
+    holes: int,
+    agents: int,
+    waits: bool | None,
+    buckets: int,
+    attempts: int,
+) -> Sample:
+    """Returns the first of at most `attempts` boards with that label and bucket, see `kernel.sample`."""
+    if not custom and kernel.takes(size, agents):
+        return kernel.sample(state, size, holes, agents, waits, buckets, attempts, SEARCH_BUDGET)
+    dropped = 0
+    for attempt in range(1, attempts + 1):
+        state, cells = _random_cells(state, size, holes, agents)
+        board = _instance(size, holes, agents, cells)
+        if custom:
+            board = _transformed(board, custom, np.random.default_rng(state))
+        in_split = buckets == ALL_BUCKETS or buckets >> bucket(board) & 1
+        if in_split or attempt == attempts:
+            answer = search(board, ANALYSE, SEARCH_BUDGET)
+            dropped += answer.status == BUDGET
+            found = bool(in_split) and answer.status == SOLVED and waits in (None, answer.needs_wait)
+            if found or attempt == attempts:
+                return Sample(state, attempt, dropped, found, _cells(board), answer)
+    raise ValueError(f"attempts: {attempts!r} is not a positive integer")
+
+
+def _random_cells(state: int, size: int, holes: int, agents: int) -> tuple[int, bytes]:
+    """Returns the next state and the cells (row * size + col) of random holes, starts and goals, as the kernel does."""
+    board = list(range(size * size))
+    state = _choose(state, board, holes + agents)
+    starts = board[holes : holes + agents]
+    goals = starts
+    while any(start == goal for start, goal in zip(starts, goals, strict=True)):
+        ice = board[holes:]
+        state = _choose(state, ice, agents)
+        goals = ice[:agents]
+    return state, bytes(board[:holes] + starts + goals)
+
+
+def _choose(state: int, cells: list[int], first: int) -> int:
+    """Puts a random choice of the cells to the front of the list and returns the next state."""
+    for i in range(first):
+        state = state + 0x9E3779B97F4A7C15 & _WORD
+        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & _WORD
+        j = i + ((z ^ z >> 31) * (len(cells) - i) >> 64)
+        cells[i], cells[j] = cells[j], cells[i]
+    return state
+
+
+def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np.random.Generator) -> Instance:
+    """Returns the board as its custom dimensions change it, in the order of the table.
+
+    Raises:
+        ValueError: A transform changed the size, the numbers, or put an agent on its goal; names the dimension.
+    """
+    for name, level in custom:
+        transform = custom_dimensions()[name].transform
+        if transform is None:
+            raise ValueError(f"{name}: its entry in DIMENSIONS has no transform")
+        changed = transform(board, level, rng)
+        was, now = ((b.size, len(b.holes), b.num_agents) for b in (board, changed))
+        if was != now:
+            raise ValueError(
+                f"{name}: its transform made size, holes and agents {now} out of {was}; it may move them only"
+            )
+        for agent, (start, goal) in enumerate(zip(changed.starts, changed.goals, strict=True)):
+            if start == goal:
+                raise ValueError(f"{name}: its transform puts agent {agent} on its goal {goal}")
+        board = changed
+    return board
+
+
 def _instance(size: int, holes: int, agents: int, cells: bytes) -> Instance:
     places = [divmod(cell, size) for cell in cells]
-    return Instance(
-        size, frozenset(places[:holes]), tuple(places[holes : holes + agents]), tuple(places[holes + agents :])
-    )
+    return Instance(size, frozenset(places[:holes]), tuple(places[holes:-agents]), tuple(places[-agents:]))
 
 
-# ---------------------------------------------------------------- what there is to draw from
+def _cells(board: Instance) -> bytes:
+    return bytes(row * board.size + col for row, col in (*sorted(board.holes), *board.starts, *board.goals))
+
+
+# ---------------------------------------------------------------- statistics of boards
 
 
 @dataclass(frozen=True)
-class Census:
-    """What random boards of one kind are like, before any is thrown away.
+class BoardStatistics:
+    """Statistics of random boards of one kind, before any is thrown away.
 
     Attributes:
         size: Rows of the board.
-        num_agents: How many.
-        holes: How many.
-        boards: Drawn, no agent of which starts on its goal.
-        connected: Of these, every agent can reach its goal, others aside.
-        over_budget: Of the connected ones, neither solved nor proven to have no plan.
-        solved: Of the connected ones.
-        waits: Of the solved ones, those that need a wait.
+        num_agents: Number of agents.
+        holes: Number of holes.
+        boards: Number of boards drawn, no agent of which starts on its goal.
+        connected: Number of these on which every agent can reach its goal, others aside.
+        over_budget: Number of connected ones that are neither solved nor proven to have no plan.
+        solved: Number of connected ones with a plan.
+        waits: Number of solved ones that need a wait.
     """
 
     size: int
@@ -266,20 +301,19 @@ class Census:
     waits: int
 
 
-def census(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Census:
-    """Returns what `boards` random boards are like.
+def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> BoardStatistics:
+    """Returns the statistics of `boards` random boards of one kind.
 
     Raises:
-        ValueError: There is no such kind of board, as `EnvConfig` says.
+        ValueError: There is no such kind of board; the message of `EnvConfig`.
     """
     holes = num_holes(size, EnvConfig.uniform([size], hole_ratio, None, num_agents).sizes[size].hole_ratio)
     state = seed_for(seed, "census", size, holes, num_agents, bits=64)
-    find = kernel.draw if kernel.takes(size, num_agents) else draw
     ends: Counter[int] = Counter()
     waits = 0
     for _ in range(boards):
-        drawn = find(state, size, holes, num_agents, None, ALL_TENTHS, 1, DRAW_BUDGET)
+        drawn = _sample((), state, size, holes, num_agents, None, ALL_BUCKETS, 1)
         state = drawn.state
         ends[drawn.answer.status] += 1
         waits += drawn.answer.needs_wait
-    return Census(size, num_agents, holes, boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)
+    return BoardStatistics(size, num_agents, holes, boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)

@@ -21,7 +21,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated
+
+from pydantic import ConfigDict, PlainSerializer
 
 from mapflake.env import svg
 from mapflake.repro import shown
@@ -55,9 +57,11 @@ class Instance:
     """
 
     size: int
-    holes: frozenset[Cell]
+    holes: Annotated[frozenset[Cell], PlainSerializer(sorted)]
     starts: tuple[Cell, ...]
     goals: tuple[Cell, ...]
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
         if type(self.size) is not int or self.size < 1:
@@ -137,7 +141,7 @@ class Instance:
         """Returns the instance drawn in `text` (see the module docstring); empty lines are skipped.
 
         Raises:
-            ValueError: Names row and column, counted from 0, of what cannot be read.
+            ValueError: Names row and column, counted from 0, of the mark that cannot be read.
         """
         rows = [line.split() for line in text.splitlines() if line.strip()]
         if len(rows) > MAX_BOARD:
@@ -169,34 +173,13 @@ class Instance:
         order = range(1, len(starts) + 1)
         return cls(len(rows), frozenset(holes), tuple(starts[a] for a in order), tuple(goals[a] for a in order))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the instance as JSON values; `from_dict` reads them back."""
-        return {
-            "size": self.size,
-            "holes": [list(cell) for cell in sorted(self.holes)],
-            "starts": [list(cell) for cell in self.starts],
-            "goals": [list(cell) for cell in self.goals],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
-        """Returns the instance that `to_dict` wrote; ValueError names what is wrong."""
-        try:
-            fields = {name: data[name] for name in ("size", "holes", "starts", "goals")}
-        except KeyError as error:
-            raise ValueError(f"{error.args[0]}: missing") from None
-        for name in ("holes", "starts", "goals"):
-            if not isinstance(fields[name], list):
-                raise ValueError(f"{name}: {shown(fields[name])} is not a list of cells")
-        return cls(fields["size"], fields["holes"], fields["starts"], fields["goals"])
-
 
 @dataclass(frozen=True)
 class Plan:
     """One string of moves for each agent; an agent whose string has ended waits.
 
-    A plan is what was answered, not what is right: any number of strings with any letters in them can be held,
-    and `check` says what is wrong with them.
+    A plan is an answer, right or wrong: it holds any number of strings with any letters, and `check` reports their
+    violations.
     """
 
     moves: tuple[str, ...] = field(default=())
@@ -216,7 +199,7 @@ def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
     """Returns the agents' cells at time 0, 1, ..., `plan.horizon`: a list of `[num_agents]` tuples.
 
     Every legal letter moves its agent, wherever that leads (into holes, off the board, through others); any other
-    letter leaves it where it is. The verifier says what was wrong.
+    letter leaves it where it is. `check` reports the violations.
 
     Raises:
         ValueError: The plan has not one string for each agent.
@@ -234,6 +217,20 @@ def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
         path += [(row, col)] * (horizon - len(moves))
         paths.append(path)
     return list(zip(*paths, strict=True))
+
+
+def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
+    """Returns the number of moves to `goal` from every cell that can reach it, other agents aside."""
+    if not instance.is_free(goal):
+        return {}
+    found = {goal: 0}
+    frontier = [goal]
+    for cell in frontier:
+        for there in ((cell[0] - 1, cell[1]), (cell[0] + 1, cell[1]), (cell[0], cell[1] - 1), (cell[0], cell[1] + 1)):
+            if there not in found and instance.is_free(there):
+                found[there] = found[cell] + 1
+                frontier.append(there)
+    return found
 
 
 def _image(cell: Cell, size: int, k: int) -> Cell:

@@ -6,7 +6,7 @@ bounds), `T` (trees) and `W` (water) cannot and are holes here: nobody who walks
 columns, parted by tabs; an instance of k agents is its first k lines (Stern et al., *Multi-Agent Pathfinding*, 2019).
 
 A map that is not square gets holes at its right or at its bottom until it is: nobody can enter them, so every plan and
-every cost stays what it was. The optimal lengths in scenarios are for one agent that may move diagonally and are not
+every cost stays the same. The optimal lengths in scenarios are for one agent that may move diagonally and are not
 read. Not covered: scenarios that want their map scaled, writing these formats.
 
 A source is a path or the text itself: a string with a line break in it is text.
@@ -64,7 +64,7 @@ def read_board(source: str | Path) -> Instance:
     """Returns the instance that a file or text holds in the format of `Instance.to_text`.
 
     Raises:
-        ValueError: Names file, row and column, counted from 0, of what cannot be read.
+        ValueError: Names file, row and column, counted from 0, of the mark that cannot be read.
         OSError: There is no such file.
     """
     name, text = _read(source, "board")
@@ -78,7 +78,7 @@ def read_map(source: str | Path) -> GridMap:
     """Returns the map that a Moving AI `.map` file or text holds.
 
     Raises:
-        ValueError: Names file and line (header, from 1) or row and column (grid, from 0) of what is wrong.
+        ValueError: Names file and line (header, from 1) or row and column (grid, from 0) of the error.
         OSError: There is no such file.
     """
     name, text = _read(source, "map")
@@ -115,7 +115,7 @@ def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instanc
         num_agents: Agents wanted.
 
     Raises:
-        ValueError: Names file, line (from 1) and what is wrong with it, or how many agents the scenario has.
+        ValueError: Names file, line (from 1) and its error, or the number of agents in the scenario.
         OSError: There is no such file.
     """
     if type(num_agents) is not int or num_agents < 1:
@@ -159,7 +159,7 @@ def _agent(grid: GridMap, line: str) -> tuple[Cell, Cell]:
 
 
 def _read(source: str | Path, what: str) -> tuple[str, str]:
-    """Returns what to call the source in messages, and its text."""
+    """Returns the name of the source for messages, and its text."""
     if isinstance(source, str) and "\n" in source:
         return what, source
     try:

@@ -12,33 +12,31 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mapflake.env.dataset import ANSWER, tasks_of
+from mapflake.env.dataset import COLUMNS, tasks_of
 from mapflake.env.task import Task, judge
-from mapflake.env.text import known
+from mapflake.env.text import check_prompt_format
 from mapflake.env.verifier import Verdict
 
 REWARD = {"valid": 0.5, "optimal": 0.5}
 """Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
 
-COLUMNS = ("instance", *ANSWER)
-
 
 def reward(verdict: Verdict) -> float:
-    """Returns the reward of an answer: 0, 0.5 or 1."""
+    """Returns the reward of a verdict: 0, 0.5 or 1."""
     return sum(weight * getattr(verdict, name) for name, weight in REWARD.items())
 
 
 def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
-    They take what TRL passes: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
+    They take TRL's arguments: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
     as long, and `failed`, True where an engine gave no completion: that is no wrong answer, it scores NaN and trains
-    nothing. Other columns are ignored. Called on rows that are no tasks, they raise what `tasks_of` raises.
+    nothing. Other columns are ignored. Called on rows that are no tasks, they raise the errors of `tasks_of`.
 
     Raises:
         ValueError: Unknown prompt_format.
     """
-    known(prompt_format)
+    check_prompt_format(prompt_format)
     # Each board comes once for each sample of its group.
     task = functools.lru_cache(maxsize=1 << 12)(_task)
 

@@ -1,54 +1,34 @@
 """Optimal plans, exactly: `solve` for the makespan or the sum of costs, `needs_wait`, and `analyse` for all of it.
 
-Never looks at a clock and draws no random numbers: the same instance gives the same plan on every machine. The search,
-in exact/, is an increasing-cost-tree search with pair tables (search.py, costs.py), with A* over joint states for small
-crowded boards (joint.py); boards up to 10x10 with up to 10 agents take its compiled form (kernel.py), all others the
-Python. An instance without a plan is proven so, or BudgetExceeded is raised.
+Never looks at a clock and draws no random numbers: the same instance gives the same plan on every machine. Boards up to
+10x10 with up to 10 agents take the compiled kernel (kernel.py): an increasing-cost-tree search (Sharon et al. 2013,
+*The increasing cost tree search for optimal multi-agent pathfinding*) with pair tables, and A* over joint states for
+small crowded boards. Other boards, and machines without a C compiler, take the solver in plain.py: the same costs and
+labels, many times more slowly, by other plans of these costs, and with its own count of nodes. An instance without a
+plan is proven so, or BudgetExceeded is raised.
 
-Among plans of optimal makespan one with the least sum of costs is returned, and the other way round, unless that
-search grew out of proportion (`_fewest_moves` in search.py). Which of these plans it is, groups.py pins down. The paper
-takes its ground truth from Conflict-Based Search; any exact solver has the same costs. Not covered: bounded-suboptimal
-search.
+Among plans of optimal makespan one with the least sum of costs is returned, and the other way round (the kernel takes
+any of them where that search grows out of proportion). The paper takes its ground truth from Conflict-Based Search; any
+exact solver has the same costs. Not covered: bounded-suboptimal search.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mapflake.env.exact import kernel
-from mapflake.env.exact.costs import BudgetExceeded
-from mapflake.env.exact.search import (
-    ANALYSE,
-    APART,
-    BUDGET,
-    MAKESPAN,
-    NEEDS_WAIT,
-    PAIR,
-    SOLVED,
-    SUM_OF_COSTS,
-    Answer,
-    search,
-)
-from mapflake.env.instance import Cell, Instance, Plan
-
-__all__ = [
-    "NODE_BUDGET",
-    "OBJECTIVES",
-    "Analysis",
-    "BudgetExceeded",
-    "Solution",
-    "Unsolvable",
-    "analyse",
-    "distances",
-    "needs_wait",
-    "solve",
-]
+from mapflake.env import kernel, plain
+from mapflake.env.instance import Instance, Plan
+from mapflake.env.plain import ANALYSE, APART, BUDGET, MAKESPAN, NEEDS_WAIT, PAIR, SOLVED, SUM_OF_COSTS, Answer
 
 OBJECTIVES = {"makespan": MAKESPAN, "sum_of_costs": SUM_OF_COSTS}
 
 NODE_BUDGET = 1_000_000
-"""Default limit of search nodes (table rows of pairs, joint states). Compiled, a million took 0.1 to 0.6 s on average
-over crowded boards, at worst 2.6 s (a shared core of an AMD EPYC)."""
+"""Default limit of search nodes. Compiled, a million took 0.1 to 0.6 s on average over crowded boards, at worst 2.6 s
+(a shared core of an AMD EPYC)."""
+
+
+class BudgetExceeded(Exception):
+    """The node budget is spent: the instance is neither solved nor shown to be unsolvable."""
 
 
 class Unsolvable(Exception):
@@ -72,12 +52,12 @@ class Solution:
 
 @dataclass(frozen=True)
 class Analysis:
-    """All that is known of an instance after solving it.
+    """The answers to all questions about one instance.
 
     Attributes:
-        solution: Of optimal makespan, as `solve(instance)` returns it.
-        best_sum_of_costs: As of `solve(instance, "sum_of_costs")`.
-        needs_wait: As `needs_wait(instance)` returns it.
+        solution: The makespan-optimal solution, as `solve(instance)` returns it.
+        best_sum_of_costs: The optimal sum of costs, as in `solve(instance, "sum_of_costs")`.
+        needs_wait: The wait label, as `needs_wait(instance)` returns it.
     """
 
     solution: Solution
@@ -91,7 +71,7 @@ def solve(instance: Instance, objective: str = "makespan", node_budget: int = NO
     Args:
         instance: The board.
         objective: "makespan" or "sum_of_costs".
-        node_budget: Search nodes that may be visited; decides alone how long this can take.
+        node_budget: Limit of search nodes; the only bound on the time this can take.
 
     Raises:
         Unsolvable: There is no plan.
@@ -128,34 +108,14 @@ def analyse(instance: Instance, node_budget: int = NODE_BUDGET) -> Analysis:
     return Analysis(solution_of(found), found.best_sum, found.needs_wait)
 
 
-def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
-    """Returns the number of moves to `goal` from every cell that can reach it, other agents aside."""
-    if not instance.is_free(goal):
-        return {}
-    found = {goal: 0}
-    frontier = [goal]
-    for cell in frontier:
-        for there in ((cell[0] - 1, cell[1]), (cell[0] + 1, cell[1]), (cell[0], cell[1] - 1), (cell[0], cell[1] + 1)):
-            if there not in found and instance.is_free(there):
-                found[there] = found[cell] + 1
-                frontier.append(there)
-    return found
-
-
-def answer(instance: Instance, what: int, budget: int) -> Answer:
-    """Returns what the search found, whatever its status: for those who count what cannot be solved."""
-    width = instance.size + 1
-    holes = 0
-    for row, col in instance.holes:
-        holes |= 1 << (row + 1) * width + col
-    starts = [(row + 1) * width + col for row, col in instance.starts]
-    goals = [(row + 1) * width + col for row, col in instance.goals]
-    find = kernel.search if kernel.takes(instance.size, len(starts)) else search
-    return find(instance.size, holes, starts, goals, what, budget)
+def search(instance: Instance, what: int, budget: int) -> Answer:
+    """Returns the answer of the kernel, or of the plain solver, whatever its status."""
+    find = kernel.search if kernel.takes(instance.size, instance.num_agents) else plain.search
+    return find(instance, what, budget)
 
 
 def _ask(instance: Instance, what: int, budget: int) -> Answer:
-    found = answer(instance, what, budget)
+    found = search(instance, what, budget)
     if found.status == SOLVED:
         return found
     if found.status == BUDGET:
@@ -171,6 +131,6 @@ def _ask(instance: Instance, what: int, budget: int) -> Answer:
 
 
 def solution_of(answer: Answer) -> Solution:
-    """Returns the solution in the answer of a search."""
+    """Returns the solution in a search's answer."""
     costs = [len(moves) for moves in answer.moves]
     return Solution(Plan(answer.moves), max(costs), sum(costs))

@@ -1,25 +1,28 @@
 """Tasks: a board with its answer; judging a completion against it, its images, and files of tasks.
 
 `needs_wait` and the best sum of costs belong to the board, the plan is one of optimal makespan (the paper's optimal
-rate speaks of the makespan). Files are JSONL with the schema in the first line; plans are verified as they are
-read, that they are optimal is believed. Not covered: `datasets` and Parquet.
+rate is about the makespan). Files are JSONL with the schema in the first line and then one task a line, as
+`repro.to_json` writes it: `{"instance": {"size", "holes", "starts", "goals"}, "solution": {"plan": {"moves"},
+"makespan", "sum_of_costs"}, "needs_wait", "best_sum_of_costs"}`. Plans are verified as they are read; that they are
+optimal is believed. Not covered: `datasets` and Parquet (dataset.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-from mapflake.env.config import only_keys
+from pydantic import ConfigDict, model_validator
+
 from mapflake.env.instance import Instance, Plan, transform
 from mapflake.env.solver import Solution, analyse
 from mapflake.env.text import PlanParseError, parse_completion
 from mapflake.env.verifier import Verdict, Violation, check
-from mapflake.repro import read_jsonl, shown, write_jsonl
+from mapflake.repro import from_json, read_jsonl, shown, to_json, write_jsonl
 
-SCHEMA = "mapflake.tasks/1"
+SCHEMA = "mapflake.tasks/2"
 MAX_PLAN = 1_000_000  # moves of all agents, waits included; far beyond any plan worth checking
 
 
@@ -30,7 +33,7 @@ class Task:
     Attributes:
         instance: The board.
         solution: A plan of optimal makespan.
-        needs_wait: No plan of optimal sum of costs does without a wait, see `needs_wait`.
+        needs_wait: Whether every plan of optimal sum of costs has a wait, see `needs_wait`.
         best_sum_of_costs: The optimal sum of costs; that of `solution` may be larger.
     """
 
@@ -39,59 +42,32 @@ class Task:
     needs_wait: bool
     best_sum_of_costs: int
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     @classmethod
     def of(cls, instance: Instance) -> Task:
-        """Returns the task of an instance of your own; raises what `solve` raises."""
+        """Returns the task of an instance of your own; with the errors of `solve`."""
         found = analyse(instance)
         return cls(instance, found.solution, found.needs_wait, found.best_sum_of_costs)
 
     def _repr_svg_(self) -> str:
         return self.instance.to_svg(self.solution.plan)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the task as JSON values; `from_dict` reads them back."""
-        return {
-            "instance": self.instance.to_dict(),
-            "plan": list(self.solution.plan.moves),
-            "makespan": self.solution.makespan,
-            "sum_of_costs": self.solution.sum_of_costs,
-            "needs_wait": self.needs_wait,
-            "best_sum_of_costs": self.best_sum_of_costs,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Task:
-        """Returns the task that `to_dict` wrote.
-
-        Raises:
-            ValueError: Names the key; also if the plan is not valid or its costs are not those recorded.
-        """
-        keys = ("instance", "plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
-        only_keys(data, "task", keys, ())
-        for key in ("makespan", "sum_of_costs", "best_sum_of_costs"):
-            if type(data[key]) is not int or data[key] < 0:
-                raise ValueError(f"{key}: {shown(data[key])} is not a count")
-        if type(data["needs_wait"]) is not bool:
-            raise ValueError(f"needs_wait: {shown(data['needs_wait'])} is not true or false")
-        if not isinstance(data["plan"], list) or not all(isinstance(moves, str) for moves in data["plan"]):
-            raise ValueError(f"plan: {shown(data['plan'])} is not a list of strings")
-        if not isinstance(data["instance"], Mapping):
-            raise ValueError(f"instance: {shown(data['instance'])} is not an object")
-        try:
-            instance = Instance.from_dict(data["instance"])
-        except ValueError as error:
-            raise ValueError(f"instance: {error}") from None
-        plan = Plan(tuple(data["plan"]))
-        if plan.horizon * instance.num_agents > MAX_PLAN:
-            raise ValueError(f"plan: {plan.horizon} moves of {instance.num_agents} agents are more than {MAX_PLAN}")
-        verdict = check(instance, plan)
+    @model_validator(mode="after")
+    def _verified(self) -> Self:
+        """Returns the task that was read; ValueError if its plan is not valid or its costs are not the plan's."""
+        plan, agents = self.solution.plan, self.instance.num_agents
+        if plan.horizon * agents > MAX_PLAN:
+            raise ValueError(f"plan: {plan.horizon} moves of {agents} agents are more than {MAX_PLAN}")
+        verdict = check(self.instance, plan)
         if not verdict.valid:
-            raise ValueError(f"plan: {shown(data['plan'])} is not valid ({', '.join(verdict.kinds)})")
+            raise ValueError(f"plan: {shown(plan.moves)} is not valid ({', '.join(verdict.kinds)})")
         for key in ("makespan", "sum_of_costs"):
-            if data[key] != getattr(verdict, key):
-                raise ValueError(f"{key}: {data[key]} but the plan has {getattr(verdict, key)}")
-        solution = Solution(plan, data["makespan"], data["sum_of_costs"])
-        return cls(instance, solution, data["needs_wait"], data["best_sum_of_costs"])
+            if getattr(self.solution, key) != getattr(verdict, key):
+                raise ValueError(f"{key}: {getattr(self.solution, key)} but the plan has {getattr(verdict, key)}")
+        if not 0 <= self.best_sum_of_costs <= self.solution.sum_of_costs:
+            raise ValueError(f"best_sum_of_costs: {shown(self.best_sum_of_costs)} is not in 0..{verdict.sum_of_costs}")
+        return self
 
 
 def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = None) -> Task:
@@ -111,17 +87,22 @@ def judge(task: Task, completion: str, prompt_format: str = "chat") -> Verdict:
     Raises:
         ValueError: Unknown prompt_format, or the completion is no string.
     """
+    return judge_completion(task, completion, prompt_format)[1]
+
+
+def judge_completion(task: Task, completion: str, prompt_format: str = "chat") -> tuple[Plan | None, Verdict]:
+    """Returns the plan in a model's answer, None where none can be parsed, and the verdict on it; see `judge`."""
     if not isinstance(completion, str):
         raise ValueError(f"completion: {type(completion).__name__} is not a string")
     try:
         plan = parse_completion(completion, task.instance.num_agents, prompt_format)
     except PlanParseError:
-        return Verdict((Violation("parse"),))
-    return judge_plan(task, plan)
+        return None, Verdict((Violation("parse"),))
+    return plan, judge_plan(task, plan)
 
 
 def judge_plan(task: Task, plan: Plan) -> Verdict:
-    """Returns the verdict of `check`, with the word of the task's answer on whether a valid plan is optimal."""
+    """Returns the verdict of `check`, completed by whether a valid plan is optimal for the task."""
     verdict = check(task.instance, plan)
     if not verdict.valid:
         return verdict
@@ -132,11 +113,11 @@ def judge_plan(task: Task, plan: Plan) -> Verdict:
     )
 
 
-def careless_fails(instance: Instance) -> bool:
-    """Returns True if the plan of an agent that sees neither holes nor others is not valid.
+def naive_plan_fails(instance: Instance) -> bool:
+    """Returns True if the plan of agents that see neither holes nor each other is not valid.
 
-    Each agent first goes up or down, then left or right, straight to its goal. About half of all natural boards
-    are solved that way; a policy that learns from boards as they fall stays there.
+    Each agent first goes up or down, then left or right, straight to its goal. That solves about half of all
+    unconstrained boards, and a policy that learns from those does not learn more.
     """
     moves = []
     for (row, col), (to_row, to_col) in zip(instance.starts, instance.goals, strict=True):
@@ -147,7 +128,7 @@ def careless_fails(instance: Instance) -> bool:
 
 def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:
     """Writes tasks as JSONL, a first line with the schema and then one task a line; atomic."""
-    write_jsonl(path, [{"schema": SCHEMA}, *(task.to_dict() for task in tasks)])
+    write_jsonl(path, [{"schema": SCHEMA}, *map(to_json, tasks)])
 
 
 def load_tasks(path: str | Path) -> list[Task]:
@@ -160,10 +141,4 @@ def load_tasks(path: str | Path) -> list[Task]:
     if not rows or rows[0] != {"schema": SCHEMA}:
         found = rows[0].get("schema") if rows else "nothing"
         raise ValueError(f"{path}, line 1: expected schema {SCHEMA!r}, found {shown(found)}")
-    tasks = []
-    for number, row in enumerate(rows[1:], start=2):
-        try:
-            tasks.append(Task.from_dict(row))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-    return tasks
+    return [from_json(Task, row, f"{path}, line {number}") for number, row in enumerate(rows[1:], start=2)]

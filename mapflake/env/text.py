@@ -27,17 +27,17 @@ from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 PROMPT_FORMATS = ("chat", "compact")
 """How boards are asked and plans answered: in words and JSON, or in the small policy's closed vocabulary."""
 
-MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 5
-"""What the compact vocabulary can name."""
+SIZES, AGENTS = range(3, 11), range(1, 6)
+"""Sizes and agents that the compact vocabulary has words for."""
 
 _ROWS = "abcdefghij"
-_CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(MAX_SIZE))
+_CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(len(_ROWS)))
 _LEGAL = tuple(f"<{''.join(moves)}>" for count in range(5) for moves in combinations("UDLR", count))
 
 VOCABULARY: tuple[str, ...] = (
-    *(f"size{size}" for size in range(MIN_SIZE, MAX_SIZE + 1)),
+    *(f"size{size}" for size in SIZES),
     "holes",
-    *(f"agent{agent}" for agent in range(1, MAX_AGENTS + 1)),
+    *(f"agent{agent}" for agent in AGENTS),
     "to",
     "plan",
     ";",
@@ -67,7 +67,7 @@ def render_prompt(instance: Instance, prompt_format: str = "chat") -> str:
     Raises:
         ValueError: Unknown prompt_format, or a board that the compact vocabulary cannot name.
     """
-    return _render_compact(instance) if known(prompt_format) == "compact" else _render_chat(instance)
+    return _render_compact(instance) if check_prompt_format(prompt_format) == "compact" else _render_chat(instance)
 
 
 def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> str:
@@ -83,7 +83,7 @@ def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> 
         for move in moves:
             if move not in MOVES:
                 raise ValueError(f"agent {agent}: {move!r} is none of the moves {' '.join(MOVES)}")
-    if known(prompt_format) == "compact":
+    if check_prompt_format(prompt_format) == "compact":
         return _format_compact(instance, plan)
     return f"```json\n{json.dumps({'plan': list(plan.moves)})}\n```"
 
@@ -100,11 +100,11 @@ def parse_completion(text: str, num_agents: int, prompt_format: str = "chat") ->
         PlanParseError: There is no plan in the text; the message says why.
         ValueError: Unknown prompt_format.
     """
-    return _parse_compact(text, num_agents) if known(prompt_format) == "compact" else _parse_chat(text)
+    return _parse_compact(text, num_agents) if check_prompt_format(prompt_format) == "compact" else _parse_chat(text)
 
 
-def known(prompt_format: str) -> str:
-    """Returns the prompt_format; ValueError if there is no such prompt format."""
+def check_prompt_format(prompt_format: str) -> str:
+    """Returns the prompt format; ValueError if there is no such one."""
     if prompt_format not in PROMPT_FORMATS:
         raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
     return prompt_format
@@ -119,9 +119,9 @@ def cell_word(cell: Cell) -> str:
 
 
 def _render_compact(instance: Instance) -> str:
-    if not (MIN_SIZE <= instance.size <= MAX_SIZE and instance.num_agents <= MAX_AGENTS):
+    if instance.size not in SIZES or instance.num_agents not in AGENTS:
         raise ValueError(
-            f"the compact prompt format has words for sizes {MIN_SIZE}-{MAX_SIZE} and up to {MAX_AGENTS} agents, "
+            f"the compact prompt format has words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} agents, "
             f"not for size {instance.size} with {instance.num_agents} agents"
         )
     words = [f"size{instance.size}", "holes", *map(cell_word, sorted(instance.holes))]

@@ -1,9 +1,8 @@
 """The truth about a plan: eight checks, each of which can fail alone, and the two costs. Knows no solver.
 
-A violation is reported when it happens and not again while it lasts: an agent that enters a hole and stays there
-gives one `hole`. Execution goes on literally after a violation, so that one slip is one violation: an agent that
-leaves the board and comes back gives one `bounds` and nothing else. Not covered: how good a valid plan is (see
-`judge` in generator.py).
+Each violation is reported once, at the step that causes it: an agent that enters a hole and stays there gives one
+`hole`. Execution goes on literally after a violation, so that one slip is one violation: an agent that leaves the board
+and comes back gives one `bounds` and nothing else. Not covered: whether a valid plan is optimal (`judge` in task.py).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing wrong with a plan.
+    """One violation of the rules by a plan.
 
     Attributes:
         kind: One of `KINDS`.
@@ -44,7 +43,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is true of one answer; a reward is a function of it.
+    """The truth about one answer; a reward is a function of it.
 
     Attributes:
         violations: All violations, by time, then in the order of `KINDS`.

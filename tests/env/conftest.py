@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import settings
 
-from mapflake.env.exact import kernel
+from mapflake.env import kernel
 
 # The same examples at every run, and no clock: a slow machine must not fail a test.
 settings.register_profile("mapflake", derandomize=True, deadline=None)
@@ -10,7 +10,7 @@ settings.load_profile("mapflake")
 
 @pytest.fixture
 def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The solver without its compiled form."""
+    """The plain solver and generator, as where there is no compiler."""
     monkeypatch.setattr(kernel, "takes", lambda size, agents: False)
 
 

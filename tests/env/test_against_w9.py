@@ -5,7 +5,7 @@ import random
 import pytest
 from boards import random_board
 
-from mapflake.bench.solvers import w9
+from benchmarks.solvers import w9
 from mapflake.env import Unsolvable, solve
 
 pytest.importorskip("w9_pathfinding", reason="w9-pathfinding is not installed (the extra `bench`)")

@@ -33,12 +33,6 @@ def test_a_small_one():
     assert content(subsets) == SMALL
 
 
-def test_it_tells_of_its_progress():
-    ticks: list[int] = []
-    benchmark_sets(cells={2: [3]}, wait_ratios=[0.5, 1.0], boards=3, progress=ticks.append)
-    assert ticks == [1] * 6
-
-
 def test_subsets_do_not_hide_each_other():
     with pytest.raises(ValueError, match=re.escape("wait_ratios: [0.5, 0.501] give two subsets one name, of wr050")):
         benchmark_sets(cells={2: [3]}, wait_ratios=[0.5, 0.501])

@@ -2,13 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
 from mapflake.env import EnvConfig, Instance, SizeConfig, Task, generate, load_tasks, render_prompt
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
+from mapflake.repro import from_json
 
 CONFIG = EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 5: SizeConfig(0.5, 0.3)}, num_agents=3)
 
@@ -24,7 +23,7 @@ def test_rows_have_the_prompt_and_the_answer(tasks):
     for row, short, task in zip(chat, compact, tasks, strict=True):
         assert row["prompt"] == [{"role": "user", "content": render_prompt(task.instance, "chat")}]
         assert short["prompt"] == render_prompt(task.instance, "compact")
-        assert Instance.from_dict(json.loads(row["instance"])) == task.instance
+        assert from_json(Instance, json.loads(row["instance"]), "") == task.instance
         assert (row["size"], row["num_agents"]) == (task.instance.size, 3)
         assert tuple(row["plan"]) == task.solution.plan.moves
         assert (row["makespan"], row["sum_of_costs"]) == (task.solution.makespan, task.solution.sum_of_costs)
@@ -53,14 +52,15 @@ def test_rows_that_are_no_tasks(tasks):
 
 def test_shards_are_the_same_for_any_number_of_processes(tasks, tmp_path):
     files = []
-    for processes in (1, 2, 3):
+    for processes in (1, 3):
         paths = save_shards(tmp_path / str(processes), CONFIG, 25, seed=4, shard_size=4, num_proc=processes)
         assert [path.name for path in paths] == [f"{shard:05d}.jsonl" for shard in range(7)]
         assert sorted(path.parent.iterdir() for path in paths[:1])
         assert sorted(paths[0].parent.iterdir()) == paths
         assert [task for path in paths for task in load_tasks(path)] == tasks
         files.append([path.read_bytes() for path in paths])
-    assert files[0] == files[1] == files[2]
+    assert files[0] == files[1]
+    assert save_shards(tmp_path / "none", CONFIG, 0, seed=4) == []
 
 
 def test_parquet_shards_are_the_dataset(tasks, tmp_path):
@@ -82,16 +82,6 @@ def test_split_and_exclusion_reach_the_workers(tmp_path):
     paths = save_shards(tmp_path, CONFIG, 25, seed=4, split="validation", exclude=banned, shard_size=9, num_proc=2)
     assert [task for path in paths for task in load_tasks(path)] == expected
     assert not {task.instance.key for task in expected} & {board.key for board in banned}
-
-
-def test_slices_of_many_jobs_put_together_are_the_whole(tasks):
-    n, jobs = 25, 7
-    slices = [range(n * job // jobs, n * (job + 1) // jobs) for job in range(jobs)]
-    assert [task for mine in slices for task in generate(CONFIG, n, seed=4, indices=mine)] == tasks
-
-
-def test_no_tasks_are_no_shards(tmp_path):
-    assert save_shards(tmp_path, CONFIG, 0, seed=4) == []
 
 
 def test_wrong_calls_write_nothing(tmp_path):
@@ -123,8 +113,3 @@ def test_a_failure_in_a_worker_is_told(tmp_path):
             tmp_path, config, 4, seed=0, shard_size=1, num_proc=2, file_format="parquet", prompt_format="compact"
         )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_environment_imports_neither_torch_nor_datasets():
-    code = "import sys, mapflake.env, mapflake.env.dataset; print({'torch', 'datasets', 'pandas'} & {*sys.modules})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -45,11 +45,6 @@ def test_other_ways_to_write_the_same() -> None:
     assert read_scenario(read_map(MAP), spaces, 3) == read_scenario(read_map(MAP), SCENARIO, 3)
 
 
-def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.map", "\ufeff" + MAP.replace("\n", "\r\n"))
-    assert read_map(str(path)) == read_map(MAP)
-
-
 def test_terrain_is_all_of_the_format() -> None:
     grid = read_map(f"type octile\nheight 1\nwidth 7\nmap\n{WALKABLE}{BLOCKED}\n")
     assert WALKABLE + BLOCKED == ".GS@OTW"

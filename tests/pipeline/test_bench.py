@@ -1,4 +1,4 @@
-"""The benchmark: its textbook solver is right, its numbers are told apart by part, and the README quotes them."""
+"""The benchmarks: the textbook solver is right, solvers are compared fairly, and each part has its own numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mapflake.bench import PARTS, environment, report, solvers
-from mapflake.bench.__main__ import main
-from mapflake.bench.textbook_cbs import NodeLimit, textbook_cbs
-from mapflake.env import Instance, check, distances, generate, judge, solve
+from benchmarks import PARTS, environment, report, solvers
+from benchmarks.__main__ import main
+from benchmarks.textbook_cbs import NodeLimit, textbook_cbs
+from mapflake.env import Instance, check, generate, judge, solve
 
 CORRIDOR = Instance.from_text("S1G2 . . S2G1\nH . H H\nH H H H\nH H H H")
 
@@ -23,7 +23,7 @@ CORRIDOR = Instance.from_text("S1G2 . . S2G1\nH . H H\nH H H H\nH H H H")
 
 def test_the_textbook_finds_least_sums_of_costs():
     given_up = 0
-    boards = solvers.connected_boards(2, 4, 0.3, 60) + solvers.connected_boards(3, 5, 0.2, 60)
+    boards = solvers.connected_boards(2, 4, 0.3, 40) + solvers.connected_boards(3, 5, 0.2, 40)
     for board in boards:
         try:
             plan = textbook_cbs(board, node_limit=300)
@@ -44,21 +44,10 @@ def test_the_textbook_on_a_board_solved_by_hand():
         textbook_cbs(Instance.from_text("S1G2 S2G1\nH H"), node_limit=5)
 
 
-def test_boards_of_the_benchmark_are_connected_and_always_the_same():
-    boards = solvers.connected_boards(3, 6, 0.4, 8)
-    assert boards == solvers.connected_boards(3, 6, 0.4, 8)
-    for board in boards:
-        assert (board.num_agents, board.size, len(board.holes)) == (3, 6, 14)
-        for start, goal in zip(board.starts, board.goals, strict=True):
-            assert distances(board, goal)[start] > 0
-
-
-def test_a_comparison():
-    (row,) = solvers.compare([(2, 4, 0.2)], boards=5)
-    assert row["mapflake"]["solved"] == row["textbook"]["solved"] == row["makespan"]["solved"] == 5
-    assert row["mapflake"]["p50_us"] <= row["mapflake"]["max_us"]
-    ratio = row["textbook"]["mean_us"] / row["mapflake"]["mean_us"]
-    assert row["textbook"]["ratio_both"] == pytest.approx(ratio) == pytest.approx(row["textbook"]["ratio_all"])
+def test_compare_counts_what_each_solver_solves():
+    (row,) = solvers.compare([(2, 4, 0.2)], boards=3)
+    assert row["mapflake"]["solved"] == row["textbook"]["solved"] == row["makespan"]["solved"] == 3
+    assert row["unsolved"] == []
 
 
 def test_solvers_that_disagree_end_it(monkeypatch):
@@ -109,17 +98,6 @@ def test_completions_are_half_right():
         assert min(map(len, texts)) >= reasoning
 
 
-def test_the_mixed_round_has_everything():
-    parts = [part for config in environment.MIXED for part in config.sizes.values()]
-    assert {config.num_agents for config in environment.MIXED} == {2, 3, 4, 5}
-    assert {part.hole_ratio for part in parts} == {0.0, 0.1, 0.2, 0.3, 0.4, 0.5}
-    assert {part.wait_ratio for part in parts} == {0.0, 0.25, 0.5, 0.75}
-
-
-def test_start_up_is_measured_in_fresh_processes():
-    assert all(seconds > 0 for seconds in environment.start_up(repeats=1).values())
-
-
 # ---------------------------------------------------------------- the report
 
 
@@ -149,12 +127,6 @@ def test_a_run_replaces_its_own_part_and_leaves_the_others(tmp_path, monkeypatch
 
 def test_tables_are_padded():
     assert report.table(["a", "bcd"], [[10, "x"]]) == "| a  | bcd |\n|----|-----|\n| 10 | x   |"
-
-
-def test_the_machine_is_named():
-    machine = report.machine()
-    assert machine["cpu"]
-    assert machine["cores"] >= 1
 
 
 def test_an_unknown_part_is_refused(capsys):

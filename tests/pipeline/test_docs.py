@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mapflake import engineer, env
-from mapflake.bench.report import PAGE, block, markdown
+from benchmarks.report import PAGE, block, markdown
 
 ROOT = Path(__file__).parents[2]
 

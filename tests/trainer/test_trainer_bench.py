@@ -1,7 +1,7 @@
 from accelerate import Accelerator
 from trl import GRPOTrainer
 
-from mapflake.bench import trainer
+from benchmarks import trainer
 from mapflake.trainer.round_trainer import RoundTrainer
 
 

@@ -1,4 +1,4 @@
-/* The board, its agents, their layers: costs.py as far as single agents go. */
+/* The board, its agents, and their layers. Without `waits` an agent moves at every step before it arrives. */
 #pragma once
 #include "memory.h"
 
@@ -14,7 +14,7 @@ static inline Set joined(uint64_t low, uint64_t high) { return (Set)high << 64 |
 static inline uint64_t upper(Set set) { return (uint64_t)(set >> 64); }
 #endif
 
-enum { SOLVED, APART, PAIR, NONE, BUDGET }; /* how a search ends, see search.py */
+enum { SOLVED, APART, PAIR, NONE, BUDGET }; /* ends of a search, as in ../plain.py */
 
 typedef struct {
     Set *at;

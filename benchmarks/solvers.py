@@ -1,9 +1,9 @@
 """The solver's speed against two others, on the same boards in one run; all must agree on every cost.
 
-The others minimise the sum of costs only, so that is what is compared; our makespan is timed beside it. Each call is
-timed alone, as the best of three where it takes less than 10 ms: the neighbours of a shared core disturb short calls.
+The others minimise only the sum of costs, so that is compared; the makespan is timed beside it. Each call is timed
+alone, as the best of three where it takes less than 10 ms, since other work on a shared core disturbs short calls.
 w9-pathfinding (CBS in C++) is optional: `pip install -e ".[bench]"` needs a compiler. It stops at a clock, the others
-at a number of nodes, so boards are counted that somebody left unsolved.
+at a number of nodes, so unsolved boards are counted for each.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mapflake.bench.textbook_cbs import NodeLimit, textbook_cbs
+from benchmarks.textbook_cbs import NodeLimit, textbook_cbs
 from mapflake.env import BudgetExceeded, Instance, Unsolvable, check, distances, num_holes, solve
 from mapflake.repro import rng_for
 
-CELLS = ((2, 5, 0.2), (3, 8, 0.3), (5, 10, 0.2), (5, 10, 0.35), (5, 10, 0.5))
+KINDS = ((2, 5, 0.2), (3, 8, 0.3), (5, 10, 0.2), (5, 10, 0.35), (5, 10, 0.5))
 """Agents, size, hole ratio."""
 
 BOARDS = 100
-"""For each cell."""
+"""Boards of each kind."""
 
 TEXTBOOK_NODES = 1000
 W9_SECONDS, W9_LENGTH = 2.0, 200
@@ -33,7 +33,7 @@ W9_SECONDS, W9_LENGTH = 2.0, 200
 
 
 class DisagreementError(RuntimeError):
-    """Two exact solvers found different optima: one of them is wrong, and no time is worth telling."""
+    """Two exact solvers found different optima: one of them is wrong, and its times mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Call:
 Solver = Callable[[Instance], Call]
 
 
-def compare(cells: Sequence[tuple[int, int, float]] = CELLS, boards: int = BOARDS) -> list[dict[str, Any]]:
-    """Returns for each cell how long the solvers took, how many boards they solved, the ratios, and what we left.
+def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARDS) -> list[dict[str, Any]]:
+    """Returns, for each kind of board, the solvers' times, the boards they solved, the ratios, and the boards we left.
 
     Raises:
         DisagreementError: The solvers do not agree on a cost.
@@ -66,7 +66,7 @@ def compare(cells: Sequence[tuple[int, int, float]] = CELLS, boards: int = BOARD
     if find_spec("w9_pathfinding"):
         solvers["w9"] = w9
     rows = []
-    for agents, size, hole_ratio in cells:
+    for agents, size, hole_ratio in kinds:
         calls: dict[str, list[Call]] = {name: [] for name in (*solvers, "makespan")}
         left: list[dict[str, Any]] = []  # by mapflake, to be looked at
         drawn = connected_boards(agents, size, hole_ratio, boards)

@@ -8,7 +8,12 @@
 typedef unsigned __int128 Key;
 typedef uint8_t Cell;
 
-enum { KEPT = 1 << 26, NO_MEMORY = 5 }; /* bytes kept between calls; what is jumped with when there are no more */
+#ifdef SANITIZE /* every array is a block of its own, so that AddressSanitizer sees where it ends */
+enum { BLOCK = 0, KEPT = 0 };
+#else
+enum { BLOCK = 1 << 20, KEPT = 1 << 26 }; /* bytes of a block, and bytes kept between calls */
+#endif
+enum { NO_MEMORY = 5 }; /* a status: the jump when there is no more */
 
 typedef struct Block {
     struct Block *next;
@@ -42,7 +47,7 @@ static void *get(size_t size)
     while (block == NULL || used + size > block->size) {
         Block *next = block ? block->next : arena;
         if (next == NULL) {
-            size_t room = size > (1 << 20) ? size : 1 << 20;
+            size_t room = size > BLOCK ? size : BLOCK;
             next = malloc(sizeof *next + room);
             if (next == NULL)
                 longjmp(over, NO_MEMORY);

@@ -1,8 +1,8 @@
-/* tenths.py: the hash of a board's canonical form, for which the form is written as Python does. */
+/* The bucket of a board, as in ../splits.py: the hash of its canonical form, for which the form is written as Python does. */
 #pragma once
 #include "board.h"
 
-enum { ALL_TENTHS = (1 << 10) - 1 };
+enum { ALL_BUCKETS = (1 << 10) - 1 };
 
 /* BLAKE2b (RFC 7693) without a key, the first 8 bytes. */
 static uint64_t blake2b(const uint8_t *text, size_t length)
@@ -86,7 +86,7 @@ static int turned(int cell, int k, int size)
 }
 
 /* Cells are row * size + col, holes before starts before goals. */
-static int tenth(int size, const Cell *board, int holes, int count)
+static int bucket(int size, const Cell *board, int holes, int count)
 {
     int best[2 * AGENTS], least[CELLS], none = 1;
     uint8_t taken[CELLS];

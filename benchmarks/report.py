@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mapflake.bench import PARTS
+from benchmarks import PARTS
 from mapflake.repro import read_json, write_json, write_text
 
 BENCH = Path("reports/bench.json")
@@ -29,7 +29,7 @@ def part(name: str) -> ModuleType:
 
 
 def record(name: str, path: Path = BENCH) -> dict[str, Any]:
-    """Returns what `path` says of a part after measuring it anew and writing it there."""
+    """Returns the entry of a part in `path`, measured anew and written there."""
     numbers = part(name).measure()
     entry = {"machine": machine(), "versions": versions(part(name).PACKAGES), "numbers": numbers}
     written = read_json(path) if path.is_file() else {}
@@ -39,7 +39,7 @@ def record(name: str, path: Path = BENCH) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Returns what a time depends on: the model of the CPU and the number of cores."""
+    """Returns the model of the CPU and the number of cores."""
     model = ""
     if Path("/proc/cpuinfo").is_file():  # platform.processor() is empty on many a Linux
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
@@ -59,7 +59,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def markdown(name: str, entry: Mapping[str, Any]) -> str:
-    """Returns the tables of a part with the line that says where they were taken."""
+    """Returns the tables of a part and a line that names their machine and versions."""
     host = entry["machine"]
     software = ", ".join(f"{package} {version}" for package, version in entry["versions"].items())
     where = f"{host['cpu']}, {host['cores']} cores, one of them used; {software}."

@@ -1,4 +1,4 @@
-/* costs.py: all agents. */
+/* All agents. If three agents cannot meet a vector of costs, they cannot meet a smaller one either: it is kept as a nogood. */
 #pragma once
 #include "groups.h"
 

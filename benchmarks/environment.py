@@ -1,6 +1,6 @@
-"""Speed of the environment: solving, drawing rounds, starting up, judging; the part `env` of the benchmark.
+"""Speed of the environment: solving, generating rounds, starting up, judging; the part `env` of the benchmark.
 
-What takes seconds in one process is told in CPU time: neighbours on a shared machine must not count.
+Whatever takes seconds in one process is measured in CPU time, which the load of a shared machine does not change.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from mapflake.bench import solvers
-from mapflake.bench.report import table
+from benchmarks import solvers
+from benchmarks.report import table
 from mapflake.env import EnvConfig, Plan, SizeConfig, Task, execute, format_plan, generate, judge
-from mapflake.env.dataset import save_shards
 
 PACKAGES = ("mapflake", "numpy", "w9-pathfinding")
 
@@ -47,7 +46,6 @@ def measure() -> dict[str, Any]:
         "start": start_up(),
         "solve": {"limits": limits, "cells": solvers.compare()},
         "draw": drawing(),
-        "shards": sharding(),
         "judge": judging(),
     }
 
@@ -71,18 +69,6 @@ def drawing() -> list[dict[str, Any]]:
     return found
 
 
-def sharding() -> list[dict[str, Any]]:
-    """Returns the seconds (of the clock) until the paper's round is drawn and written by one process, and by more."""
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        save_shards(f"{folder}/0", PAPER, 8, seed=1)  # imports `datasets`
-        for processes in sorted({1, os.cpu_count() or 1}):
-            begin = time.perf_counter()
-            save_shards(f"{folder}/{processes}", PAPER, ROUND, seed=0, shard_size=250, num_proc=processes)
-            found.append({"tasks": ROUND, "processes": processes, "seconds": time.perf_counter() - begin})
-    return found
-
-
 # ---------------------------------------------------------------- starting up
 
 _FRESH = """
@@ -98,7 +84,7 @@ print(imported - begin, time.perf_counter() - imported)
 def start_up(repeats: int = 5) -> dict[str, float]:
     """Returns the seconds of `import mapflake.env` and of the first solve, in fresh processes; the best of some.
 
-    The first solve after an installation has an empty cache: whatever it compiles, it compiles then.
+    The first solve after an installation has an empty cache: it compiles the kernel.
     """
     with tempfile.TemporaryDirectory() as folder:
         _, cold = _fresh({"XDG_CACHE_HOME": folder})
@@ -149,7 +135,7 @@ def judging(count: int = 10_000) -> list[dict[str, Any]]:
 
 
 def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
-    """Returns what a model might answer: the optimal plan, or in one case of two with one move changed.
+    """Returns a possible answer of a model: the optimal plan, or in one case of two with one move changed.
 
     Args:
         task: The question.
@@ -216,9 +202,6 @@ def _other_table(numbers: Mapping[str, Any]) -> str:
     ]
     for row in numbers["draw"]:
         lines.append([f"drawing {row['tasks']} tasks, sizes 3 to 10, {row['round']}", f"{row['seconds']:.1f}"])
-    for row in numbers["shards"]:
-        what = f"the last into JSONL shards, {row['processes']} process" + "es" * (row["processes"] > 1)
-        lines.append([what, f"{row['seconds']:.1f}"])
     for row in numbers["judge"]:
         what = f"{row['completions']} completions, {row['prompt_format']}, {row['mean_characters']:.0f} characters"
         lines.append([f"judging {what}", f"{row['seconds']:.2f}"])

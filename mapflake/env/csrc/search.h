@@ -1,4 +1,5 @@
-/* search.py. */
+/* Most boards are settled by the preferred shortest paths of the agents; the others by asking for vectors of costs in the order
+ * of their sum; crowded ones where that is hopeless by A* over joint states. */
 #pragma once
 #include "joint.h"
 
@@ -18,8 +19,8 @@ static int64_t joint_states(void) /* exact up to SMALL_SPACE */
     return states;
 }
 
-/* `if (!setjmp(begin(&a, most)->here)) { ... }` is Python's `with _allowance(search, most)`, closed by end(&a, 1 if it
- * jumped); `most` is 0 for its default. */
+/* `if (!setjmp(begin(&a, most)->here)) { ... }` ends the block after `most` nodes, by default (0) an eighth of the joint states
+ * if there are few; end(&a, 1 if it jumped) closes it. */
 static Allowance *begin(Allowance *a, int64_t most)
 {
     a->outer = ended;

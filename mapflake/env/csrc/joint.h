@@ -1,4 +1,5 @@
-/* joint.py, with buckets for its heap: states come out in the same order. Only for boards with few joint states. */
+/* A* over joint states, with buckets for a heap, for boards with few of them: complete. A state is one cell for each agent, and
+ * for the sum of costs also the agents that are parked: on their goals for good, at no more cost. */
 #pragma once
 #include "costs.h"
 

@@ -1,12 +1,12 @@
 """Conflict-Based Search as in the textbook: Sharon, Stern, Felner and Sturtevant, Artificial Intelligence 219 (2015).
 
-The reference that the solver's speed is told against, and nothing else: no code is shared with it, nothing is clever.
+The reference for the solver's speed: it shares no code with the solver and has no optimisations.
 High level: best-first over a binary tree of constraints, by sum of costs. A node holds one path for each agent; its
 first conflict, of two agents in a cell or swapping cells at a time, is resolved in two children that forbid it to one
 of the two. Low level: A* in space and time under the constraints of one agent, by distance to the goal. Agents stay
 on their goals after arrival and are in the way there. Minimises the sum of costs.
 
-Not covered: proofs that there is no plan (the tree is endless then), makespan, all that made CBS fast since.
+Not covered: proofs that there is no plan (the tree is endless then), makespan, later improvements of CBS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mapflake.env import Cell, Instance, Plan, distances
 
 Path = list[Cell]
 Constraint = tuple[int, int, Cell, Cell]
-"""Agent, time of arrival, from and to: the agent must not make this move; `from` is `to` for a whole cell."""
+"""Agent, time of arrival, from, to: a forbidden move of the agent; `from` is `to` where the whole cell is forbidden."""
 
 _LETTERS = {(-1, 0): "U", (1, 0): "D", (0, -1): "L", (0, 1): "R", (0, 0): "W"}
 
@@ -87,7 +87,7 @@ def _low_level(instance: Instance, agent: int, to_goal: dict[Cell, int], constra
 
 
 def _first_conflict(paths: list[Path]) -> tuple[Constraint, Constraint] | None:
-    """The earliest conflict as what either of the two agents must not do to avoid it."""
+    """Returns the earliest conflict as two constraints, one for each of its agents, of which either avoids it."""
     at = [lambda time, path=path: path[min(time, len(path) - 1)] for path in paths]
     for time in range(1, max(map(len, paths))):
         for i, j in combinations(range(len(paths)), 2):

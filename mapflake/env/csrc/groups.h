@@ -1,4 +1,9 @@
-/* groups.py. */
+/* Paths for a group of agents that can meet, by given costs: depth-first over the joint positions of all but the last agent;
+ * the last one is a set of cells, all that the others leave to it. The pair tables rule out most of what fails.
+ *
+ * The order of ties: at every step the agents but the last choose in their order; each prefers the cells nearer to its goal,
+ * then waiting, then the others, and among equals up, down, left, right; a choice is good if all can still arrive. The last
+ * agent takes, by the same preference, what they leave to it. */
 #pragma once
 #include "pairs.h"
 

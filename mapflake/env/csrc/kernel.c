@@ -1,13 +1,21 @@
-/* search.py, costs.py, pairs.py, joint.py, tenths.py and draw.py, compiled: boards up to 10x10 (7x7 with -DSMALL, sooner),
- * up to 10 agents. Function by function the same as the Python there, which says why; the same plans, the same counts
- * of nodes (tests/env/test_kernel.py): change both. Integers alone: no clock, no floating point, no randomness but
- * SplitMix64.
+/* The compiled solver and generator: boards up to 10x10 (7x7 with -DSMALL, sooner), up to 10 agents. Integers alone: no
+ * clock, no floating point, no randomness but SplitMix64.
  *
- * A set of cells is one or two words: bit (row + 1) * (size + 1) + col. Memory comes from an arena that the next call reuses.
+ * An increasing-cost-tree search (Sharon et al. 2013, "The increasing cost tree search for optimal multi-agent pathfinding"):
+ * can agent i be on its goal for good by time costs[i], for all agents at once? For one vector of costs:
+ *   board.h   layers: the cells where an agent can be at each time, reachable from its start and in time for its goal
+ *   pairs.h   which two costs two agents can meet, and tables of the joint positions from which both still arrive
+ *   groups.h  agents that can meet are searched together
+ *   costs.h   all agents: which vectors no pair rules out, and the paths for one of them
+ * search.h says in which order vectors are asked for, joint.h is A* over joint states for small crowded boards, splits.h the
+ * hash that keeps splits apart (../splits.py in C: their results have to stay equal).
+ *
+ * A set of cells is one or two words: bit (row + 1) * (size + 1) + col. The column to the right of the board and the row above
+ * it are never free, so moves are shifts. Memory comes from an arena that the next call reuses.
  * Ends early by longjmp: to `ended` when nodes are spent, to `over` when there is no plan (or no memory).
  */
 #include "search.h"
-#include "tenths.h"
+#include "splits.h"
 
 typedef struct {
     int64_t nodes;
@@ -99,9 +107,9 @@ static void choose(uint64_t *state, Cell *cells, int count, int first)
     }
 }
 
-/* draw.py: returns the boards drawn, negative if none of them was right, 0 for no memory. Writes to `board` the cells
+/* See kernel.py: returns the number of boards drawn, negative if none was right, 0 for no memory. Writes to `board` the cells
  * (row * size + col) of the holes, the starts and the goals, in this order. */
-int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, int kept, int attempts, int64_t most,
+int mapflake_sample(uint64_t *state, int size, int holes, int count, int wanted, int buckets, int attempts, int64_t most,
                   Cell *board, int *dropped, Answer *answer)
 {
     *dropped = 0;
@@ -128,10 +136,10 @@ int mapflake_draw(uint64_t *state, int size, int holes, int count, int wanted, i
             int cell = (board[h] / size + 1) * (size + 1) + board[h] % size;
             *(cell < 64 ? &low : &high) |= (uint64_t)1 << (cell & 63);
         }
-        /* What takes no search; the tenth; the label; then the plan. */
+        /* What takes no search (most boards end here); the bucket; the label, which most boards do not have; then the plan. */
         int status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, 0, answer), known = status == SOLVED;
         int found = known ? wanted < 0 || answer->needs_wait == wanted : status == BUDGET;
-        found = found && (kept == ALL_TENTHS || kept >> tenth(size, board, holes, count) & 1);
+        found = found && (buckets == ALL_BUCKETS || buckets >> bucket(size, board, holes, count) & 1);
         if (found && !known && wanted >= 0) {
             status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
             found = status == SOLVED && answer->needs_wait == wanted;

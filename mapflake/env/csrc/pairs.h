@@ -1,8 +1,9 @@
-/* pairs.py. */
+/* Two agents alone on the board. Their joint positions are a set of cells of the second for each cell of the first, so one
+ * shift moves the second agent for all of them at once. */
 #pragma once
 #include "board.h"
 
-enum { NEVER = 1 << 24 }; /* math.inf */
+enum { NEVER = 1 << 24 }; /* more than any cost */
 
 static Set *parked(int i, int cost, int waits, int horizon) /* the layers, then the goal up to the horizon */
 {

@@ -1,9 +1,8 @@
-"""csrc/, compiled at its first use: search.py and draw.py for boards up to 10x10 with up to 10 agents.
+"""The compiled solver and generator: csrc/, built at its first use, for boards up to 10x10 with up to 10 agents.
 
-The C compiler of the machine makes the library, once for small and once for larger boards, in about a second each, and
-keeps both in the user's cache folder under a hash of their source. Where there is no compiler that takes it, one
-warning says so, and search.py does the same, for the same plans, many times more slowly.
-Not covered: threads (one call at a time: the library is called with the interpreter's lock held).
+The machine's C compiler makes the library, once for small and once for larger boards, in about a second each; both
+stay in the user's cache folder under a hash of their source. Where no compiler can build it, one warning says so, and
+plain.py serves. Not covered: threads (one call at a time: the interpreter's lock is held during a call).
 """
 
 from __future__ import annotations
@@ -17,25 +16,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mapflake.env.exact.draw import Draw
-from mapflake.env.exact.search import APART, PAIR, SOLVED, Answer
+from mapflake.env.instance import Instance
+from mapflake.env.plain import APART, PAIR, SOLVED, Answer
 
 logger = logging.getLogger(__name__)
 
 SOURCE = Path(__file__).with_name("csrc")
 FLAGS = ("-O2", "-shared", "-fPIC")
-MAX_SIZE, MAX_AGENTS = 10, 10
+KERNEL_SIZE, KERNEL_AGENTS = 10, 10  # limits of csrc/board.h
 SMALL_SIZE = 7  # up to there a set of cells is one word, and the search takes two thirds of the time
-MEMORY = 5  # beside the ends of search.py
+NO_MEMORY = 5  # a status beside those of plain.py
 
 
 class _Answer(ctypes.Structure):
-    """What the kernel answers, see csrc/kernel.c."""
+    """The kernel's answer, see csrc/kernel.c."""
 
     _fields_ = (
         ("nodes", ctypes.c_int64),
@@ -43,7 +41,7 @@ class _Answer(ctypes.Structure):
         ("agent", ctypes.c_int32 * 2),
         ("best_sum", ctypes.c_int32),
         ("needs_wait", ctypes.c_int32),
-        ("lengths", ctypes.c_int32 * MAX_AGENTS),
+        ("lengths", ctypes.c_int32 * KERNEL_AGENTS),
         ("moves", ctypes.c_char_p),
     )
 
@@ -67,7 +65,7 @@ def library(small: bool) -> Any:
     loaded.mapflake_solve.argtypes = (
         integer, word, word, integer, text, text, integer, ctypes.c_int64, pointer(_Answer),
     )  # fmt: skip
-    loaded.mapflake_draw.argtypes = (
+    loaded.mapflake_sample.argtypes = (
         pointer(word), integer, integer, integer, integer, integer, integer, ctypes.c_int64, text, pointer(integer),
         pointer(_Answer),
     )  # fmt: skip
@@ -76,7 +74,7 @@ def library(small: bool) -> Any:
 
 @cache
 def _warn(why: str) -> None:
-    logger.warning("no compiled solver (%s): going on in Python, slowly", why)
+    logger.warning("no compiled solver (%s): the plain one is exact too, but slow", why)
 
 
 def _build(options: tuple[str, ...]) -> Path:
@@ -102,35 +100,74 @@ _answer = _Answer()
 
 
 def takes(size: int, agents: int) -> bool:
-    """Returns True if the kernel is there and takes boards of this size with so many agents."""
-    return size <= MAX_SIZE and agents <= MAX_AGENTS and library(size <= SMALL_SIZE) is not None
+    """Returns True if the kernel can be built and takes boards of this size with so many agents."""
+    return size <= KERNEL_SIZE and agents <= KERNEL_AGENTS and library(size <= SMALL_SIZE) is not None
 
 
-def search(size: int, holes: int, starts: Sequence[int], goals: Sequence[int], what: int, budget: int) -> Answer:
-    """Returns what `mapflake.env.exact.search.search` returns; only where `takes` allows it."""
-    kernel = library(size <= SMALL_SIZE)
+def search(instance: Instance, what: int, budget: int) -> Answer:
+    """Returns the answer to a question, as `plain.search` does; only where `takes` allows it."""
+    size = instance.size
+    width = size + 1
+    holes = 0
+    for row, col in instance.holes:
+        holes |= 1 << (row + 1) * width + col
+    starts = bytes([(row + 1) * width + col for row, col in instance.starts])
+    goals = bytes([(row + 1) * width + col for row, col in instance.goals])
     low, high = holes & 0xFFFFFFFFFFFFFFFF, holes >> 64
-    kernel.mapflake_solve(size, low, high, len(starts), bytes(starts), bytes(goals), what, budget, _answer)
+    library(size <= SMALL_SIZE).mapflake_solve(size, low, high, len(starts), starts, goals, what, budget, _answer)
     return _read(len(starts))
 
 
-def draw(
-    state: int, size: int, holes: int, agents: int, waits: bool | None, kept: int, attempts: int, budget: int
-) -> Draw:
-    """Returns what `mapflake.env.exact.draw.draw` returns; only where `takes` allows it."""
+class Sample(NamedTuple):
+    """The board that was found, or the last one that was tried.
+
+    Attributes:
+        state: State of the random numbers after it.
+        boards: Number of boards drawn.
+        dropped: How many of them, of the split that was asked for, were over budget.
+        found: Whether the last of them can be solved and has the label and bucket asked for.
+        cells: Its holes, starts and goals, in this order, each as row * size + col.
+        answer: Its answer.
+    """
+
+    state: int
+    boards: int
+    dropped: int
+    found: bool
+    cells: bytes
+    answer: Answer
+
+
+def sample(
+    state: int, size: int, holes: int, agents: int, waits: bool | None, buckets: int, attempts: int, budget: int
+) -> Sample:
+    """Returns the first of at most `attempts` random boards that can be solved and has label and bucket.
+
+    Args:
+        state: State of the random numbers, 64 bits.
+        size: Rows of the board.
+        holes: Number of holes.
+        agents: Number of agents.
+        waits: The wait label; None takes both.
+        buckets: The hash buckets (splits.py) that the board may fall into, as a set of bits.
+        attempts: Number of boards to try, at least 1.
+        budget: Nodes of each search.
+    """
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
     wanted = -1 if waits is None else int(waits)
     kernel = library(size <= SMALL_SIZE)
-    boards = kernel.mapflake_draw(stream, size, holes, agents, wanted, kept, attempts, budget, board, dropped, _answer)
+    boards = kernel.mapflake_sample(
+        stream, size, holes, agents, wanted, buckets, attempts, budget, board, dropped, _answer
+    )
     cells = board.raw[: holes + 2 * agents]
-    return Draw(stream.value, abs(boards), dropped.value, boards > 0, cells, _read(agents))
+    return Sample(stream.value, abs(boards), dropped.value, boards > 0, cells, _read(agents))
 
 
 def _read(agents: int) -> Answer:
     status = _answer.status
     if status != SOLVED:
-        if status == MEMORY:
+        if status == NO_MEMORY:
             raise MemoryError("the solver found no memory")
         return Answer(status, tuple(_answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]), (), 0, False, _answer.nodes)
     letters, at, moves = _answer.moves.decode(), 0, []

@@ -1,4 +1,4 @@
-"""Runs benchmarks, prints their tables and writes reports/bench.json; see `python -m mapflake.bench --help`."""
+"""Runs benchmarks, prints their tables and writes reports/bench.json; see `python -m benchmarks --help`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 import os
 import sys
 
-from mapflake.bench import PARTS
+from benchmarks import PARTS
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the parts asked for and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m mapflake.bench", description="How fast is it, on one thread.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast is it, on one thread.")
     parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}; none: all of them")
     parser.add_argument("--quote", action="store_true", help="then quote reports/bench.json in docs/benchmarks.md")
     chosen = parser.parse_args(arguments)
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"  # before numpy and torch are imported
 
-    from mapflake.bench import report
+    from benchmarks import report
 
     for name in chosen.parts or PARTS:
         print(f"\n{report.markdown(name, report.record(name))}", flush=True)

@@ -1,8 +1,8 @@
 """Speed of a GRPO step on one thread, against stock TRL: same policy, same boards, same batch, same run.
 
 Stock is GRPOTrainer with its own `generate`; ours is `RoundTrainer`. Both make the default profile's step from one warm
-start, made here, which knows enough that many groups carry signal and some carry none. Each trains in processes of its
-own, by turns, so that peak memory is its own too; a first step warms up and is not counted.
+start, made here, for which many groups carry signal and some carry none. They train by turns in separate processes, so
+that each has its own peak memory; a first step warms up and is not counted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mapflake.bench.report import table
+from benchmarks.report import table
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
 
 TURNS = 2
 STEPS = 3
-"""That are counted, in each of the turns."""
+"""Steps that are counted in each turn."""
 
 PARTS = {
     "generation": {"ours": "_sample", "stock": "_generate_single_turn"},
@@ -94,18 +94,18 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _warm_start(out: Path) -> Path:
     """Returns the folder of a policy of the default shape after some hundred steps on boards that need care."""
-    from mapflake.env import VOCABULARY, EnvConfig, careless_fails, format_plan, generate, render_prompt
+    from mapflake.env import VOCABULARY, EnvConfig, format_plan, generate, naive_plan_fails, render_prompt
     from mapflake.trainer.warmstart import WarmStartParams, warm_start
 
     tasks = [t for h in (0.1, 0.2) for t in generate(EnvConfig.uniform((3, 4, 5, 6), h), 6000, seed=0)]
-    tasks = [t for i, t in enumerate(tasks) if i % 3 == 0 or careless_fails(t.instance)]
+    tasks = [t for i, t in enumerate(tasks) if i % 3 == 0 or naive_plan_fails(t.instance)]
     pairs = [(render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact")) for t in tasks]
     warm_start(pairs, VOCABULARY, WarmStartParams(steps=400, save_every=1000), out, seed=0)
     return out
 
 
 def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
-    """Returns what was measured over `STEPS` steps of `which` trainer; runs in a process of its own."""
+    """Returns the measurements of `STEPS` steps of `which` trainer; runs in a separate process."""
     import torch
     from transformers import ProgressCallback, TrainerCallback
     from trl import GRPOTrainer

@@ -1,0 +1,244 @@
+"""The solver in plain Python: serves where there is no C compiler, and boards beyond the compiled kernel's limits.
+
+Joint A* over groups of agents, with Standley's two ideas (*Finding Optimal Solutions to Cooperative Pathfinding
+Problems*, AAAI 2010): independence detection (agents are planned alone, and those whose paths conflict are planned
+together) and operator decomposition (agents choose their moves one after the other, so a state has at most ten
+successors). It shares no code with the kernel; both are exact, so their costs and wait labels are equal, but each
+returns its own among plans of equal cost. An exhausted search proves that there is no plan. Not covered: speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import combinations, count, pairwise, product
+from typing import NamedTuple
+
+from mapflake.env.instance import DELTAS, Cell, Instance, distances
+
+SOLVED, APART, PAIR, NONE, BUDGET = range(5)
+"""Ends of a search: with a plan; an agent is cut off from its goal; two agents can never both arrive; no plan brings
+all agents to their goals; the node budget is spent."""
+
+MAKESPAN, SUM_OF_COSTS, ANALYSE, NEEDS_WAIT = range(4)
+"""Questions: a plan that is optimal in one of the two objectives; a plan of optimal makespan, the optimal sum of costs
+and the wait label; the wait label alone."""
+
+
+class Answer(NamedTuple):
+    """The result of a search.
+
+    Attributes:
+        status: How it ended; all but `agents` and `nodes` count only if SOLVED.
+        agents: The agents concerned, if APART (one) or PAIR (two).
+        moves: A string for each agent, without trailing waits; empty if only the label was asked.
+        best_sum: The optimal sum of costs; 0 if only the makespan or the label was asked.
+        needs_wait: The wait label, if it was asked.
+        nodes: Size of the search; each solver counts its own kind.
+    """
+
+    status: int
+    agents: tuple[int, ...]
+    moves: tuple[str, ...]
+    best_sum: int
+    needs_wait: bool
+    nodes: int
+
+
+Position = Cell | None
+"""Cell of an agent, or None for one that is parked: on its goal for good, at no more cost."""
+
+Path = list[Cell]
+_LETTERS = {step: letter for letter, step in DELTAS.items()}
+
+
+class _NoPlan(Exception):
+    """These agents have no plan together."""
+
+
+class _Spent(Exception):
+    """The node budget is spent."""
+
+
+def search(instance: Instance, what: int, budget: int) -> Answer:
+    """Returns the answer to the question `what` (MAKESPAN, ...), or the status that says why there is none."""
+    space = _Space(instance, budget)
+    paths: list[Path] = [[] for _ in instance.starts]
+    best, waits = 0, False
+    try:
+        for agent, start in enumerate(instance.starts):
+            if start not in space.to_goal[agent]:
+                return Answer(APART, (agent,), (), 0, False, 0)
+        if what != MAKESPAN:
+            paths = _plan(space, soonest=False)
+            best = _sum_of_costs(paths)
+        if what in (ANALYSE, NEEDS_WAIT):
+            waits = _needs_wait(space, best)
+        if what in (MAKESPAN, ANALYSE):
+            soonest = _plan(space, soonest=True)
+            if what == MAKESPAN or _makespan(soonest) < _makespan(paths):
+                paths = _plan(space, soonest=False, horizon=_makespan(soonest))
+    except _NoPlan as found:
+        group = found.args[0]
+        status, agents = (PAIR, group) if len(group) == 2 else (NONE, ())
+        return Answer(status, agents, (), 0, False, space.nodes)
+    except _Spent:
+        return Answer(BUDGET, (), (), 0, False, space.nodes)
+    if what == NEEDS_WAIT:
+        return Answer(SOLVED, (), ("",) * len(paths), 0, waits, space.nodes)
+    return Answer(SOLVED, (), tuple(map(_moves, paths)), best, waits, space.nodes)
+
+
+class _Space:
+    """One board with the distances to all goals, and the nodes spent on it so far."""
+
+    def __init__(self, instance: Instance, budget: int) -> None:
+        self.starts, self.goals, self.budget, self.nodes = instance.starts, instance.goals, budget, 0
+        self.to_goal = [distances(instance, goal) for goal in instance.goals]
+
+    def options(self, agent: int, cell: Cell, waits: bool) -> Iterator[Position]:
+        """Yields the positions that an agent on `cell` can take next, other agents aside."""
+        for (down, right), letter in _LETTERS.items():
+            to = (cell[0] + down, cell[1] + right)
+            if to in self.to_goal[agent] and (waits or letter != "W"):
+                yield to
+                if to == self.goals[agent]:
+                    yield None
+
+
+def _needs_wait(space: _Space, best: int) -> bool:
+    """Returns the wait label, given the optimal sum of costs."""
+    alone = [space.to_goal[agent][start] for agent, start in enumerate(space.starts)]
+    if (best - sum(alone)) % 2:  # agents that never wait cost their distance, or 2, 4, ... more
+        return True
+    try:
+        return best > sum(alone) and _sum_of_costs(_plan(space, soonest=False, waits=False, most=best)) > best
+    except _NoPlan:
+        return True
+
+
+def _plan(
+    space: _Space, *, soonest: bool, waits: bool = True, horizon: int | None = None, most: int | None = None
+) -> list[Path]:
+    """Returns optimal paths of all agents: independence detection.
+
+    Each group's optimum is a bound from below for the whole, so paths without a conflict are optimal together.
+
+    Args:
+        space: The board.
+        soonest: Minimise the makespan, else the sum of costs.
+        waits: False asks for agents that move at every step until they are parked; needs `most` to end.
+        horizon: No agent may arrive later.
+        most: No sum of costs may be larger.
+
+    Raises:
+        _NoPlan: There are no such paths.
+        _Spent: The budget is spent.
+    """
+
+    def planned(group: tuple[int, ...]) -> list[Path]:
+        others = sum(space.to_goal[k][space.starts[k]] for k in range(len(space.starts)) if k not in group)
+        return _joint(space, group, soonest, waits, horizon, None if most is None else most - others)
+
+    group_of: dict[int, tuple[int, ...]] = {agent: (agent,) for agent in range(len(space.starts))}
+    paths = {agent: planned(group)[0] for agent, group in group_of.items()}
+    while (clash := _conflict(paths)) is not None:
+        group = tuple(sorted({*group_of[clash[0]], *group_of[clash[1]]}))
+        group_of |= dict.fromkeys(group, group)
+        paths |= zip(group, planned(group), strict=True)
+    return list(paths.values())
+
+
+def _joint(
+    space: _Space, group: tuple[int, ...], soonest: bool, waits: bool, horizon: int | None, most: int | None
+) -> list[Path]:
+    """Returns optimal paths of a group: A* with operator decomposition; arguments and errors as in `_plan`.
+
+    A state is the positions of the group at a time and, for the first few of its agents, the positions after the next
+    move. Its bound is a pair, compared in the order of the objectives: the makespan and the sum of costs of any paths
+    through it.
+    """
+    far = [space.to_goal[agent][space.starts[agent]] for agent in group]
+    order = count()
+    heap: list[tuple] = []
+    closed = set()
+    trail: list[tuple[tuple[Position, ...], int]] = []  # positions, and the index of those before
+
+    def push(time: int, makespan: int, costs: int, here: tuple[Position, ...], then: tuple, origin: int) -> None:
+        if (horizon is not None and makespan > horizon) or (most is not None and costs > most):
+            return
+        space.nodes += 1
+        if space.nodes > space.budget:
+            raise _Spent
+        bound = (makespan, costs) if soonest else (costs, makespan)
+        heappush(heap, (bound, -time, -len(then), next(order), makespan, costs, here, then, origin))
+
+    starts = [[cell, None] if cell == space.goals[k] else [cell] for k in group for cell in [space.starts[k]]]
+    for here in product(*starts):
+        push(0, max(far), sum(far), here, (), -1)
+    while heap:
+        _, time, _, _, makespan, costs, here, then, origin = heappop(heap)
+        time = -time
+        state = (here, then, time if horizon is not None else None)
+        if state in closed:
+            continue
+        closed.add(state)
+        if not then:
+            trail.append((here, origin))
+            origin = len(trail) - 1
+            if not any(here):
+                return _traced(space, group, trail)
+        k = len(then)
+        cells = [space.goals[agent] if at is None else at for agent, at in zip(group, here, strict=True)]
+        agent, cell = group[k], cells[k]
+        table = space.to_goal[agent]
+        for at in [None] if here[k] is None else space.options(agent, cell, waits):
+            to = space.goals[agent] if at is None else at
+            taken = [space.goals[group[m]] if there is None else there for m, there in enumerate(then)]
+            if to in taken or (cell in taken and cells[taken.index(cell)] == to):
+                continue
+            late, spent = makespan, costs
+            if here[k] is not None:
+                late, spent = max(makespan, time + 1 + table[to]), costs + 1 + table[to] - table[cell]
+            if k + 1 < len(group):
+                push(time, late, spent, here, (*then, at), origin)
+            else:
+                push(time + 1, late, spent, (*then, at), (), origin)
+    raise _NoPlan(group)
+
+
+def _traced(space: _Space, group: tuple[int, ...], trail: Sequence[tuple[tuple[Position, ...], int]]) -> list[Path]:
+    """Returns the paths that end with the last positions of the trail."""
+    index, found = len(trail) - 1, []
+    while index >= 0:
+        here, index = trail[index]
+        found.append([space.goals[agent] if at is None else at for agent, at in zip(group, here, strict=True)])
+    return [list(path) for path in zip(*reversed(found), strict=True)]
+
+
+def _conflict(paths: dict[int, Path]) -> tuple[int, int] | None:
+    """Returns two agents that are in one cell or swap cells, or None."""
+    for time in range(1, max(map(len, paths.values()))):
+        step = {
+            agent: (path[min(time, len(path)) - 1], path[min(time, len(path) - 1)]) for agent, path in paths.items()
+        }
+        for i, j in combinations(paths, 2):
+            if step[i][1] == step[j][1] or step[i] == step[j][::-1]:
+                return i, j
+    return None
+
+
+def _arrival(path: Path) -> int:
+    return max((time for time in range(1, len(path)) if path[time] != path[time - 1]), default=0)
+
+
+def _makespan(paths: Sequence[Path]) -> int:
+    return max(map(_arrival, paths))
+
+
+def _sum_of_costs(paths: Sequence[Path]) -> int:
+    return sum(map(_arrival, paths))
+
+
+def _moves(path: Path) -> str:
+    return "".join(_LETTERS[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path)).rstrip("W")

@@ -1,0 +1,63 @@
+"""Splits: which boards are for training, for validation, for the benchmark.
+
+A hash that is invariant under the symmetries of the square and the names of the agents puts every board into one of ten
+buckets; each split has its own buckets. csrc/splits.h computes the same in C; change both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from mapflake.env.instance import Cell, Instance
+
+SPLITS = ("train", "validation", "benchmark")
+"""Uses of boards; no board is in two of them, not even turned, mirrored or with agents renamed."""
+
+_SPLIT_OF_BUCKET = ("train",) * 8 + ("validation", "benchmark")
+
+BUCKETS = {name: sum(1 << k for k, split in enumerate(_SPLIT_OF_BUCKET) if split == name) for name in SPLITS}
+"""Split -> its buckets, as a set of bits."""
+
+ALL_BUCKETS = sum(BUCKETS.values())
+
+_IMAGES: tuple[Callable[[int, int, int], Cell], ...] = (
+    lambda r, c, n: (r, c),
+    lambda r, c, n: (n - r, c),
+    lambda r, c, n: (r, n - c),
+    lambda r, c, n: (n - r, n - c),
+    lambda r, c, n: (c, r),
+    lambda r, c, n: (n - c, r),
+    lambda r, c, n: (c, n - r),
+    lambda r, c, n: (n - c, n - r),
+)
+
+
+def canonical(instance: Instance) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
+    """Returns one form for an instance, its 8 images, and all renamings of its agents; different ones differ."""
+    last = instance.size - 1
+    pairs = [(*start, *goal) for start, goal in zip(instance.starts, instance.goals, strict=True)]
+    images = [
+        (sorted((*image(a, b, last), *image(c, d, last)) for a, b, c, d in pairs), k) for k, image in enumerate(_IMAGES)
+    ]
+    best = min(agents for agents, _ in images)
+    # Holes decide only between the images whose agents are alike: usually there is one.
+    least = min(
+        sorted(_IMAGES[k](row, col, last) for row, col in instance.holes) for agents, k in images if agents == best
+    )
+    return instance.size, tuple(best), tuple(least)
+
+
+def bucket(instance: Instance) -> int:
+    """Returns the bucket, 0 to 9, of an instance, its images and its renamings."""
+    digest = hashlib.blake2b(repr(canonical(instance)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % 10
+
+
+def split_of(instance: Instance) -> str:
+    """Returns the one split that the instance, its images and its renamings may belong to.
+
+    8 in 10 boards are for training, one is for validation, one for the benchmark.
+    """
+    return _SPLIT_OF_BUCKET[bucket(instance)]

@@ -1,0 +1,57 @@
+"""Runs the kernel under AddressSanitizer and UndefinedBehaviorSanitizer: `python tests/env/sanitize.py`.
+
+Compiles csrc/ with both sanitizers into a folder of its own, in a process with their runtime preloaded, and then solves
+and samples random boards of all sizes with small and large budgets, so that every way out of a search is taken. The
+first error ends it, with the sanitizer's report. Needs gcc.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+RUNTIMES = ("libasan.so", "libubsan.so")
+
+
+def exercise() -> None:
+    """Prints how the searches ended; the sanitizers end the process at the first error."""
+    from boards import random_board
+
+    from mapflake.env import kernel
+
+    kernel.FLAGS = (*kernel.FLAGS, "-g", "-DSANITIZE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    rng, ends, found = random.Random(0), Counter(), 0
+    for size in range(1, 11):
+        for agents in range(1, 11):
+            for holes in range(0, size * size - agents, max(1, size * size // 5)):
+                for what in range(4):
+                    board = random_board(rng, size, holes, agents)
+                    ends[kernel.search(board, what, rng.choice([0, 100, 3_000, 60_000])).status] += 1
+                if agents < size * size - holes and size > 1:
+                    asked = size, holes, agents, rng.choice([None, True, False]), rng.choice([1023, 255, 256])
+                    found += kernel.sample(rng.getrandbits(64), *asked, 4, 2_000).found
+    print(f"{sum(ends.values())} searches ended {dict(sorted(ends.items()))}, {found} boards were sampled: no error")
+
+
+def main() -> int:
+    """Returns the exit status of `exercise` in a process with the sanitizers preloaded."""
+    if "--inside" in sys.argv:
+        exercise()
+        return 0
+    found = [subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
+             for name in RUNTIMES]  # fmt: skip
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {
+            "LD_PRELOAD": " ".join(path.strip() for path in found),
+            "ASAN_OPTIONS": "detect_leaks=0",  # of the interpreter
+            "XDG_CACHE_HOME": cache,
+        }
+        return subprocess.run([sys.executable, __file__, "--inside"], env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
