@@ -8,7 +8,16 @@ from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetri
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
-from mapflake.env.task import Task, careless_fails, judge, judge_plan, load_tasks, save_tasks, transform_task
+from mapflake.env.task import (
+    Task,
+    careless_fails,
+    judge,
+    judge_completion,
+    judge_plan,
+    load_tasks,
+    save_tasks,
+    transform_task,
+)
 from mapflake.env.text import PROMPT_FORMATS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
@@ -48,6 +57,7 @@ __all__ = [
     "format_plan",
     "generate",
     "judge",
+    "judge_completion",
     "judge_plan",
     "load_tasks",
     "needs_wait",
