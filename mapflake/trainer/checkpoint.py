@@ -123,7 +123,7 @@ def drop_resumable(out: Path) -> None:
 
 @contextlib.contextmanager
 def publish(out: Path, input_hash: str | None = None) -> Iterator[Path]:
-    """Yields a temporary folder that becomes `out`, manifest and all, when the block ends; `out` is never half there."""
+    """Yields a temporary folder that becomes `out`, with its manifest, as the block ends; `out` is never half there."""
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = repro.temporary_for(out)
     shutil.rmtree(temporary, ignore_errors=True)

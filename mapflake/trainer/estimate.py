@@ -67,8 +67,8 @@ class Estimate:
             f"by a rule of thumb, a round needs up to {needed / GIB:.2f} GiB a process (weights, gradients, moments "
             f"{self.weights / GIB:.2f}; then cache {self.cache / GIB:.2f} or activations "
             f"{self.activations / GIB:.2f}), {self.available / GIB:.2f} are free; {self.parameters / 1e6:.2f}M "
-            f"parameters, {self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, for so many "
-            f"about {length}"
+            f"parameters, {self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, "
+            f"for so many about {length}"
         )
 
     def checked(self) -> Estimate:

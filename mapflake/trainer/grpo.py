@@ -29,8 +29,6 @@ from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
 from mapflake.trainer.warmstart import run
 
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
-
 ACCELERATE = Path(__file__).parent / "accelerate"
 
 
@@ -44,8 +42,8 @@ class LoraParams(Params):
 class RLParams(Params):
     """GRPO of one round. An instance is seen `epochs` times; a step takes `prompts` instances x `generations` samples.
 
-    `prompts` counts over all processes, `microbatch` within one. The paper: 4000 instances, 2 epochs a round; it does not
-    state learning rate and group size, which are our choice.
+    `prompts` counts over all processes, `microbatch` within one. The paper has 4000 instances and 2 epochs a round;
+    it does not state learning rate and group size, which are our choice.
     """
 
     instances: int = Field(default=640, ge=1)

@@ -4,14 +4,15 @@ Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it 
 policy. Completions come from `decoding.decode` (or, as TRL does it, from vLLM) through TRL's `rollout_func`. Three
 methods of TRL are overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
 measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` for small
-vocabularies, `log` adds our metrics. An engine that dies takes its samples out of the step: counted in the curve, neither a crash nor
-a zero.
+vocabularies, `log` adds our metrics. An engine that dies takes its samples out of the step: counted in the curve,
+neither a crash nor a zero.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import os
 from typing import Any
 
 import torch
@@ -72,6 +73,7 @@ class RoundTrainer(GRPOTrainer):
         # A second copy of a large model is not worth a curve; with LoRA the start is the model without its adapters.
         model: Any = policy.model
         self._start = copy.deepcopy(model).requires_grad_(False) if self._small and lora is None else None
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
         super().__init__(
             model=model,
             processing_class=policy.tokenizer,
