@@ -36,6 +36,8 @@ from mapflake.trainer.decoding import decode
 PAD, EOS = "<pad>", "<eos>"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
 
+disable_progress_bar()  # a bar for every file that is read or written would bury our own
+
 
 class ModelParams(Params):
     """Shape of the from-scratch policy: Qwen3's architecture in small (0.46M parameters as given here)."""
@@ -231,7 +233,6 @@ def load_model(path: str | Path, full_precision: bool = False) -> PreTrainedMode
     Raises:
         CheckpointError: Tensors are missing or unexpected, or a weight is not finite; names the tensor.
     """
-    disable_progress_bar()  # a bar for every file would bury our own
     cuda = torch.cuda.is_available()
     model, info = AutoModelForCausalLM.from_pretrained(
         path,
@@ -263,7 +264,6 @@ def save_policy(
 
     `weights` are written in place of the model's own, where processes hold only shards of these.
     """
-    disable_progress_bar()
     with checkpoint.publish(Path(out), input_hash) as folder:
         write_jsonl(folder / "curve.jsonl", curve)
         model.save_pretrained(folder, safe_serialization=True, state_dict=weights)

@@ -10,16 +10,16 @@ from outcome import assert_as_undisturbed
 
 FAULTS = {
     "warm_start": [  # 60 steps, saved at 20, 40 and 60
-        ("step", 10), ("step", 45), ("step", 60), ("save", 2, 1), ("save", 2, 6), ("seal", 1), ("seal", 4),
+        ("step", 10), ("step", 45), ("step", 60), ("save", 2, 1), ("save", 2, 6), ("manifest", 1), ("manifest", 4),
         *(("publish", 1, n) for n in (1, 3, 6)), ("replace", 1), ("replace", 4), ("replace", 5), ("tidy", 1),
     ],
     "shared": [  # 4 steps, saved each; between all files of the second save and of the final checkpoint
-        ("token", 1), ("token", 30), ("step", 1), ("step", 3), *(("save", 2, n) for n in range(1, 11)), ("seal", 2),
-        *(("publish", 1, n) for n in range(1, 8)), ("seal", 5), ("replace", 6), ("replace", 7), ("tidy", 1),
-        ("reward", 1), ("reward", 9), ("tidy", 2), ("append", 1), ("torn append", 1),
+        ("token", 1), ("token", 30), ("step", 1), ("step", 3), *(("save", 2, n) for n in range(1, 11)), ("manifest", 2),
+        *(("publish", 1, n) for n in range(1, 8)), ("manifest", 5), ("replace", 6), ("replace", 7), ("tidy", 1),
+        ("reward", 1), ("reward", 9), ("append", 1), ("torn append", 1),
     ],
     "arm": [("token", 3), ("replace", 1), ("step", 1), ("save", 1, 8), ("torn append", 1)],
-    "benchmark.jsonl": [("token", 1), ("reward", 9), ("replace", 2), ("replace", 4), ("replace", 5), ("tidy", 1)],
+    "benchmark.jsonl": [("token", 1), ("reward", 9), ("replace", 1)],
 }  # fmt: skip
 CASES = [(stage, fault) for stage, faults in FAULTS.items() for fault in faults]
 

@@ -72,7 +72,8 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
     elif stage == "arm":
         run_arm("engineer", settings, first, rounds=1, sizes=SIZES)
     else:
-        evaluate.record(settings.trainer.load(first[0].checkpoint), validation, folder / stage, samples=4, seed=3)
+        rollouts = evaluate.rollout(settings.trainer.load(first[0].checkpoint), validation, samples=4, seed=3)
+        evaluate.save_rollouts(folder / stage, rollouts)
 
 
 def kill() -> None:
@@ -168,7 +169,7 @@ def _wandb(how: str) -> None:
 FAULTS: dict[str, Callable[..., None]] = {
     "step": _kill_in_step,
     "token": _kill_before(decoding, "_pick"),
-    "reward": _kill_before(evaluate, "judge"),
+    "reward": _kill_before(evaluate, "judge_completion"),
     "save": lambda nth, files: _kill_when(
         Trainer,
         "_save_checkpoint",
@@ -183,9 +184,9 @@ FAULTS: dict[str, Callable[..., None]] = {
         lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"),
         files,
     ),
-    "seal": _kill_before(checkpoint, "seal"),
+    "manifest": _kill_before(checkpoint, "write_manifest"),
     "replace": _kill_before(os, "replace"),
-    "tidy": _kill_before(repro, "drop_resumable"),
+    "tidy": _kill_before(checkpoint, "drop_resumable"),
     "append": _kill_before(repro, "append_jsonl"),
     "torn append": _torn_append,
     "disk": _small_disk,

@@ -10,7 +10,6 @@ from mapflake.env import EnvConfig, format_plan, generate, parse_completion
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import (
-    Rollout,
     frame,
     load_rollouts,
     mean_interval,
