@@ -32,7 +32,7 @@ class FrozenLakeData(vf.TaskData):
 
 
 class FrozenLakeTask(vf.Task[FrozenLakeData]):
-    """One board, and what an answer to it is worth."""
+    """One board, and the score of an answer to it."""
 
     def verdict(self, reply: str) -> Verdict:
         """Returns the verdict of `judge` on a reply."""
@@ -83,7 +83,7 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
     """The boards of a configuration."""
 
     def load(self) -> list[FrozenLakeTask]:
-        """Returns the tasks; raises what `boards` raises."""
+        """Returns the tasks; raises the errors of `boards`."""
         config = self.config
         chosen = boards(
             config.tasks,

@@ -38,7 +38,7 @@ class CheckpointError(RuntimeError):
 def write_manifest(folder: Path, input_hash: str | None = None) -> None:
     """Writes the manifest of `folder`: the SHA-256 of every file in it. Until then the checkpoint does not count.
 
-    `input_hash` identifies what the checkpoint was trained from (see `is_result_of`).
+    `input_hash` identifies the input that the checkpoint was trained from (see `is_result_of`).
     """
     files = {p.relative_to(folder).as_posix(): repro.file_sha256(p) for p in sorted(folder.rglob("*")) if p.is_file()}
     files.pop(MANIFEST, None)

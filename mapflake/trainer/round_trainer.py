@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and curves of what the policy does.
+"""TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
 Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
 policy. Completions come from `decoding.decode` (or, as TRL does it, from vLLM) through TRL's `rollout_func`. Three

@@ -29,9 +29,9 @@ from mapflake.engineer import Ledger, LedgerError, read_reply, replay, reply_gra
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.engineer.ledger import Round
 from mapflake.engineer.report import FailureReport
-from mapflake.env import EnvConfig, Instance, judge, load_tasks, save_tasks
+from mapflake.env import EnvConfig, judge, load_tasks, save_tasks
 from mapflake.env.dataset import tasks_of, to_dataset
-from mapflake.env.maps import read_map, read_scenario
+from mapflake.env.maps import read_map
 from mapflake.nb import runner, sections
 from mapflake.nb.folders import require, start
 from mapflake.nb.notebooks import NotebookError
@@ -92,29 +92,7 @@ COMPLETIONS = {
 }
 
 
-# ---------------------------------------------------------------- boards
-
-
-def instance(**changes: Any) -> Instance:
-    return Instance.from_dict(TASK.instance.to_dict() | changes)
-
-
-BOARDS = {
-    "board: agent 999999": (lambda: Instance.from_text("S999999G1"), "agent 1 has no start"),
-    "board: a size of 10^9": (lambda: instance(size=10**9), "size: 1000000000 is more than 2048"),
-    "board: a size that is true": (lambda: instance(size=True), "size: True is not a positive integer"),
-    "board: a hole that is a word": (lambda: instance(holes=["ab"]), "hole: 'ab' is not a cell of two integers"),
-    "board: starts that are a word": (lambda: instance(starts="ab"), "starts: 'ab' is not a list of cells"),
-    "map: a height it does not have": (
-        lambda: read_map("type octile\nheight 99999\nwidth 99999\nmap\n."), "1 rows, but its header says height 99999"
-    ),
-    "map: bytes": (lambda: read_map(_file("a.map", bytes(range(256)))), "a.map: not a text file"),
-    "scenario: off the map": (
-        lambda: read_scenario(read_map("type octile\nheight 1\nwidth 2\nmap\n.."),
-                              "version 1\n0\t../../../etc/passwd\t2\t1\t99999\t0\t1\t0\t1", 1),
-        "start in row 0, column 99999 is not on the map",
-    ),
-}  # fmt: skip
+# ---------------------------------------------------------------- files of boards (wrong boards: tests/env)
 
 
 def _file(name: str, content: bytes) -> Path:
@@ -122,28 +100,16 @@ def _file(name: str, content: bytes) -> Path:
     return Path(name)
 
 
-# ---------------------------------------------------------------- task sets and rollouts
+def tasks(line: bytes) -> Any:
+    """Loads a file with this line in place of its first task."""
+    save_tasks("tasks.jsonl", [TASK])
+    schema, _ = Path("tasks.jsonl").read_bytes().splitlines()
+    return load_tasks(_file("tasks.jsonl", b"\n".join([schema, line, b""])))
 
 
-def tasks(*lines: str | bytes, edit: Any = None) -> Any:
-    """Loads a file of the schema's line and these, or of one task with an edit."""
-    if edit is not None:
-        row = TASK.to_dict()
-        edit(row)
-        lines = (json.dumps({"schema": "mapflake.tasks/1"}), json.dumps(row))
-    content = b"".join((line if isinstance(line, bytes) else line.encode()) + b"\n" for line in lines)
-    return load_tasks(_file("tasks.jsonl", content))
-
-
-def rows(**changes: Any) -> Any:
-    row = dict(to_dataset([TASK])[0]) | changes
-    return tasks_of([row])
-
-
-def mixed() -> Any:
+def two_files_in_one() -> Any:
     save_tasks("a.jsonl", [TASK])
-    parts = [Path("a.jsonl").read_text(), json.dumps({"schema": "mapflake.tasks/2"}), json.dumps(TASK.to_dict())]
-    return load_tasks(_file("both.jsonl", ("".join(parts[:1]) + "\n".join(parts[1:]) + "\n").encode()))
+    return load_tasks(_file("both.jsonl", 2 * Path("a.jsonl").read_bytes()))
 
 
 def torn_parquet() -> Any:
@@ -152,24 +118,13 @@ def torn_parquet() -> Any:
     return tasks_of(Dataset.from_parquet("a.parquet", cache_dir="cache"))
 
 
-SCHEMA = '{"schema": "mapflake.tasks/1"}'
 DATASETS = {
-    "tasks: of a later schema": (lambda: tasks('{"schema": "mapflake.tasks/9"}'), "expected schema 'mapflake.tasks/1'"),
-    "tasks: two schemas in one file": (mixed, "both.jsonl, line 3: task: unknown key 'schema'"),
-    "tasks: half a line": (lambda: tasks(SCHEMA, '{"instance": {'), "line 2: not JSON"),
-    "tasks: bytes": (lambda: tasks(SCHEMA, b"\xff\xfe\xfd"), "line 2: not UTF-8"),
-    "tasks: a list for a task": (lambda: tasks(SCHEMA, "[1]"), "line 2: expected an object, found list"),
-    "tasks: a plan through a hole": (lambda: tasks(edit=lambda r: r.update(plan=["UUUUUU", "W"])), "is not valid"),
-    "tasks: a board of 10^9": (lambda: tasks(edit=lambda r: r["instance"].update(size=10**9)), "is more than 2048"),
-    "tasks: a makespan that is no number": (lambda: tasks(edit=lambda r: r.update(makespan="1e9")), "is not a count"),
-    "tasks: a makespan too good": (lambda: tasks(edit=lambda r: r.update(makespan=0)), "makespan: 0 but the plan has"),
-    "tasks: a key too many": (
-        lambda: tasks(edit=lambda r: r.update({"__class__": "x" * 10**6})),
-        "unknown key '__class",
-    ),
-    "rows: an instance that is none": (lambda: rows(instance=None), "row 0: instance: None is not JSON text"),
-    "rows: a plan that is none": (lambda: rows(plan=None), "row 0: plan: None is not a list of strings"),
-}  # fmt: skip
+    "tasks: two files in one": (two_files_in_one, "both.jsonl, line 3"),
+    "tasks: half a line": (lambda: tasks(b'{"instance": {'), "line 2: not JSON"),
+    "tasks: bytes": (lambda: tasks(b"\xff\xfe\xfd"), "line 2: not UTF-8"),
+    "tasks: a list for a task": (lambda: tasks(b"[1]"), "line 2: expected an object, found list"),
+    "map: bytes": (lambda: read_map(_file("a.map", bytes(range(256)))), "a.map: not a text file"),
+}
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -517,7 +472,7 @@ def _calls() -> list[Case]:
     cases = [Case(n, lambda f, s, t=t: reply(t), said) for n, (t, said) in REPLIES.items()]
     cases += [Case(n, lambda f, s, t=t, d=d: verdict(t, d), said) for n, (t, d, said) in COMPLETIONS.items()]
     for table, error in (
-        (BOARDS, ValueError), (DATASETS, ValueError), (CHECKPOINTS, CheckpointError), (LEDGERS, LedgerError),
+        (DATASETS, ValueError), (CHECKPOINTS, CheckpointError), (LEDGERS, LedgerError),
         (GRAMMARS, ValueError),
     ):  # fmt: skip
         cases += [Case(n, lambda f, s, a=action: a(), said, error) for n, (action, said) in table.items()]

@@ -174,16 +174,6 @@ def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, 
         evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
 
 
-def test_it_works_where_an_event_loop_runs_as_in_notebooks(served):
-    import asyncio
-
-    async def cell(policy):
-        return policy.complete(["a"])
-
-    _, policy = served((200, _reply("yes")))
-    assert asyncio.run(cell(policy)) == [["yes"]]
-
-
 @pytest.fixture(scope="module")
 def real_server(chat_start, tmp_path_factory):
     """Returns the address of `transformers serve` with the tiny chat model."""
