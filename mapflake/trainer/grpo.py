@@ -111,7 +111,8 @@ def train_round(
     if len(tasks) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(tasks)} were given")
     out = Path(out)
-    input_hash = repro.json_sha256([_identity(start), [t.instance.key for t in tasks], params.model_dump(), seed])
+    origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
+    input_hash = repro.json_sha256([origin, [t.instance.key for t in tasks], params.model_dump(), seed])
     if not checkpoint.is_result_of(out, input_hash):
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
             _train(start, tasks, params, out, input_hash, seed)
@@ -119,10 +120,6 @@ def train_round(
             _launch(start, tasks, params, out, input_hash, seed)
     checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
-
-
-def _identity(start: str | Path) -> str:
-    return checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
 
 
 def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, input_hash: str, seed: int) -> None:

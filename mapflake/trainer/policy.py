@@ -31,6 +31,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import Params, rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
+from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.decoding import decode
 
 PAD, EOS = "<pad>", "<eos>"
@@ -113,16 +114,10 @@ class Policy:
                 rng=rng_for(seed, "complete"),
                 batch_size=self.sampling.batch_size,
                 progress=bar.update,
-                mask=None if grammar is None else _mask(self.tokenizer, grammar, self.model),
+                mask=None if grammar is None else grammar_mask(self.tokenizer, grammar, self.model.config.vocab_size),
             )
         texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
         return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
-
-
-def _mask(tokenizer: PreTrainedTokenizerBase, grammar: str, model: PreTrainedModel) -> Any:
-    from mapflake.trainer.constrain import grammar_mask
-
-    return grammar_mask(tokenizer, grammar, model.config.vocab_size)
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
