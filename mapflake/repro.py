@@ -299,21 +299,6 @@ def from_json(kind: type[T], value: Any, where: str) -> T:
         raise ValueError("\n".join(_explain(kind, where, e) for e in error.errors())) from None
 
 
-def resumable(out: Path, made_from: str) -> Path:
-    """Returns the folder beside `out` for what an unfinished `out` has so far; emptied if that was of another one."""
-    folder = out.with_name(f"{out.name}.unfinished")
-    mark = folder / "made_from.txt"
-    if not mark.is_file() or mark.read_text() != made_from:
-        shutil.rmtree(folder, ignore_errors=True)
-        write_text(mark, made_from)
-    return folder
-
-
-def drop_resumable(out: Path) -> None:
-    """Removes what `resumable` kept: `out` is finished."""
-    shutil.rmtree(out.with_name(f"{out.name}.unfinished"), ignore_errors=True)
-
-
 def file_sha256(path: str | Path) -> str:
     """Returns the hex SHA-256 of a file's bytes."""
     with open(path, "rb") as file:

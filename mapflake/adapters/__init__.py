@@ -1,11 +1,11 @@
-"""The environment for other frameworks: thin, optional, and each scores an answer as `judge` and `reward` do.
+"""The environment for other frameworks: thin, optional adapters that score an answer as `judge` and `reward` do.
 
     parallel_env   PettingZoo: the same boards played step by step
     inspect_task   inspect-ai: `inspect eval mapflake/frozenlake`
     taskset        verifiers, interface v1: `vf-eval mapflake`
 
-For TRL there is nothing to adapt: `to_dataset` makes the rows and `reward_functions` scores them, both of
-`mapflake.env`. What a module here needs is imported with it alone, and said if it is not installed.
+TRL needs no adapter: `to_dataset` of `mapflake.env` makes the rows, and its `reward_functions` score them. Each module
+imports its framework by itself, and names the command that installs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mapflake.env import EnvConfig, Task, generate, load_tasks
 
 @contextmanager
 def needs(install: str) -> Iterator[None]:
-    """Turns an import that fails within into an ImportError that says what to install."""
+    """Turns an import that fails within into an ImportError that names the command `install`."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -37,11 +37,11 @@ def boards(
     seed: int = 0,
     split: str = "benchmark",
 ) -> list[Task]:
-    """Returns the tasks of the file `tasks` (`save_tasks`), or draws `n` if there is none.
+    """Returns the tasks of the file `tasks` (`save_tasks`), or generates `n` if none is given.
 
     Raises:
         GenerationError: No board was found for a task.
-        ValueError: Names what is out of range, or the line that cannot be read.
+        ValueError: An argument is out of range, or a line of the file cannot be read; names it.
     """
     if tasks:
         return load_tasks(tasks)

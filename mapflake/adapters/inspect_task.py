@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mapflake.adapters import boards, needs
 from mapflake.env import Task, format_plan, judge, render_prompt, reward
+from mapflake.repro import from_json, to_json
 
 with needs("pip install 'mapflake[adapters]'"):
     import inspect_ai
@@ -33,22 +34,22 @@ def frozenlake(
     """Returns the task over the boards of a file that `save_tasks` wrote, or over `n` boards of the benchmark split.
 
     Args:
-        tasks: The file; what follows but for `prompt_format` is then not used.
-        prompt_format: Of prompts and answers.
-        n: How many boards to draw.
-        sizes: From which sizes, in equal shares; `-T sizes=4,5` on the command line.
-        num_agents: On every board.
-        hole_ratio: Of all boards.
+        tasks: The file; with it only `prompt_format` is used of the other arguments.
+        prompt_format: Format of prompts and answers.
+        n: Number of boards.
+        sizes: Sizes of the boards, in equal shares; `-T sizes=4,5` on the command line.
+        num_agents: Number of agents on every board.
+        hole_ratio: Share of the cells of a board that are holes.
         wait_ratio: Share of the boards that need a wait.
-        seed: Of the draw.
+        seed: Seed of the boards.
 
     Raises:
-        ValueError: Names what is out of range, or the line that cannot be read.
+        ValueError: An argument is out of range, or a line of the file cannot be read; names it.
     """
-    drawn = boards(
+    chosen = boards(
         tasks, n=n, sizes=_sizes(sizes), num_agents=num_agents, hole_ratio=hole_ratio, wait_ratio=wait_ratio, seed=seed
     )
-    samples = [_sample(task, prompt_format) for task in drawn]
+    samples = [_sample(task, prompt_format) for task in chosen]
     return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
 
 
@@ -63,7 +64,7 @@ def _sample(task: Task, prompt_format: str) -> Sample:
     return Sample(
         input=render_prompt(instance, prompt_format),
         target=format_plan(instance, task.solution.plan, prompt_format),
-        metadata={"task": task.to_dict(), "prompt_format": prompt_format},
+        metadata={"task": to_json(task), "prompt_format": prompt_format},
     )
 
 
@@ -72,7 +73,7 @@ def verdict() -> Scorer:
     """Returns the scorer: `judge` on the completion; the task itself is in the sample's metadata."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        task = Task.from_dict(state.metadata["task"])
+        task = from_json(Task, state.metadata["task"], "task")
         found = judge(task, state.output.completion, state.metadata["prompt_format"])
         return Score(
             value={"reward": reward(found)} | {name: float(getattr(found, name)) for name in FIELDS},

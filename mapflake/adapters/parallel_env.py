@@ -30,7 +30,7 @@ with needs("pip install 'mapflake[adapters]'"):
     from pettingzoo import ParallelEnv
 
 PLANES = ("no ice", "self", "own goal", "others", "their goals")
-"""Of an observation. `no ice`: holes, and what is beyond the rim of a smaller board."""
+"""Planes of an observation; `no ice` marks holes and the cells beyond the rim of a smaller board."""
 
 
 class FrozenLake(ParallelEnv):
@@ -47,7 +47,7 @@ class FrozenLake(ParallelEnv):
         """Makes the environment of these boards.
 
         Args:
-            tasks: What can be played; each game draws one. Numbers of agents and sizes may differ.
+            tasks: The boards to play; each game takes one at random. Numbers of agents and sizes may differ.
             max_steps: Joint moves of a game; None: three times the optimal makespan of its board, at least one.
             render_mode: "ansi" (text), "rgb_array" (a picture `[H, W, 3]`) or None.
 
@@ -83,8 +83,8 @@ class FrozenLake(ParallelEnv):
         """Starts a game; returns observations and infos of its agents.
 
         Args:
-            seed: Of the draws from now on; None goes on with the stream (at first: a random one).
-            options: `{"task": i}` plays `tasks[i]` in place of a draw.
+            seed: Seed of the choice of boards from now on; None goes on with the stream (at first: a random one).
+            options: `{"task": i}` plays `tasks[i]` in place of a random one.
 
         Raises:
             ValueError: There is no such task.

@@ -16,6 +16,7 @@ from pydantic import NonNegativeInt
 
 from mapflake.adapters import boards, needs
 from mapflake.env import Task, Verdict, format_plan, judge, render_prompt, reward
+from mapflake.repro import from_json, to_json
 
 with needs("pip install -c requirements/verifiers.txt verifiers -e .  (it wants openai < 3: see there)"):
     import verifiers.v1 as vf
@@ -31,11 +32,11 @@ class FrozenLakeData(vf.TaskData):
 
 
 class FrozenLakeTask(vf.Task[FrozenLakeData]):
-    """One board, and what an answer to it is worth."""
+    """One board, and the score of an answer to it."""
 
     def verdict(self, reply: str) -> Verdict:
-        """Returns what `judge` says of a reply."""
-        return judge(Task.from_dict(self.data.task), reply, self.data.prompt_format)
+        """Returns the verdict of `judge` on a reply."""
+        return judge(from_json(Task, self.data.task, "task"), reply, self.data.prompt_format)
 
     @vf.reward(weight=1.0)
     async def reward(self, trace: vf.Trace) -> float:
@@ -44,28 +45,28 @@ class FrozenLakeTask(vf.Task[FrozenLakeData]):
 
     @vf.metric
     async def rates(self, trace: vf.Trace) -> dict[str, float]:
-        """Returns what is true of the answer, each 0 or 1."""
+        """Returns whether the answer is valid, optimal and optimal in its sum of costs, each 0 or 1."""
         verdict = self.verdict(trace.last_reply)
         return {name: float(getattr(verdict, name)) for name in ("valid", "optimal", "soc_optimal")}
 
     async def validate(self, runtime: vf.Runtime) -> bool:
         """Returns whether the board's own answer is optimal."""
-        task = Task.from_dict(self.data.task)
+        task = from_json(Task, self.data.task, "task")
         return self.verdict(format_plan(task.instance, task.solution.plan, self.data.prompt_format)).optimal
 
 
 class FrozenLakeConfig(vf.TasksetConfig):
-    """Which boards; `--env.taskset.num-agents 3` on the command line, and so on.
+    """The choice of boards; `--env.taskset.num-agents 3` on the command line, and so on.
 
     Attributes:
-        tasks: A file that `save_tasks` wrote; what follows but for `prompt_format` is then not used.
-        prompt_format: Of prompts and answers.
-        n: How many boards to draw, from the benchmark split.
-        sizes: From which sizes, in equal shares.
-        num_agents: On every board.
-        hole_ratio: Of all boards.
+        tasks: A file that `save_tasks` wrote; with it only `prompt_format` is used of the other fields.
+        prompt_format: Format of prompts and answers.
+        n: Number of boards, from the benchmark split.
+        sizes: Sizes of the boards, in equal shares.
+        num_agents: Number of agents on every board.
+        hole_ratio: Share of the cells of a board that are holes.
         wait_ratio: Share of the boards that need a wait.
-        seed: Of the draw.
+        seed: Seed of the boards.
     """
 
     tasks: str = ""
@@ -82,9 +83,9 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
     """The boards of a configuration."""
 
     def load(self) -> list[FrozenLakeTask]:
-        """Returns the tasks; raises what `boards` raises."""
+        """Returns the tasks; raises the errors of `boards`."""
         config = self.config
-        drawn = boards(
+        chosen = boards(
             config.tasks,
             n=config.n,
             sizes=tuple(config.sizes),
@@ -98,12 +99,12 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
                 FrozenLakeData(
                     id=task.instance.key,
                     prompt=render_prompt(task.instance, config.prompt_format),
-                    task=task.to_dict(),
+                    task=to_json(task),
                     prompt_format=config.prompt_format,
                 ),
                 config.task,
             )
-            for task in drawn
+            for task in chosen
         ]
 
 

@@ -258,10 +258,10 @@ class _Step:
         s, files = self.settings, self.files
         policy: Any = s.trainer.load(self.checkpoint)
         seed, title = seed_for(s.seed, "validation"), f"round {self.index}: validation"
-        evaluate.record(policy, s.validation, files["rollouts"], samples=s.samples, seed=seed, progress=title)
-        failed = (r for r in evaluate.iter_rollouts(files["rollouts"]) if not r.verdict.valid)
-        evaluate.save_rollouts(files["failures"], failed, policy.prompt_format)
-        return evaluate.iter_rollouts(files["rollouts"])
+        rollouts = evaluate.rollout(policy, s.validation, samples=s.samples, seed=seed, progress=title)
+        evaluate.save_rollouts(files["rollouts"], rollouts)
+        evaluate.save_rollouts(files["failures"], (r for r in rollouts if not r.verdict.valid))
+        return iter(rollouts)
 
     def record(
         self,

@@ -1,1 +1,1 @@
-"""Floor 2: the policy, what measures it, what trains it. Imports nothing: torch loads with the module that needs it."""
+"""The policy, its evaluation and its training. Imports nothing: torch loads with the module that needs it."""

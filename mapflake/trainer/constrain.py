@@ -22,8 +22,8 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
     """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
 
     Args:
-        tokenizer: Of the model. With a compact one (no chat template) the grammar names the word w as `<w>`.
-        grammar: What a completion must be.
+        tokenizer: The model's tokenizer. With a compact one (no chat template) the grammar names the word w as `<w>`.
+        grammar: The grammar of a completion.
         width: V, the columns of the model's logits (a model may have more than its tokenizer has tokens).
 
     Raises:

@@ -1,8 +1,8 @@
-"""What a GRPO round will need, before it is begun: memory, tokens, floating-point operations, time.
+"""A rule of thumb for the memory, tokens and time of a GRPO round, printed before it begins.
 
 Parameters, cache and tokens are counted from the model's configuration, for completions of full length. Activations are
-our rule of thumb: 37 kB a token by it and by measurement for the default policy, not measured for real LLMs. Time is
-rough. Not covered: fragmentation, what else runs on the machine.
+our rule of thumb: 37 kB a token by it and by measurement for the default policy, not measured for real LLMs. Time
+assumes a share of the measured matrix peak. Not covered: fragmentation, other work on the machine.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class DoesNotFit(RuntimeError):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one process of a round needs, in bytes, and what the round takes.
+    """The needs of one process of a round in bytes, and the length of the round.
 
     Attributes:
-        parameters: Of the model.
-        trained: Parameters that have gradients.
-        weights: With the gradients and moments of what is trained.
-        cache: Keys and values while sampling; with colocated vLLM, the share of the GPU that it takes.
-        activations: Of one microbatch in training.
-        available: Memory of the device that is free now.
-        tokens: Read and written in the round, at most: completions of full length.
-        seconds: At the measured matrix peak times `UTILISATION`.
+        parameters: Number of parameters of the model.
+        trained: Number of parameters that have gradients.
+        weights: Bytes of all weights, and of the gradients and moments of the trained ones.
+        cache: Bytes of keys and values while sampling; with colocated vLLM, its share of the GPU.
+        activations: Bytes of the activations of one microbatch in training.
+        available: Bytes of the device's memory that are free now.
+        tokens: Number of tokens read and written in the round if all completions have full length.
+        seconds: Time for these at the measured matrix peak times `UTILISATION`.
     """
 
     parameters: int
@@ -59,36 +59,28 @@ class Estimate:
     tokens: int
     seconds: float
 
-    @property
-    def needed(self) -> int:
-        """Bytes at the worst moment, all completions at full length: sampling and training take turns."""
-        return self.weights + max(self.cache, self.activations)
-
-    @property
-    def least(self) -> int:
-        """Bytes without which it will not go: completions a quarter as long as they may be."""
-        return self.weights + max(self.cache, self.activations) // 4
-
     def __str__(self) -> str:
-        needed, weights, cache, activations, free = (
-            f"{bytes / GIB:.2f}" for bytes in (self.needed, self.weights, self.cache, self.activations, self.available)
-        )
+        needed = self.weights + max(self.cache, self.activations)
+        hours = self.seconds / 3600
+        length = f"{hours:.1f} hours" if hours > 1.5 else f"{max(1, round(60 * hours))} minutes"
         return (
-            f"a round needs up to {needed} GiB a process (weights, gradients, moments {weights}; then cache {cache} or "
-            f"activations {activations}), {free} are free; {self.parameters / 1e6:.2f}M parameters, "
-            f"{self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, for so many "
-            f"{_time(self.seconds)}"
+            f"by a rule of thumb, a round needs up to {needed / GIB:.2f} GiB a process (weights, gradients, moments "
+            f"{self.weights / GIB:.2f}; then cache {self.cache / GIB:.2f} or activations "
+            f"{self.activations / GIB:.2f}), {self.available / GIB:.2f} are free; {self.parameters / 1e6:.2f}M "
+            f"parameters, {self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, "
+            f"for so many about {length}"
         )
 
     def checked(self) -> Estimate:
-        """Returns the estimate itself; warns if it may not fit.
+        """Returns the estimate itself; warns if completions of full length may not fit.
 
         Raises:
-            DoesNotFit: The least that is needed is more than is available.
+            DoesNotFit: Completions a quarter as long as they may be do not fit either.
         """
-        if self.least > self.available:
+        turns = max(self.cache, self.activations)  # sampling and training take turns
+        if self.weights + turns // 4 > self.available:
             raise DoesNotFit(f"{self}; it cannot fit: lower microbatch, max_new_tokens or prompts, or take LoRA")
-        if self.needed > self.available:
+        if self.weights + turns > self.available:
             logger.warning("the round may run out of memory if many completions get long")
         return self
 
@@ -97,51 +89,45 @@ def estimate_round(start: str | Path, params: RLParams, *, prompt_tokens: int = 
     """Returns the estimate of a round from the checkpoint or hub model `start`; no weight is read.
 
     Args:
-        start: Folder or name; its configuration decides.
-        params: Of the round.
+        start: Folder or name of the model, whose configuration is read.
+        params: The parameters of the round.
         prompt_tokens: Length of a prompt, about.
     """
     config = AutoConfig.from_pretrained(start, trust_remote_code=False).get_text_config()
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(config)
-    parameters = sum(p.numel() for p in model.parameters())
-    trained = parameters if params.lora is None else _lora_parameters(model, params.lora.rank)
+    cuda, layers = torch.cuda.is_available(), config.num_hidden_layers
+    parameters = trained = sum(p.numel() for p in model.parameters())
+    if params.lora is not None:
+        head_of = model.get_output_embeddings()
+        linear = (m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not head_of)
+        trained = sum(params.lora.rank * (m.in_features + m.out_features) for m in linear)
+    width = 2 if cuda and params.lora else 4  # bytes of a weight, see `load_model`
     shards = params.processes if params.sharding != "none" else 1
-    width = 4 if params.lora is None or not torch.cuda.is_available() else 2  # bytes of a weight, see `load_model`
-    length = prompt_tokens + params.max_new_tokens
+    length, value = prompt_tokens + params.max_new_tokens, 2 if cuda else 4  # bytes of an activation
+    available, total = _memory()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    activation = 2 if torch.cuda.is_available() else 4
-    cache = params.samples_a_process * length * 2 * config.num_hidden_layers * heads * head * activation
-    available, total = _memory()
-    if params.vllm == "colocate":
-        cache = int(VLLM_SHARE * total)
-    elif params.vllm == "server":
-        cache = 0
+    cache = params.samples_a_process * length * 2 * layers * heads * head * value
+    if params.vllm != "off":
+        cache = int(VLLM_SHARE * total) if params.vllm == "colocate" else 0
     layer = 12 * config.hidden_size + 4 * config.intermediate_size
+    per_token = layers * layer
     if config.vocab_size <= LARGE_VOCABULARY:
-        per_token = config.num_hidden_layers * layer + 3 * config.vocab_size
-    elif torch.cuda.is_available():  # checkpointed: one value a layer, and one layer in full
-        per_token = config.num_hidden_layers * config.hidden_size + layer
-    else:
-        per_token = config.num_hidden_layers * layer
+        per_token += 3 * config.vocab_size  # logits, which TRL's fused head does without
+    elif cuda:  # checkpointed: one value a layer, and one layer in full
+        per_token = layers * config.hidden_size + layer
     tokens = params.steps * params.prompts * params.generations * length
-    operations = tokens * parameters * (6 + 2) / params.processes  # training, and sampling
     return Estimate(
         parameters=parameters,
         trained=trained,
         weights=(parameters * width + trained * 12) // shards,
         cache=cache,
-        activations=params.microbatch * length * per_token * activation,
+        activations=params.microbatch * length * per_token * value,
         available=available,
         tokens=tokens,
-        seconds=operations / (_peak() * UTILISATION),
+        seconds=tokens * parameters * (6 + 2) / params.processes / (_peak() * UTILISATION),  # training, and sampling
     )
-
-
-def _lora_parameters(model: Any, rank: int) -> int:
-    linear = [m for m in model.modules() if isinstance(m, torch.nn.Linear) and m is not model.get_output_embeddings()]
-    return sum(rank * (m.in_features + m.out_features) for m in linear)
 
 
 def _memory() -> tuple[int, int]:
@@ -166,7 +152,3 @@ def _peak() -> float:
             torch.cuda.synchronize()
         best = min(best, time.perf_counter() - began)
     return 2 * n**3 / best
-
-
-def _time(seconds: float) -> str:
-    return f"about {seconds / 3600:.1f} hours" if seconds > 5400 else f"about {max(1, round(seconds / 60))} minutes"

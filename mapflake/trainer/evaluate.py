@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from mapflake import repro
-from mapflake.env import Task, Verdict, judge, render_prompt
+from mapflake.env import Plan, Task, Verdict, judge_completion, render_prompt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,21 +23,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESAMPLES = 2000
-SCHEMA = 1
-FRAME = ["board", "agents", "size", "holes", "needs_wait", "sample", "valid", "optimal", "soc_optimal"]
-PART = 2048  # rollouts; a policy may say less (`part`)
+SCHEMA = 2
+COLUMNS = ["board", "agents", "size", "holes", "needs_wait", "sample", "valid", "optimal", "soc_optimal"]
+PART = 2048  # completions asked for at once, which bounds the memory of decoding; a policy may say less (`part`)
 
 
 class Completer(Protocol):
-    """What a policy is to all who ask one: `policy.Policy`, `openai_client.OpenAIPolicy`, or one of your own."""
+    """The interface of a policy: `policy.Policy`, `openai_client.OpenAIPolicy`, or one of your own."""
 
     @property
     def prompt_format(self) -> str:
-        """The prompt_format of `mapflake.env` that it speaks: "chat" or "compact"."""
-
-    @property
-    def identity(self) -> str:
-        """What its answers depend on beside the prompts: `record` goes on with a file of this policy alone."""
+        """The prompt format of `mapflake.env` that the policy reads and writes: "chat" or "compact"."""
 
     def complete(
         self,
@@ -54,11 +50,22 @@ class Completer(Protocol):
 
 @dataclass(frozen=True)
 class Rollout:
-    """One completion of one task with its verdict; `sample` numbers the completions of a task from 0."""
+    """One completion of one task, read and judged once.
+
+    Attributes:
+        task: The board with its answer.
+        sample: Number of the completion among those of the task, from 0.
+        prompt_format: The format of prompt and completion.
+        completion: The policy's text; lone surrogates, which no file can hold, are replaced by "?".
+        plan: The plan in the completion; None if it cannot be parsed.
+        verdict: The judgement of the completion.
+    """
 
     task: Task
     sample: int
+    prompt_format: str
     completion: str
+    plan: Plan | None
     verdict: Verdict
 
 
@@ -77,132 +84,67 @@ def rollout(
     Samples for which a server had no answer (None) are left out, with a warning: they are not wrong answers.
 
     Raises:
-        ValueError: There was no answer at all.
+        ValueError: A part of the tasks got no answer at all.
         ServerError: The server is gone, or refuses.
     """
-    call = _Call(policy, tasks, samples, temperature, seed, progress)
-    return [r for part in range(call.parts) for r in call.roll_out(part)]
+    size = max(1, getattr(policy, "part", PART) // samples)  # tasks of a part
+    parts = -(-len(tasks) // size)
+    rollouts: list[Rollout] = []
+    for part in range(parts):
+        title = f"{progress}, part {part + 1} of {parts}" if parts > 1 else progress
+        noise = repro.seed_for(seed, "part", part) if part else seed
+        some = tasks[part * size : (part + 1) * size]
+        rollouts += _roll_out(policy, some, samples, temperature, noise, None if progress is None else title)
+    return rollouts
 
 
-def record(
-    policy: Completer,
-    tasks: Sequence[Task],
-    path: str | Path,
-    *,
-    samples: int = 1,
-    temperature: float = 1.0,
-    seed: int,
-    progress: str | None = None,
-) -> None:
-    """Writes what `rollout` returns to `path`, holding no more than a part of it in memory.
-
-    Finished parts wait in `<path>.unfinished`, so the same call goes on where one was interrupted; it does nothing if
-    `path` is its result, which `<path>.made_from` tells. Raises what `rollout` raises.
-    """
-    path, call = Path(path), _Call(policy, tasks, samples, temperature, seed, progress)
-    made_from, seal = call.sha256(), path.with_name(f"{path.name}.made_from")
-    unfinished = repro.resumable(path, made_from)
-    if not (path.is_file() and seal.is_file() and seal.read_text() == made_from):
-        parts = [unfinished / f"{part:05d}.jsonl" for part in range(call.parts)]
-        for number, part in enumerate(parts):
-            if not part.is_file():
-                save_rollouts(part, call.roll_out(number), policy.prompt_format)
-        seal.unlink(missing_ok=True)
-        repro.write_text(path, (line for part in parts for line in part.open(encoding="ascii")))
-        repro.write_text(seal, made_from)
-    repro.drop_resumable(path)
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One evaluation, cut into parts: what a policy completes at once, and what an interruption may cost."""
-
-    policy: Completer
-    tasks: Sequence[Task]
-    samples: int
-    temperature: float
-    seed: int
-    progress: str | None
-
-    @property
-    def size(self) -> int:
-        """Tasks of a part."""
-        return max(1, getattr(self.policy, "part", PART) // self.samples)
-
-    @property
-    def parts(self) -> int:
-        """Their number."""
-        return -(-len(self.tasks) // self.size)
-
-    def sha256(self) -> str:
-        """Returns a hash of all that decides the result."""
-        keys = [task.instance.key for task in self.tasks]
-        sampling = [self.samples, self.temperature, self.seed, self.size]
-        return repro.json_sha256([SCHEMA, self.policy.identity, self.policy.prompt_format, keys, sampling])
-
-    def roll_out(self, part: int) -> list[Rollout]:
-        """Returns the judged completions of one part."""
-        first = part * self.size
-        tasks = self.tasks[first : first + self.size]
-        title = f"{self.progress}, part {part + 1} of {self.parts}" if self.parts > 1 else self.progress
-        completions: Sequence[Sequence[str | None]] = self.policy.complete(
-            [render_prompt(task.instance, prompt_format=self.policy.prompt_format) for task in tasks],
-            n=self.samples,
-            temperature=self.temperature,
-            seed=repro.seed_for(self.seed, "part", part) if part else self.seed,
-            progress=None if self.progress is None else title,
-        )
-        rollouts = [
-            Rollout(task, sample, text, judge(task, text, self.policy.prompt_format))
-            for task, texts in zip(tasks, completions, strict=True)
-            for sample, text in enumerate(texts)
-            if text is not None
-        ]
-        if lost := len(tasks) * self.samples - len(rollouts):
-            if not rollouts:
-                raise ValueError(f"none of {lost} samples was answered")
-            logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * self.samples)
-        return rollouts
-
-
-def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], prompt_format: str) -> None:
-    """Writes rollouts as JSONL: task, completion and the names of the failed checks, one rollout a line."""
-    repro.write_jsonl(
-        path,
-        (
-            {
-                "schema": SCHEMA,
-                "prompt_format": prompt_format,
-                "task": r.task.to_dict(),
-                "sample": r.sample,
-                "completion": r.completion,
-                "valid": r.verdict.valid,
-                "optimal": r.verdict.optimal,
-                "failed": sorted({v.kind for v in r.verdict.violations}),
-            }
-            for r in rollouts
-        ),
+def _roll_out(
+    policy: Completer, tasks: Sequence[Task], samples: int, temperature: float, seed: int, progress: str | None
+) -> list[Rollout]:
+    spoken = policy.prompt_format
+    completions = policy.complete(
+        [render_prompt(task.instance, prompt_format=spoken) for task in tasks],
+        n=samples,
+        temperature=temperature,
+        seed=seed,
+        progress=progress,
     )
+    rollouts = [
+        _judged(task, sample, spoken, text)
+        for task, texts in zip(tasks, completions, strict=True)
+        for sample, text in enumerate(texts)
+        if text is not None
+    ]
+    if lost := len(tasks) * samples - len(rollouts):
+        if not rollouts:
+            raise ValueError(f"none of {lost} samples was answered")
+        logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
+    return rollouts
+
+
+def _judged(task: Task, sample: int, prompt_format: str, text: str) -> Rollout:
+    text = text.encode(errors="replace").decode()
+    return Rollout(task, sample, prompt_format, text, *judge_completion(task, text, prompt_format))
+
+
+def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:
+    """Writes rollouts as JSONL, one a line with its task, plan and verdict; atomic."""
+    repro.write_jsonl(path, ({"schema": SCHEMA, **repro.to_json(r)} for r in rollouts))
 
 
 def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
-    """Yields the rollouts in a file of `record` or `save_rollouts` one by one; verdicts are judged anew from the text.
+    """Yields the rollouts that `save_rollouts` wrote one by one.
 
     Raises:
-        ValueError: A line has another schema, or is no rollout; names the file and the line.
+        ValueError: A line has another schema, or is no rollout; names file, line and key.
     """
     for number, row in enumerate(repro.iter_jsonl(path), start=1):
-        if row.get("schema") != SCHEMA:
-            found = repro.shown(row.get("schema"))
-            raise ValueError(f"{path}, line {number}: schema {found}, this version reads {SCHEMA}")
+        if row.pop("schema", None) != SCHEMA:
+            raise ValueError(f"{path}, line {number}: schema: this version reads rollouts of schema {SCHEMA}")
         try:
-            task = Task.from_dict(row["task"])
-            verdict = judge(task, row["completion"], row["prompt_format"])
-        except KeyError as error:
-            raise ValueError(f"{path}, line {number}: {error.args[0]}: missing") from None
+            yield repro.from_json(Rollout, row, "rollout")
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
-        yield Rollout(task, row["sample"], row["completion"], verdict)
 
 
 def load_rollouts(path: str | Path) -> list[Rollout]:
@@ -211,7 +153,7 @@ def load_rollouts(path: str | Path) -> list[Rollout]:
 
 
 def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
-    """Returns one row a rollout, with the columns `FRAME`."""
+    """Returns one row a rollout, with the columns `COLUMNS`."""
     import pandas as pd
 
     rows = [
@@ -228,7 +170,7 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
         )
         for r in rollouts
     ]
-    return pd.DataFrame(rows, columns=FRAME)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def mean_interval(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> tuple[float, float, float]:

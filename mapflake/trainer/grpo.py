@@ -1,9 +1,9 @@
 """One round of reinforcement learning: GRPO (Shao et al. 2024) through TRL, on the tasks of one configuration.
 
-With `processes` above 1 the round runs in processes of its own, started here: `torchrun` for plain data parallelism
-(also on CPUs, under gloo), `accelerate launch` with the shipped FSDP2 configuration where weights are sharded; callers,
-and resuming, are as with one. Not covered: several machines; bit-equal resume where vLLM samples, which TRL's seed does
-not reach.
+With `processes` above 1 the round runs in processes of its own, started here: by `torchrun` for plain data parallelism
+(also on CPUs, under gloo), by `accelerate launch` with the shipped FSDP2 configuration where weights are sharded.
+Calling and resuming are the same as with one. Not covered: several machines; bit-equal resume where vLLM samples, which
+TRL's seed does not reach.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
 from mapflake.trainer.warmstart import run
 
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # of rollout_func; the pin of TRL's version is our answer
-
 ACCELERATE = Path(__file__).parent / "accelerate"
 
 
@@ -44,8 +42,8 @@ class LoraParams(Params):
 class RLParams(Params):
     """GRPO of one round. An instance is seen `epochs` times; a step takes `prompts` instances x `generations` samples.
 
-    `prompts` counts over all processes, `microbatch` is of one. The paper: 4000 instances, 2 epochs a round; what it
-    does not state (learning rate, group size) is our choice.
+    `prompts` counts over all processes, `microbatch` within one. The paper has 4000 instances and 2 epochs a round;
+    it does not state learning rate and group size, which are our choice.
     """
 
     instances: int = Field(default=640, ge=1)
@@ -90,7 +88,7 @@ class RLParams(Params):
 
     @property
     def samples_a_process(self) -> int:
-        """Completions that one process samples for a step: whole groups."""
+        """Completions that one process samples for a step, in whole groups."""
         return self.prompts * self.generations // self.processes
 
 
@@ -99,10 +97,10 @@ def train_round(
 ) -> list[dict[str, Any]]:
     """Trains the checkpoint `start` on `tasks`, writes the result to `out` and returns its curve, a row a step.
 
-    Rows hold, of the step's samples: reward, valid and optimal rates, the shares of groups without signal
-    (`frac_reward_zero_std`) and of samples that could not be scored (`unscored`), entropy, completion length, and `kl`,
-    the divergence from `start` (with full training of a large model only if `beta` is not 0). Continues from its last
-    save if it was interrupted; does nothing if `out` was made from the same input.
+    A row holds reward, valid and optimal rates of the step's samples, the shares of groups without signal
+    (`frac_reward_zero_std`) and of samples that an engine lost (`unscored`), entropy, completion length, and `kl`, the
+    divergence from `start` (for a large vocabulary only if `beta` is not 0). Continues from its last
+    save if it was interrupted; does nothing if `out` is the result of the same input.
 
     Raises:
         ValueError: The number of tasks is not `params.instances`.
@@ -113,26 +111,23 @@ def train_round(
     if len(tasks) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(tasks)} were given")
     out = Path(out)
-    made_from = repro.json_sha256([_identity(start), [t.instance.key for t in tasks], params.model_dump(), seed])
-    if not checkpoint.is_made_from(out, made_from):
+    origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
+    input_hash = repro.json_sha256([origin, [t.instance.key for t in tasks], params.model_dump(), seed])
+    if not checkpoint.is_result_of(out, input_hash):
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
-            _train(start, tasks, params, out, made_from, seed)
+            _train(start, tasks, params, out, input_hash, seed)
         else:
-            _launch(start, tasks, params, out, made_from, seed)
-    repro.drop_resumable(out)
+            _launch(start, tasks, params, out, input_hash, seed)
+    checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
 
-def _identity(start: str | Path) -> str:
-    return checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
-
-
-def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, made_from: str, seed: int) -> None:
+def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
     if os.environ.get("RANK", "0") == "0":
         print(estimate_round(start, params).checked(), file=sys.stderr)  # it differs from machine to machine
     policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
-    saves = repro.resumable(out, made_from)
+    saves = checkpoint.resumable(out, input_hash)
     trainer = RoundTrainer(
         policy,
         training_rows(policy, tasks, params, seed),
@@ -143,7 +138,7 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence
         raise RuntimeError(f"processes: {params.processes} were asked for, {running} run")
-    run(trainer, out, made_from, policy.tokenizer)
+    run(trainer, out, input_hash, policy.tokenizer)
 
 
 def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed: int) -> Dataset:
@@ -205,9 +200,9 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
 # ---------------------------------------------------------------- several processes
 
 
-def _launch(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, made_from: str, seed: int) -> None:
+def _launch(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     """Runs `main` in `params.processes` processes and waits for them."""
-    folder = repro.resumable(out, made_from)
+    folder = checkpoint.resumable(out, input_hash)
     save_tasks(folder / "tasks.jsonl", tasks)
     job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
     repro.write_json(folder / "job.json", job)

@@ -1,8 +1,9 @@
 """The policy: a causal language model, its tokenizer, and how it completes prompts.
 
-One class serves the small from-scratch policy and real LLMs. A tokenizer with a chat template speaks the `chat`
-prompt_format (prompts become user messages), one without speaks `compact`. Completion is by `decoding.decode`, or by
-vLLM where a GPU holds a real LLM. Not covered: OpenAI-compatible servers.
+One class serves the small from-scratch policy and real LLMs. A policy whose tokenizer has a chat template takes prompts
+in the format `chat` (they become user messages), one without takes `compact`. Completion is by `decoding.decode`, or by
+vLLM where a GPU holds a real LLM. Not covered: OpenAI-compatible servers (openai_client.py); checkpoints of unknown
+origin, beyond reading safetensors alone and running no code of theirs.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from mapflake.repro import Params, json_sha256, rng_for, seed_for, write_jsonl
-from mapflake.trainer import checkpoint, untrusted
+from mapflake.repro import Params, rng_for, seed_for, write_jsonl
+from mapflake.trainer import checkpoint
+from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.decoding import decode
 
 PAD, EOS = "<pad>", "<eos>"
+MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
 
 disable_progress_bar()  # a bar for every file that is read or written would bury our own
 
 
 class ModelParams(Params):
-    """Shape of the from-scratch policy: Qwen3's architecture in small (findings: 0.46M parameters learn the task)."""
+    """Shape of the from-scratch policy: Qwen3's architecture in small (0.46M parameters as given here)."""
 
     hidden_size: int = Field(default=96, ge=8, le=65_536)
     layers: int = Field(default=4, ge=1, le=1024)
@@ -67,14 +70,8 @@ class Policy:
 
     @property
     def prompt_format(self) -> Literal["chat", "compact"]:
-        """The prompt_format of `mapflake.env` that this policy reads and writes."""
+        """The prompt format of `mapflake.env` that this policy reads and writes."""
         return "chat" if self.tokenizer.chat_template else "compact"
-
-    @property
-    def identity(self) -> str:
-        """What its answers depend on beside the prompts: the weights' hash (on the hub: their name) and sampling."""
-        weights = checkpoint.weights_sha256(self.path) if self.path.is_dir() else str(self.path)
-        return json_sha256([weights, self.sampling.model_dump(exclude={"batch_size"})])
 
     def complete(
         self,
@@ -90,13 +87,13 @@ class Policy:
         """Returns n completions for each prompt, as text without special tokens.
 
         Args:
-            prompts: In the policy's prompt_format; a chat policy gets each as one user message.
+            prompts: In the policy's prompt format; a chat policy gets each as one user message.
             n: Samples a prompt.
             temperature: Overrides the sampling parameters; 0 is greedy.
             max_new_tokens: Overrides the sampling parameters.
-            seed: The noise: same seed, same prompts, same completions.
+            seed: Seed of the noise: same seed, same prompts, same completions.
             progress: Title of a progress bar; None shows none.
-            grammar: What every completion must be, in llguidance's Lark (`constrain.grammar_mask`); None: anything.
+            grammar: Grammar of every completion, in llguidance's Lark (`constrain.grammar_mask`); None allows any text.
 
         Raises:
             ValueError: The grammar cannot be read.
@@ -117,31 +114,26 @@ class Policy:
                 rng=rng_for(seed, "complete"),
                 batch_size=self.sampling.batch_size,
                 progress=bar.update,
-                mask=None if grammar is None else _mask(self.tokenizer, grammar, self.model),
+                mask=None if grammar is None else grammar_mask(self.tokenizer, grammar, self.model.config.vocab_size),
             )
         texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
         return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
-
-
-def _mask(tokenizer: PreTrainedTokenizerBase, grammar: str, model: PreTrainedModel) -> Any:
-    from mapflake.trainer.constrain import grammar_mask
-
-    return grammar_mask(tokenizer, grammar, model.config.vocab_size)
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
     """Returns the token ids of each prompt; control tokens inside the text stay text (`split_special_tokens`).
 
     Raises:
-        ValueError: A compact prompt has a word outside the closed vocabulary; names the word.
+        ValueError: A compact prompt has a word outside the closed vocabulary (names the word), or the chat template
+            does not show a message exactly once.
     """
     if tokenizer.chat_template:
         # The template's own control tokens are real, those inside a message are not: the message is replaced by its
         # tokens, encoded apart.
-        rendered = tokenizer.apply_chat_template(
-            [{"role": "user", "content": untrusted.MESSAGE}], tokenize=False, add_generation_prompt=True
-        )
-        parts = rendered.split(untrusted.MESSAGE)
+        message = {"role": "user", "content": MESSAGE}
+        parts = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True).split(MESSAGE)
+        if len(parts) != 2:
+            raise ValueError(f"the chat template shows the message {len(parts) - 1} times, not once")
         before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts)
         bodies = [tokenizer(p, add_special_tokens=False, split_special_tokens=True)["input_ids"] for p in prompts]
         return [before + body + after for body in bodies]
@@ -197,14 +189,14 @@ def load_policy(path: str | Path, sampling: SamplingParams | None = None, *, ful
     LoRA adapter is laid over the base model in the folder that it names.
 
     Raises:
-        CheckpointError: The folder is torn, tensors are missing or unexpected, a weight is not finite, or it is no
-            checkpoint that can be loaded safely (`untrusted`).
+        CheckpointError: The folder is torn, tensors are missing or unexpected, a weight is not finite, the chat
+            template fails, or the base of an adapter is no checkpoint folder here (nothing is fetched for it).
     """
     try:
         return _load(path, sampling or SamplingParams(), full_precision)
     except checkpoint.CheckpointError:
         raise
-    except Exception as error:  # what a damaged or hostile file makes three libraries raise
+    except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
 
@@ -213,18 +205,17 @@ def _load(path: str | Path, sampling: SamplingParams, full_precision: bool) -> P
     folder = Path(path)
     if folder.is_dir():
         checkpoint.verify(folder)
-        untrusted.check_weights(folder)
     elif os.sep in str(path) and (folder.is_absolute() or str(path).count("/") != 1):
         raise checkpoint.CheckpointError(f"{path}: no such folder")
     tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    untrusted.check_template(tokenizer, path)
+    encode_prompts(tokenizer, [])  # tries the chat template
     if sampling.backend == "vllm":
         return Policy(None, tokenizer, folder, sampling)
     if (folder / "adapter_config.json").is_file():
         from peft import PeftConfig, PeftModel
 
         base = Path(str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path))
-        checkpoint.verify(base)
+        checkpoint.verify(base)  # a folder here, or it is refused
         model = PeftModel.from_pretrained(load_model(base, full_precision), str(folder)).merge_and_unload()
     else:
         model = load_model(path, full_precision)
@@ -260,15 +251,15 @@ def save_policy(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     out: str | Path,
-    made_from: str | None = None,
+    input_hash: str | None = None,
     curve: Sequence[Mapping[str, Any]] = (),
     weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
-    """Writes a sealed checkpoint folder at `out`, replacing what was there in one step; `curve` goes with it.
+    """Writes a checkpoint folder with its manifest at `out`, replaced in one step; `curve` goes with it.
 
     `weights` are written in place of the model's own, where processes hold only shards of these.
     """
-    with checkpoint.publish(Path(out), made_from) as folder:
+    with checkpoint.publish(Path(out), input_hash) as folder:
         write_jsonl(folder / "curve.jsonl", curve)
         model.save_pretrained(folder, safe_serialization=True, state_dict=weights)
         tokenizer.save_pretrained(folder)

@@ -1,15 +1,18 @@
-"""TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and curves of what the policy does.
+"""TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
-What differs from stock TRL is small, and the numbers are the same (tests/trainer/test_round_trainer.py): completions
-come from `decoding.decode` (or, as TRL does it, from vLLM), through TRL's `rollout_func`; for small vocabularies the
-loss is computed by `logps.completion_logps`, on rows with an advantage alone. An engine that dies, or a reward that is
-not finite, takes its samples out of the step: counted in the curve, neither a crash nor a zero.
+Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
+policy. Completions come from `decoding.decode` (or, as TRL does it, from vLLM) through TRL's `rollout_func`. Three
+methods of TRL are overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
+measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` for small
+vocabularies, `log` adds our metrics. An engine that dies takes its samples out of the step: counted in the curve,
+neither a crash nor a zero.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import os
 from typing import Any
 
 import torch
@@ -35,7 +38,7 @@ class EngineError(RuntimeError):
 
 
 def _is_of_engine(error: Exception) -> bool:
-    """Returns whether an engine died or refused: its connection, vLLM's own errors, what TRL makes of its answers."""
+    """Returns whether an engine died or refused: a lost connection, an error of vLLM, or TRL's for a bad answer."""
     owner = type(error).__module__.split(".")[0]
     if isinstance(error, ConnectionError | TimeoutError) or owner in ("requests", "vllm"):
         return True
@@ -57,10 +60,10 @@ class RoundTrainer(GRPOTrainer):
         """Makes the trainer of one round.
 
         Args:
-            policy: What is trained.
-            rows: Its training rows in order, with the columns of `to_dataset`.
+            policy: The policy to train.
+            rows: The training rows in order, with the columns of `to_dataset`.
             args: TRL's configuration.
-            seed: Of the sampling noise.
+            seed: Seed of the sampling noise.
             lora: peft's configuration of adapters; None trains all weights.
         """
         self._seed = seed
@@ -70,6 +73,7 @@ class RoundTrainer(GRPOTrainer):
         # A second copy of a large model is not worth a curve; with LoRA the start is the model without its adapters.
         model: Any = policy.model
         self._start = copy.deepcopy(model).requires_grad_(False) if self._small and lora is None else None
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
         super().__init__(
             model=model,
             processing_class=policy.tokenizer,
@@ -78,7 +82,7 @@ class RoundTrainer(GRPOTrainer):
             train_dataset=rows,
             rollout_func=self._rollout,
             peft_config=lora,
-            callbacks=[checkpoint.Seal()],
+            callbacks=[checkpoint.ManifestCallback()],
         )
 
     # ------------------------------------------------------------ sampling
@@ -126,30 +130,28 @@ class RoundTrainer(GRPOTrainer):
             )
         return [d.ids for d in decoded], [d.logps for d in decoded]
 
-    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
-        """Returns TRL's rewards `[B, functions]`; a row that is not finite is NaN throughout, which TRL leaves out."""
-        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        wrong = ~torch.isfinite(rewards).all(1)
-        self._seen["unscored"] = float(wrong.float().mean())
-        return rewards.masked_fill(wrong[:, None], torch.nan)
-
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Returns TRL's batch; measures entropy, and divergence from the start, on what was just sampled."""
+        """Returns TRL's batch; measures the lost samples, entropy, and divergence from the start.
+
+        Without a KL term, rows without advantage add nothing to the loss, so they are masked out of it.
+        """
         batch = super()._generate_and_score_completions(inputs)
-        said = batch["sampling_per_token_logps"].nan_to_num()
-        # What `_rollout` said beyond tokens, TRL has added to the rows.
-        answered = torch.tensor([not row["failed"] for row in inputs], device=said.device)
+        logps = batch["sampling_per_token_logps"].nan_to_num()
+        # TRL has added the columns that `_rollout` returned beside the tokens to the rows.
+        answered = torch.tensor([not row["failed"] for row in inputs], device=logps.device)
+        self._seen["unscored"] = self._mean(~answered, torch.ones_like(answered))
         counts = batch["completion_mask"] * answered[:, None]
         # The surprise of sampled tokens is an unbiased estimate of entropy, of all rows and for nothing; TRL's is exact
         # but of the rows that the loss reads.
-        self._seen["entropy"] = self._mean(-said, counts)
-        if self.beta == 0 and (self._start is not None or self._small):
-            stride = max(1, len(said) // KL_ROWS)
+        self._seen["entropy"] = self._mean(-logps, counts)
+        if self.beta == 0 and self._small:
+            stride = max(1, len(logps) // KL_ROWS)
             some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
-            counts, said = counts[::stride], said[::stride]
             with torch.no_grad(), self.accelerator.autocast():
-                gap = self._start_logps(some) - said
-            self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts)  # k3 of Schulman (2020), as TRL has it
+                gap = self._start_logps(some) - logps[::stride]
+            self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts[::stride])  # k3 of Schulman (2020), as in TRL
+        if self.beta == 0:
+            batch["completion_mask"] = batch["completion_mask"] * (batch["advantages"] != 0).long()[:, None]
         return batch
 
     def _start_logps(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -163,18 +165,11 @@ class RoundTrainer(GRPOTrainer):
             return completion_logps(model, ids, mask, length, self.temperature)
 
     def _mean(self, values: torch.Tensor, counts: torch.Tensor) -> float:
-        """Returns the mean over the tokens that count, of all processes; NaN if there are none."""
+        """Returns the mean of the values that count, over all processes; NaN if there are none."""
         total = self.accelerator.reduce(torch.stack([(values * counts).sum(), counts.sum().float()]), reduction="sum")
         return float(total[0] / total[1])
 
     # ------------------------------------------------------------ loss
-
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Returns TRL's loss. Without a KL term rows without advantage add nothing to it, so they are masked out."""
-        if self.beta == 0:
-            carry = (inputs["advantages"] != 0).long()[:, None]
-            inputs = inputs | {"completion_mask": inputs["completion_mask"] * carry}
-        return super()._compute_loss(model, inputs)
 
     def _get_per_token_logps_and_entropies(
         self,

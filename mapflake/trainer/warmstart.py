@@ -1,14 +1,14 @@
 """Supervised warm start of the from-scratch policy: its "pretraining", on (prompt, completion) pairs.
 
-The pairs come from callers (solved boards, the engineer's language); nothing here knows what they say. The recipe
-is ours; what was tried is in reports/log.md. Real LLMs need no warm start: they come pretrained.
+The pairs come from callers (solved boards, the engineer's language); nothing here depends on their meaning. The recipe
+is our choice; the ones tried are in reports/log.md. Real LLMs need no warm start: they come pretrained.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
-import pickle
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +70,7 @@ def warm_start(
 ) -> list[dict[str, float]]:
     """Trains a new policy on `pairs`, writes it to `out` and returns its curve: `{"step", "loss", ...}` rows.
 
-    Continues from its last save if it was interrupted; does nothing if `out` was made from the same input.
+    Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input.
 
     Raises:
         ValueError: A text has a word outside `vocabulary`, or there are no pairs.
@@ -78,25 +78,25 @@ def warm_start(
     if not pairs:
         raise ValueError("warm_start needs at least one (prompt, completion) pair")
     out = Path(out)
-    made_from = repro.json_sha256([list(map(list, pairs)), list(vocabulary), params.model_dump(), seed])
-    if not checkpoint.is_made_from(out, made_from):
+    input_hash = repro.json_sha256([list(map(list, pairs)), list(vocabulary), params.model_dump(), seed])
+    if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
         policy = from_scratch(params.model, vocabulary, seed=seed)
         data = _encode(policy.tokenizer, pairs)
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model,
-            args=_arguments(repro.resumable(out, made_from), params, seed_for(seed, "warm_start")),
+            args=_arguments(checkpoint.resumable(out, input_hash), params, seed_for(seed, "warm_start")),
             train_dataset=[data[i] for i in order],
-            data_collator=_Collator(policy.tokenizer.pad_token_id),
-            callbacks=[checkpoint.Seal()],
+            data_collator=functools.partial(_collate, pad=policy.tokenizer.pad_token_id),
+            callbacks=[checkpoint.ManifestCallback()],
         )
-        run(trainer, out, made_from, policy.tokenizer)
-    repro.drop_resumable(out)
+        run(trainer, out, input_hash, policy.tokenizer)
+    checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
 
-def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokenizerBase) -> None:
+def run(trainer: Trainer, out: Path, input_hash: str, tokenizer: PreTrainedTokenizerBase) -> None:
     """Runs a `transformers` trainer from its newest whole save to its end and publishes the result at `out`."""
     unfinished = Path(trainer.args.output_dir)
     trainer.remove_callback(ProgressCallback)  # it prints every logged row in full
@@ -107,10 +107,6 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
         logger.warning("%s: going on from %s", out, resume.name)
     try:
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    except pickle.UnpicklingError:  # torch reads tensors alone and refuses the rest
-        raise checkpoint.CheckpointError(
-            f"{resume}: a file in it holds more than tensors and is not read; remove {unfinished} to begin anew"
-        ) from None
     except Exception as error:
         saving = unfinished / f"checkpoint-{trainer.state.global_step}"
         if saving.is_dir() and not (saving / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full
@@ -126,51 +122,39 @@ def run(trainer: Trainer, out: Path, made_from: str, tokenizer: PreTrainedTokeni
             model = model.merge_and_unload()
             weights = None
         curve = _without_times(trainer.state.log_history)
-        save_policy(model, tokenizer, out, made_from, curve=curve, weights=weights)
+        save_policy(model, tokenizer, out, input_hash, curve=curve, weights=weights)
     trainer.accelerator.wait_for_everyone()
 
 
 class Progress(TrainerCallback):
-    """One bar for a training, with the numbers one wants to watch."""
+    """One progress bar for a training, with its loss and rates."""
 
     WATCHED: ClassVar = {"loss": "loss", "rewards/valid/mean": "valid", "rewards/optimal/mean": "optimal"}
 
     def __init__(self, title: str) -> None:
         self.bar = tqdm(desc=title, unit="step", mininterval=1.0)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Shows where the training begins: not at 0 if it was interrupted."""
         self.bar.reset(total=state.max_steps)
         self.bar.update(state.global_step)
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Counts an optimizer step."""
         self.bar.update(state.global_step - self.bar.n)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: object,
-    ) -> None:
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
         """Shows the newest numbers."""
-        self.bar.set_postfix({name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if logs and key in logs})
+        logs = given.get("logs") or {}
+        self.bar.set_postfix({name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if key in logs})
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Closes the bar."""
         self.bar.close()
 
 
 def _without_times(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the steps of a trainer's log without what differs at every run: results must be comparable by hash.
+    """Returns the steps of a trainer's log without times, which differ at every run: results are compared by hash.
 
     Keys are in the order that they have after a resume.
     """
@@ -228,17 +212,13 @@ def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator
     return [i for step in steps for i in sorted(step, key=lambda i: lengths[i])]
 
 
-class _Collator:
-    """Right-pads a batch: input ids with pad, labels with -100; `[B, T]`."""
+def _collate(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
+    """Returns the rows as one batch, padded on the right: input ids with `pad`, labels with -100; `[B, T]`."""
+    width = max(len(row["input_ids"]) for row in rows)
 
-    def __init__(self, pad: int) -> None:
-        self.pad = pad
+    def padded(lists: list[list[int]], fill: int) -> torch.Tensor:
+        return torch.tensor([values + [fill] * (width - len(values)) for values in lists])
 
-    def __call__(self, rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-        width = max(len(row["input_ids"]) for row in rows)
-
-        def padded(key: str, value: int) -> torch.Tensor:
-            return torch.tensor([row[key] + [value] * (width - len(row[key])) for row in rows])
-
-        mask = torch.tensor([[1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows])
-        return {"input_ids": padded("input_ids", self.pad), "labels": padded("labels", -100), "attention_mask": mask}
+    ids, labels = ([row[key] for row in rows] for key in ("input_ids", "labels"))
+    mask = [[1] * len(row) for row in ids]
+    return {"input_ids": padded(ids, pad), "labels": padded(labels, -100), "attention_mask": padded(mask, 0)}

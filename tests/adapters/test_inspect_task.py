@@ -14,6 +14,7 @@ from transcripts import CHAT, TRANSCRIPTS, answers
 
 from mapflake.adapters.inspect_task import frozenlake
 from mapflake.env import PROMPT_FORMATS, Instance, check, parse_completion, save_tasks
+from mapflake.repro import from_json
 
 
 def _tasks(tmp_path, transcripts):
@@ -84,13 +85,13 @@ def test_boards_are_drawn_as_asked():
     task = frozenlake(n=6, sizes="4,5", num_agents=3, wait_ratio=1.0, seed=3)
     boards = [sample.metadata["task"] for sample in task.dataset]
     assert sorted(board["instance"]["size"] for board in boards) == [4, 4, 4, 5, 5, 5]
-    assert all(board["needs_wait"] and len(board["plan"]) == 3 for board in boards)
+    assert all(board["needs_wait"] and len(board["solution"]["plan"]["moves"]) == 3 for board in boards)
     assert [sample.input for sample in frozenlake(n=6, sizes=[4, 5], num_agents=3, wait_ratio=1.0, seed=3).dataset] == [
         sample.input for sample in task.dataset
     ]
     assert {sample.metadata["task"]["instance"]["size"] for sample in frozenlake(n=2, sizes=3).dataset} == {3}
     for sample, board in zip(task.dataset, boards, strict=True):
-        assert check(Instance.from_dict(board["instance"]), parse_completion(sample.target, 3)).valid
+        assert check(from_json(Instance, board["instance"], "instance"), parse_completion(sample.target, 3)).valid
     with pytest.raises(ValueError, match=re.escape("sizes: 99 is not an integer in 3..10")):
         frozenlake(sizes=99)
 

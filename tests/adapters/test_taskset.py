@@ -15,6 +15,7 @@ from transcripts import TRANSCRIPTS
 
 from mapflake.adapters.taskset import FrozenLakeConfig, FrozenLakeTaskset
 from mapflake.env import PROMPT_FORMATS, Task, render_prompt, save_tasks
+from mapflake.repro import from_json
 
 BIN = Path(sys.executable).parent
 LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich"]
@@ -75,7 +76,7 @@ def test_boards_are_drawn_as_asked():
     tasks = list(vf.load_taskset(config))
     assert isinstance(vf.load_taskset(config), FrozenLakeTaskset)
     for task in tasks:
-        board = Task.from_dict(task.data.task)
+        board = from_json(Task, task.data.task, "task")
         assert (board.instance.size, board.instance.num_agents, board.needs_wait) == (4, 3, True)
         assert task.data.prompt == render_prompt(board.instance)
         assert board.solution.plan.moves[0] not in task.data.prompt.split("json")[1]

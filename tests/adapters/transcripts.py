@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mapflake.env import Plan, PlanParseError, Task, parse_completion, render_prompt
-from mapflake.repro import read_jsonl
+from mapflake.repro import from_json, read_jsonl
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Transcript:
 
 
 def _read(row: dict[str, Any]) -> Transcript:
-    return Transcript(**row | {"task": Task.from_dict(row["task"]), "violations": tuple(row["violations"])})
+    return Transcript(**row | {"task": from_json(Task, row["task"], "task"), "violations": tuple(row["violations"])})
 
 
 TRANSCRIPTS = [_read(row) for row in read_jsonl(Path(__file__).with_name("transcripts.jsonl"))]

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 import nbformat
+import openai
 from engineer_samples import ScriptedTrainer, history
 
 from mapflake import repro
@@ -48,15 +49,15 @@ def failing_notebook(root: Path) -> None:
 def main() -> None:
     """Runs all of it; what is refused is printed with its traceback, as it would be seen."""
     logging.basicConfig(level=logging.DEBUG)  # all that any library logs
+    openai._base_client.INITIAL_RETRY_DELAY = 0.01
     params = WarmStartParams(model=SHAPE, steps=2, batch_size=2, microbatch=2, warmup_steps=0)
     warm_start([("w1", "w2")] * 2, ["w1", "w2"], params, "policy", seed=0)  # with wandb, offline
 
     tasks = generate(EnvConfig.uniform([3], 0.1), 4, seed=0)
     settings = RoundSettings(Path("arm"), ScriptedTrainer(tasks), tasks, seed=0)
     asked = {"model": "openai:m", "base_url": f"{SERVER}/500/v1", "samples": 1}
-    policy = OpenAIPolicy("m", f"{SERVER}/500/v1", retries=1, pause=0.01)
+    policy = OpenAIPolicy("m", f"{SERVER}/500/v1", retries=1)
     print(repr(policy), policy.complete(["a"]), policy.failures)
-    OpenAIPolicy.retries, OpenAIPolicy.pause = 1, 0.01
     for status in (500, 401):
         asked["base_url"] = f"{SERVER}/{status}/v1"
         try:

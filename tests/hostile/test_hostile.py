@@ -1,23 +1,19 @@
-"""Hostile input ends in a clear error or a counted rejection, in bounded time and memory.
+"""Hostile input ends in a clear error or a counted rejection; it runs no code and prints no secret.
 
-It runs no code, writes nowhere but in its folder, connects to nobody, and prints no secret. The table of cases is in
-hostile_cases.py.
+The table of cases is in hostile_cases.py.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import sys
 import threading
-from collections import Counter
 from http.server import ThreadingHTTPServer
-from multiprocessing import forkserver
 
+import openai
 import pytest
-from harness import LONGEST, PASSWORD, SECONDS, SECRETS
-from hostile_cases import CASES, run_case
+from hostile_cases import CANARY, CASES, PASSWORD, SECRETS
 from hostile_server import Hostile
+
+LONGEST = 2000  # characters of a message
 
 
 @pytest.fixture(scope="module")
@@ -28,41 +24,20 @@ def server():
     served.shutdown()
 
 
-@pytest.fixture(scope="module")
-def context():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hostile_cases"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the server imports by no other
-        forkserver.ensure_running()
-    first = context.Process(target=os.getpid)  # it waits for the imports
-    first.start()
-    first.join()
-    return context
-
-
-def test_there_are_enough_and_each_has_a_name_of_its_own():
-    assert len(CASES) >= 80
-    assert [name for name, count in Counter(case.id for case in CASES).items() if count > 1] == []
-
-
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_hostile(case, context, server, tmp_path):
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=run_case, args=(case.id, tmp_path, server, theirs))
-    process.start()
-    theirs.close()
-    try:
-        assert ours.poll(SECONDS), "it did not end in time"
-        kind, text, forbidden = ours.recv()
-    except EOFError:
-        pytest.fail(f"the process died: {(tmp_path / 'output.txt').read_text()[-2000:]}")
-    finally:
-        process.kill()
-        process.join()
-    printed = (tmp_path / "output.txt").read_text(errors="replace")
-    assert (kind, case.text in text) == (case.error.__name__ if case.error else "returned", True), f"{kind}: {text}"
+def test_hostile(case, server, tmp_path, monkeypatch, capfd, caplog):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
+    for name, value in (SECRETS | {"OPENAI_BASE_URL": ""}).items():
+        monkeypatch.setenv(name, value)  # a case may set its own
+    if case.error:
+        with pytest.raises(case.error) as caught:
+            case.action(tmp_path, server)
+        text = str(caught.value)
+    else:
+        text = str(case.action(tmp_path, server))
+    assert case.text in text
     assert len(text) <= LONGEST
-    assert forbidden == []
-    assert [name for name in (*SECRETS.values(), PASSWORD) if name in printed + text] == []
-    assert not os.path.exists("/tmp/canary.txt")
+    assert not list(tmp_path.rglob(CANARY))
+    printed = "".join(capfd.readouterr()) + caplog.text + text
+    assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in printed] == []

@@ -9,7 +9,7 @@ import threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
-from harness import SECRETS
+from hostile_cases import SECRETS
 from hostile_server import Hostile
 
 HERE = Path(__file__).resolve().parent

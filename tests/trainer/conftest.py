@@ -50,15 +50,21 @@ def chat_start(tmp_path_factory):
     answers = [format_plan(t.instance, t.solution.plan, "chat") for t in TASKS]
     answers += [format_plan(t.instance, Plan(("W", "W")), "chat") for t in TASKS]
     prompts = encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS] * 2)
-    for step in range(1120):
-        i = step % len(prompts)
-        answer = [*tokenizer(answers[i], add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-        ids = torch.tensor([prompts[i] + answer])
-        labels = torch.tensor([[-100] * len(prompts[i]) + answer])
-        model(input_ids=ids, labels=labels).loss.backward()
-        if i % 4 == 3:
-            optimizer.step()
-            optimizer.zero_grad()
+    rows = [
+        (prompt, [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id])
+        for prompt, answer in zip(prompts, answers, strict=True)
+    ]
+    width = max(len(prompt) + len(answer) for prompt, answer in rows)
+    pads = [[tokenizer.pad_token_id] * (width - len(prompt) - len(answer)) for prompt, answer in rows]
+    ids = torch.tensor([prompt + answer + pad for (prompt, answer), pad in zip(rows, pads, strict=True)])
+    labels = torch.tensor(
+        [[-100] * len(prompt) + answer + [-100] * len(pad) for (prompt, answer), pad in zip(rows, pads, strict=True)]
+    )
+    for step in range(280):
+        some = slice(4 * step % 16, 4 * step % 16 + 4)
+        model(input_ids=ids[some], labels=labels[some]).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
     out = tmp_path_factory.mktemp("chat") / "policy"
     save_policy(model.eval(), tokenizer, out)
     return out

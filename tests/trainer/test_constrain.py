@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from starts import byte_level_tokenizer
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import read_reply, reply_grammar
@@ -28,15 +28,7 @@ def small() -> Policy:
 @pytest.fixture(scope="module")
 def chat_policy() -> Policy:
     """A random model with a byte-level BPE tokenizer, its vocabulary padded, as large models have it."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=["<|im_end|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    tokenizer.train_from_iterator(['{"sizes": {"3": {"data_ratio": 0.25, "hole_ratio": 0.1}}}'] * 3, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|im_end|>")
-    fast.chat_template = "{% for m in messages %}{{ m.content + '<|im_end|>' }}{% endfor %}"
+    fast = byte_level_tokenizer()
     config = Qwen3Config(
         vocab_size=len(fast) + 7, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
         head_dim=8, intermediate_size=16, eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,

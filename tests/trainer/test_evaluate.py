@@ -1,4 +1,4 @@
-import tracemalloc
+import json
 
 import numpy as np
 import pandas as pd
@@ -6,18 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mapflake.engineer import diagnose
-from mapflake.env import EnvConfig, format_plan, generate
+from mapflake.env import EnvConfig, format_plan, generate, parse_completion
+from mapflake.repro import seed_for
+from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import (
-    Rollout,
     frame,
-    iter_rollouts,
-    judge,
     load_rollouts,
     mean_interval,
     paired_difference,
     rates,
-    record,
     rollout,
     save_rollouts,
 )
@@ -26,7 +23,7 @@ TASKS = generate(EnvConfig.uniform((3, 4), 0.2, 0.5), 12, seed=1, split="validat
 
 
 class Oracle:
-    """Solves all boards but those of size 4, where it says nothing on odd samples."""
+    """Solves all boards but those of size 4, where it gives no plan on odd samples."""
 
     prompt_format = "compact"
 
@@ -43,107 +40,64 @@ def test_rollouts_are_task_major_and_judged():
     rollouts = rollout(Oracle(), TASKS, samples=2, seed=0)
     assert [(r.task, r.sample) for r in rollouts] == [(t, s) for t in TASKS for s in (0, 1)]
     assert [r.verdict.valid for r in rollouts] == [r.task.instance.size == 3 or r.sample == 0 for r in rollouts]
+    assert [r.plan for r in rollouts] == [parse_completion(r.completion, 2, "compact") for r in rollouts]
     table = rates(frame(rollouts), by=("size",))
     assert table["valid"].tolist() == [1.0, 0.5]
     assert table["optimal"].tolist() == [1.0, 0.5]
     assert table["rollouts"].sum() == 24
 
 
-def test_rollouts_survive_a_file(tmp_path):
-    rollouts = rollout(Oracle(), TASKS, samples=2, seed=0)
-    save_rollouts(tmp_path / "r.jsonl", rollouts, "compact")
+def test_a_large_rollout_is_asked_for_in_parts_with_noise_of_their_own(monkeypatch):
+    monkeypatch.setattr(evaluate, "PART", 8)
+    calls = []
+
+    class Noise(Oracle):
+        def complete(self, prompts, *, n=1, temperature=None, max_new_tokens=None, seed=0, progress=None):
+            calls.append((len(prompts), n, seed, progress))
+            rng = np.random.default_rng(seed)
+            return [[f"a{rng.integers(10**9)}" for _ in range(n)] for _ in prompts]
+
+    rollouts = rollout(Noise(), TASKS, samples=2, seed=5, progress="here")
+    assert calls == [
+        (4, 2, noise, f"here, part {i} of 3")
+        for i, noise in enumerate((5, seed_for(5, "part", 1), seed_for(5, "part", 2)), start=1)
+    ]
+    assert len({r.completion for r in rollouts}) == 24
+
+
+def test_rollouts_survive_a_file_and_are_not_judged_again(tmp_path, monkeypatch):
+    right, wrong = (format_plan(t.instance, t.solution.plan, "compact") for t in TASKS[:2])
+    texts = [right, wrong, "", "\x00 \u2028 \n é", "<> W a0 <> W a0 ;", "\ud800"]
+
+    class Odd(Oracle):
+        def complete(self, prompts, *, n=1, **_):
+            return [texts]
+
+    rollouts = rollout(Odd(), TASKS[:1], samples=len(texts), seed=0)
+    assert len({r.verdict.kinds for r in rollouts}) > 2
+    assert {r.plan is None for r in rollouts} == {True, False}
+    assert rollouts[-1].completion == "?"  # no file holds a lone surrogate
+    save_rollouts(tmp_path / "r.jsonl", rollouts)
+    monkeypatch.delattr(evaluate, "judge_completion")
     assert load_rollouts(tmp_path / "r.jsonl") == rollouts
 
 
-class Noise:
-    """Says what the seed and its place in the call decide; counts what it was asked."""
-
-    prompt_format = "compact"
-    part = 4
-
-    def __init__(self, identity="noise", dies_after=10**9):
-        self.identity, self.left, self.asked = identity, dies_after, 0
-
-    def complete(self, prompts, *, n=1, temperature=None, max_new_tokens=None, seed=0, progress=None):
-        if not self.left:
-            raise ConnectionError("gone")
-        self.left -= 1
-        self.asked += len(prompts)
-        rng = np.random.default_rng(seed)
-        return [[f"a{rng.integers(10**9)}" for _ in range(n)] for _ in prompts]
-
-
-def test_a_recorded_evaluation_goes_on_where_it_was_interrupted(tmp_path):
-    path = tmp_path / "r.jsonl"
-    expected = rollout(Noise(), TASKS, samples=2, seed=5)
-    assert len({r.completion for r in expected}) == 24  # parts have noise of their own
-    first = Noise(dies_after=2)
-    with pytest.raises(ConnectionError):
-        record(first, TASKS, path, samples=2, seed=5)
-    assert not path.exists()
-    again = Noise()
-    record(again, TASKS, path, samples=2, seed=5)
-    assert load_rollouts(path) == expected
-    assert (first.asked, again.asked) == (4, 8)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["r.jsonl", "r.jsonl.made_from"]
-
-
 @pytest.mark.parametrize(
-    "change",
-    [{}, {"seed": 6}, {"samples": 1}, {"temperature": 0.5}, {"tasks": TASKS[:-1]}, {"policy": Noise("another")}],
-    ids=["nothing", "seed", "samples", "temperature", "tasks", "policy"],
+    ("change", "said"),
+    [
+        ({"schema": 99}, "schema: this version reads rollouts of schema 2"),
+        ({"task": ...}, "rollout.task: missing"),
+        ({"sample": "0"}, "rollout.sample: '0' is not legal"),
+        ({"completion": 7}, "rollout.completion: 7 is not legal"),
+        ({"verdict": {"violations": [{"kind": 3}]}}, "rollout.verdict.violations.0.kind: 3 is not legal"),
+    ],
 )
-def test_what_is_recorded_counts_for_the_same_call_alone(tmp_path, change):
-    path, call = tmp_path / "r.jsonl", {"policy": Noise(), "tasks": TASKS, "samples": 2, "seed": 5}
-    record(path=path, **call)
-    half = Noise(dies_after=2)
-    half.identity = "a third one"
-    with pytest.raises(ConnectionError):
-        record(path=path, **call | {"policy": half})  # leaves parts behind
-    call = call | {"policy": Noise()} | change
-    call["policy"].asked = 0
-    record(path=path, **call)
-    assert call["policy"].asked == (len(call["tasks"]) if change else 0)
-    assert load_rollouts(path) == rollout(**call)
-
-
-def test_a_file_that_was_lost_is_recorded_again(tmp_path):
-    path = tmp_path / "r.jsonl"
-    record(Noise(), TASKS, path, seed=5)
-    expected = path.read_bytes()
-    path.unlink()
-    record(Noise(), TASKS, path, seed=5)
-    assert path.read_bytes() == expected
-
-
-def test_memory_does_not_grow_with_the_number_of_rollouts(tmp_path):
-    def peak(samples):
-        path, policy = tmp_path / f"{samples}.jsonl", Noise()
-        policy.part = 240
-        tracemalloc.start()
-        try:
-            record(policy, TASKS, path, samples=samples, seed=5)
-            report = diagnose(iter_rollouts(path))
-            return tracemalloc.get_traced_memory()[1], sum(size.rollouts for size in report.sizes)
-        finally:
-            tracemalloc.stop()
-
-    peak(1)  # caches
-    (few, least), (many, most) = peak(20), peak(200)
-    assert (least, most) == (240, 2400)
-    assert many < 1.25 * few
-
-
-def test_model_text_of_any_kind_survives_a_file(tmp_path):
-    text = "\ud800 \x00 \u2028 \n é"
-    wrong = Rollout(TASKS[0], 0, text, judge(TASKS[0], text, "compact"))
-    save_rollouts(tmp_path / "r.jsonl", [wrong], "compact")
-    assert load_rollouts(tmp_path / "r.jsonl") == [wrong]
-
-
-def test_a_file_of_another_schema_is_refused(tmp_path):
-    (tmp_path / "r.jsonl").write_text('{"schema": 99}\n')
-    with pytest.raises(ValueError, match=r"r\.jsonl, line 1: schema 99, this version reads 1"):
+def test_a_file_that_holds_no_rollout_is_refused_by_line_and_key(tmp_path, change, said):
+    save_rollouts(tmp_path / "r.jsonl", rollout(Oracle(), TASKS, seed=0)[:2])
+    first, second = (tmp_path / "r.jsonl").read_text().splitlines()
+    row = {key: value for key, value in (json.loads(second) | change).items() if value is not ...}
+    (tmp_path / "r.jsonl").write_text(f"{first}\n{json.dumps(row)}\n")
+    with pytest.raises(ValueError, match=rf"r\.jsonl, line 2: {said}"):
         load_rollouts(tmp_path / "r.jsonl")
 
 

@@ -10,11 +10,6 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.policy import ModelParams, from_scratch, load_policy, save_policy
 
 
-def _reseal(folder):
-    (folder / checkpoint.MANIFEST).unlink()
-    checkpoint.seal(folder)
-
-
 @pytest.fixture
 def saved(tiny, tmp_path):
     save_policy(tiny.model, tiny.tokenizer, tmp_path / "policy")
@@ -70,11 +65,11 @@ def test_weights_that_are_missing_or_not_finite_are_refused(saved):
     weights = load_file(saved / "model.safetensors")
     name = next(k for k in weights if "q_proj" in k)
     save_file(weights | {name: weights[name] * float("nan")}, saved / "model.safetensors", {"format": "pt"})
-    _reseal(saved)
+    checkpoint.write_manifest(saved)
     with pytest.raises(checkpoint.CheckpointError, match=f"{name} holds values that are not finite"):
         load_policy(saved)
     save_file({k: v for k, v in weights.items() if k != name}, saved / "model.safetensors", {"format": "pt"})
-    _reseal(saved)
+    checkpoint.write_manifest(saved)
     with pytest.raises(checkpoint.CheckpointError, match="do not fit the configuration"):
         load_policy(saved)
 
@@ -89,7 +84,7 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, caplog):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         (folder / "weights").write_text(str(step))
-        checkpoint.seal(folder)
+        checkpoint.write_manifest(folder)
     assert checkpoint.newest_whole(tmp_path).name == "checkpoint-15"
     (tmp_path / "checkpoint-15" / "weights").write_text("1")
     (tmp_path / "checkpoint-10" / checkpoint.MANIFEST).unlink()
@@ -109,14 +104,34 @@ def test_publish_replaces_in_one_step_or_not_at_all(tmp_path):
         raise RuntimeError("stop")
     assert (out / "a").read_text() == "1"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert checkpoint.is_made_from(out, "first")
-    assert not checkpoint.is_made_from(out, "second")
-    assert json.loads((out / checkpoint.MANIFEST).read_text())["made_from"] == "first"
+    assert checkpoint.is_result_of(out, "first")
+    assert not checkpoint.is_result_of(out, "second")
+    assert json.loads((out / checkpoint.MANIFEST).read_text())["input_hash"] == "first"
 
 
 def test_unfinished_saves_of_another_training_are_dropped(tmp_path):
     out = tmp_path / "out"
-    folder = repro.resumable(out, "one")
+    folder = checkpoint.resumable(out, "one")
     (folder / "save").write_text("x")
-    assert (repro.resumable(out, "one") / "save").exists()
-    assert not (repro.resumable(out, "two") / "save").exists()
+    assert (checkpoint.resumable(out, "one") / "save").exists()
+    assert not (checkpoint.resumable(out, "two") / "save").exists()
+
+
+def test_a_checkpoint_is_hashed_once_when_it_is_loaded(saved, monkeypatch):
+    hashed, original = [], repro.file_sha256
+    monkeypatch.setattr(repro, "file_sha256", lambda path: hashed.append(path.name) or original(path))
+    load_policy(saved)
+    identity = checkpoint.weights_sha256(saved)
+    assert hashed.count("model.safetensors") == 1
+    assert identity == repro.json_sha256({"model.safetensors": original(saved / "model.safetensors")})
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [("{% for %}", "TemplateSyntaxError"), ("hello", "shows the message 0 times, not once")],
+)
+def test_a_chat_template_that_fails_is_refused(saved, template, said):
+    (saved / "chat_template.jinja").write_text(template)
+    checkpoint.write_manifest(saved)
+    with pytest.raises(checkpoint.CheckpointError, match=f"cannot be loaded: .*{said}"):
+        load_policy(saved)
