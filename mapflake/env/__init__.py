@@ -8,7 +8,16 @@ from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetri
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
 from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, distances, needs_wait, solve
-from mapflake.env.task import Task, careless_fails, judge, judge_plan, load_tasks, save_tasks, transform_task
+from mapflake.env.task import (
+    Task,
+    judge,
+    judge_completion,
+    judge_plan,
+    load_tasks,
+    naive_plan_fails,
+    save_tasks,
+    transform_task,
+)
 from mapflake.env.text import PROMPT_FORMATS, VOCABULARY, PlanParseError, format_plan, parse_completion, render_prompt
 from mapflake.env.verifier import KINDS, Verdict, Violation, check
 
@@ -39,7 +48,6 @@ __all__ = [
     "Violation",
     "analyse",
     "benchmark_sets",
-    "careless_fails",
     "cells_needed",
     "census",
     "check",
@@ -48,8 +56,10 @@ __all__ = [
     "format_plan",
     "generate",
     "judge",
+    "judge_completion",
     "judge_plan",
     "load_tasks",
+    "naive_plan_fails",
     "needs_wait",
     "num_holes",
     "parse_completion",
@@ -69,3 +79,5 @@ __all__ = [
     "transform",
     "transform_task",
 ]
+
+careless_fails = naive_plan_fails  # the old name, until its users are renamed

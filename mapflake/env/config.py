@@ -178,6 +178,14 @@ class EnvConfig:
     def __reduce__(self) -> tuple[Any, ...]:  # a mappingproxy cannot be pickled
         return EnvConfig, (dict(self.sizes), self.num_agents)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            cls.from_dict, serialization=core_schema.plain_serializer_function_ser_schema(cls.to_dict)
+        )
+
     def __repr__(self) -> str:
         return f"EnvConfig(sizes={dict(self.sizes)!r}, num_agents={self.num_agents})"
 

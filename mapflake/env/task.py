@@ -111,13 +111,18 @@ def judge(task: Task, completion: str, prompt_format: str = "chat") -> Verdict:
     Raises:
         ValueError: Unknown prompt_format, or the completion is no string.
     """
+    return judge_completion(task, completion, prompt_format)[1]
+
+
+def judge_completion(task: Task, completion: str, prompt_format: str = "chat") -> tuple[Plan | None, Verdict]:
+    """Returns the plan that a model wrote, None if there is none, and the verdict on it; raises what `judge` raises."""
     if not isinstance(completion, str):
         raise ValueError(f"completion: {type(completion).__name__} is not a string")
     try:
         plan = parse_completion(completion, task.instance.num_agents, prompt_format)
     except PlanParseError:
-        return Verdict((Violation("parse"),))
-    return judge_plan(task, plan)
+        return None, Verdict((Violation("parse"),))
+    return plan, judge_plan(task, plan)
 
 
 def judge_plan(task: Task, plan: Plan) -> Verdict:
@@ -132,7 +137,7 @@ def judge_plan(task: Task, plan: Plan) -> Verdict:
     )
 
 
-def careless_fails(instance: Instance) -> bool:
+def naive_plan_fails(instance: Instance) -> bool:
     """Returns True if the plan of an agent that sees neither holes nor others is not valid.
 
     Each agent first goes up or down, then left or right, straight to its goal. About half of all natural boards

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from mapflake import repro
-from mapflake.env import Task, Verdict, judge, render_prompt
+from mapflake.env import Plan, Task, Verdict, judge_completion, render_prompt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,9 @@ class Rollout:
 
     task: Task
     sample: int
+    prompt_format: str
     completion: str
+    plan: Plan | None
     verdict: Verdict
 
 
@@ -106,7 +108,7 @@ def record(
         parts = [unfinished / f"{part:05d}.jsonl" for part in range(call.parts)]
         for number, part in enumerate(parts):
             if not part.is_file():
-                save_rollouts(part, call.roll_out(number), policy.prompt_format)
+                save_rollouts(part, call.roll_out(number))
         seal.unlink(missing_ok=True)
         repro.write_text(path, (line for part in parts for line in part.open(encoding="ascii")))
         repro.write_text(seal, made_from)
@@ -153,7 +155,13 @@ class _Call:
             progress=None if self.progress is None else title,
         )
         rollouts = [
-            Rollout(task, sample, text, judge(task, text, self.policy.prompt_format))
+            Rollout(
+                task,
+                sample,
+                self.policy.prompt_format,
+                text,
+                *judge_completion(task, text, self.policy.prompt_format),
+            )
             for task, texts in zip(tasks, completions, strict=True)
             for sample, text in enumerate(texts)
             if text is not None
@@ -165,14 +173,14 @@ class _Call:
         return rollouts
 
 
-def save_rollouts(path: str | Path, rollouts: Iterable[Rollout], prompt_format: str) -> None:
+def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:
     """Writes rollouts as JSONL: task, completion and the names of the failed checks, one rollout a line."""
     repro.write_jsonl(
         path,
         (
             {
                 "schema": SCHEMA,
-                "prompt_format": prompt_format,
+                "prompt_format": r.prompt_format,
                 "task": r.task.to_dict(),
                 "sample": r.sample,
                 "completion": r.completion,
@@ -197,12 +205,12 @@ def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
             raise ValueError(f"{path}, line {number}: schema {found}, this version reads {SCHEMA}")
         try:
             task = Task.from_dict(row["task"])
-            verdict = judge(task, row["completion"], row["prompt_format"])
+            plan, verdict = judge_completion(task, row["completion"], row["prompt_format"])
         except KeyError as error:
             raise ValueError(f"{path}, line {number}: {error.args[0]}: missing") from None
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
-        yield Rollout(task, row["sample"], row["completion"], verdict)
+        yield Rollout(task, row["sample"], row["prompt_format"], row["completion"], plan, verdict)
 
 
 def load_rollouts(path: str | Path) -> list[Rollout]:
