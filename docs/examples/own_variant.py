@@ -1,4 +1,4 @@
-"""Another context variant: a combination of the paper's modules under a name of its own, and a module that is new.
+"""Another context variant: a combination of the paper's sections under a name of its own, and a section that is new.
 
 Run it: `python docs/examples/own_variant.py`.
 """
