@@ -78,7 +78,7 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
 
     Ratios are clipped to [0, 1], hole ratios to [0, 0.5] and to what leaves room for the agents; sizes outside
     `sizes` are dropped; negative data ratios count as 0, and the rest are scaled to sum to 1 unless they do so already.
-    Dimensions of one's own that were not asked for are 0: a rule need not know them.
+    Custom dimensions that were not asked for are 0: a rule need not know them.
 
     Raises:
         ValueError: A value is not finite, or no size in `sizes` has a data ratio above 0: nothing legal is near.
@@ -109,7 +109,8 @@ def _part(size: int, weight: float, asked: Mapping[str, float | None], num_agent
         for name, dimension in DIMENSIONS.items()
         if name in asked
     }
-    return SizeConfig.of(clipped | {"data_ratio": weight, "hole_ratio": _holes(size, asked["hole_ratio"], num_agents)})
+    hole = _holes(size, asked["hole_ratio"], num_agents)
+    return SizeConfig.from_ratios(clipped | {"data_ratio": weight, "hole_ratio": hole})
 
 
 def _clip(value: float | None, high: float) -> float:
@@ -252,7 +253,7 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     `}` must be exactly one object of the schema; prose or a Markdown fence around it is allowed if it holds no braces.
     Keys are all required within a size; a size that is left out gets no data; `null` as wait ratio leaves it to chance.
     Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
-    Dimensions of one's own follow these three, in the table's order.
+    Custom dimensions follow these three, in the table's order.
 
     Args:
         text: The engineer's reply; model text, so anything at all. Linear time, bounded memory.
@@ -398,7 +399,7 @@ def sample_boards(
     """Returns n training tasks, and by size the nearest ratios that could be drawn where others could not.
 
     Where the generator gives up on a size, its quota of waits goes first (to None: the kind of board asked for is too
-    rare to be found, so chance gives the nearest share), then dimensions of one's own (to 0), then holes, 0.1 at a
+    rare to be found, so chance gives the nearest share), then custom dimensions (to 0), then holes, 0.1 at a
     time. Data ratios are always met.
 
     Raises:
@@ -421,7 +422,7 @@ def apply_fallback(config: EnvConfig, fallback: Fallback) -> EnvConfig:
     """Returns `config` with the ratios that were got where others could not be drawn."""
     sizes = dict(config.sizes)
     for size, change in fallback.items():
-        sizes[size] = SizeConfig.of({**sizes[size].ratios, **change["got"]})
+        sizes[size] = SizeConfig.from_ratios({**sizes[size].ratios, **change["got"]})
     return EnvConfig(sizes, config.num_agents)
 
 

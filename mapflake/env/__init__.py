@@ -3,7 +3,7 @@
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
-from mapflake.env.generator import SPLITS, Census, GenerationError, census, generate, split_of
+from mapflake.env.generator import SPLITS, Census, GenerationError, apportion, census, generate, split_of
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute, symmetries, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
@@ -47,6 +47,7 @@ __all__ = [
     "Verdict",
     "Violation",
     "analyse",
+    "apportion",
     "benchmark_sets",
     "cells_needed",
     "census",

@@ -75,6 +75,9 @@ def own_dimensions() -> dict[str, Dimension]:
     return {name: dimension for name, dimension in DIMENSIONS.items() if name not in PAPER}
 
 
+custom_dimensions = own_dimensions
+
+
 @dataclass(frozen=True, repr=False)
 class SizeConfig:
     """What boards of one size are like.
@@ -110,6 +113,8 @@ class SizeConfig:
         """Returns what these ratios, by name, say; a wait ratio and dimensions of one's own may be left out."""
         paper = {name: value for name, value in ratios.items() if name in PAPER}
         return cls(**paper, further=tuple(pair for pair in ratios.items() if pair[0] not in PAPER))
+
+    from_ratios = of
 
     @property
     def ratios(self) -> dict[str, float | None]:

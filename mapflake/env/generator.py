@@ -21,9 +21,9 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -107,14 +107,17 @@ def split_of(instance: Instance) -> str:
 # ---------------------------------------------------------------- drawing
 
 
-def apportion(n: int, config: EnvConfig) -> dict[int, int]:
-    """Returns how many of `n` tasks have each size: largest remainder, equal remainders to the smaller size."""
-    total = math.fsum(part.data_ratio for part in config.sizes.values())
-    exact = {size: n * part.data_ratio / total for size, part in config.sizes.items()}
-    counts = {size: math.floor(share + 1e-9) for size, share in exact.items()}
-    order = sorted(exact, key=lambda size: (-round(exact[size] - counts[size], 9), size))
-    for size in order[: n - sum(counts.values())]:
-        counts[size] += 1
+K = TypeVar("K", bound=Hashable)
+
+
+def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
+    """Returns n in whole parts, in proportion to `shares`: largest remainder, equal remainders to the first."""
+    total = math.fsum(shares.values())
+    exact = {key: n * share / total for key, share in shares.items()}
+    counts = {key: math.floor(share + 1e-9) for key, share in exact.items()}
+    order = sorted(exact, key=lambda key: -round(exact[key] - counts[key], 9))
+    for key in order[: n - sum(counts.values())]:
+        counts[key] += 1
     return counts
 
 
@@ -135,7 +138,7 @@ class Slot(NamedTuple):
 def layout(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[Slot]:
     """Returns for each of the n tasks what it is to be like, shuffled."""
     kinds: list[tuple[int, bool | None]] = []
-    for size, count in apportion(n, config).items():
+    for size, count in apportion(n, {size: part.data_ratio for size, part in config.sizes.items()}).items():
         ratio = config.sizes[size].wait_ratio
         if ratio is None:
             kinds += [(size, None)] * count

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mapflake.engineer.context import VARIANTS
 from mapflake.engineer.designers import EngineerParams, params_of
+from mapflake.engineer.prompt import VARIANTS
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
 from mapflake.study.plan import StudyParams

@@ -17,7 +17,7 @@ from mapflake import repro
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, actions, format_config, project, read_replies, read_reply, reply_grammar
 from mapflake.engineer.actions import apply_fallback, reply_schema, sample_boards
-from mapflake.engineer.compact.words import in_steps, percent
+from mapflake.engineer.compact.words import percent
 from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))
@@ -128,13 +128,6 @@ def test_format_config_in_compact_is_the_nearest_step_in_closed_words(config):
         if config.num_agents <= 2:
             assert abs(said.sizes[size].hole_ratio - c.hole_ratio) <= 0.025 + 1e-9
         assert (said.sizes[size].wait_ratio is None) == (c.wait_ratio is None)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8).filter(lambda x: sum(x) > 1e-3))
-def test_in_steps_sums_to_the_whole_and_misses_by_less_than_one(shares):
-    steps = in_steps(shares)
-    assert sum(steps) == 20
-    assert all(abs(n - 20 * s / sum(shares)) < 1 + 1e-6 for n, s in zip(steps, shares, strict=True))
 
 
 def test_percent_rounds_half_up():

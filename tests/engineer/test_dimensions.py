@@ -28,7 +28,7 @@ from mapflake.engineer import (
 from mapflake.engineer.compact import imitation
 from mapflake.env import VOCABULARY as BOARD_WORDS
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
-from mapflake.env.config import DIMENSIONS, Dimension
+from mapflake.env.config import DIMENSIONS, PAPER, Dimension
 from mapflake.plots import figures, tables
 from mapflake.repro import rng_for
 
@@ -40,7 +40,7 @@ def rotated(board, level, rng):
 @pytest.fixture(autouse=True)
 def swap_ratio(monkeypatch):
     monkeypatch.setitem(
-        DIMENSIONS, "swap_ratio", Dimension("share of boards on which agents change places.", shape=rotated)
+        DIMENSIONS, "swap_ratio", Dimension("share of boards on which agents change places.", 1.0, False, rotated)
     )
 
 
@@ -52,9 +52,8 @@ def test_random_designs_draw_it_and_the_others_as_before(monkeypatch):
     with_it = some_configs()
     assert len({part.ratios["swap_ratio"] for config in with_it for part in config.sizes.values()}) > 10
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
-    assert [{s: replace(p, further=()) for s, p in c.sizes.items()} for c in with_it] == [
-        c.sizes for c in some_configs()
-    ]
+    paper = [{s: {name: p.ratios[name] for name in PAPER} for s, p in c.sizes.items()} for c in with_it]
+    assert paper == [{s: p.ratios for s, p in c.sizes.items()} for c in some_configs()]
 
 
 @pytest.mark.parametrize("prompt_format", ["json", "compact"])
@@ -134,7 +133,7 @@ def test_a_whole_arm_is_recorded_and_replayed(tmp_path, arm):
 
 def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
     def scarce(config, n, **options):
-        if config.sizes[3].further:
+        if config.sizes[3].ratios["swap_ratio"]:
             raise GenerationError("no solvable board found: size 3, 2 agents", 3)
         return generate(config, n, **options)
 

@@ -9,7 +9,7 @@ A from-scratch policy cannot read a report or write a configuration until it is 
 - Answers of a wide mixture of rules, drawn at random for each pair and each round, independent of what would help:
   data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, around the frontier, all alike,
   none where success is rare, as before), holes and waits by one of `LEVEL_RULES` (as before, 0.1 towards half-solved,
-  mutated, one level for all, independent of the report), dimensions of one's own at random. Weights get log-normal
+  mutated, one level for all, independent of the report), custom dimensions at random. Weights get log-normal
   noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
@@ -33,7 +33,7 @@ from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import KINDS, EnvConfig
-from mapflake.env.config import own_dimensions
+from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for
 
 ROUNDS_SHOWN = (0.4, 0.3, 0.2, 0.1)  # chance that the last round of a pair's run is 0, 1, 2, 3
@@ -252,7 +252,7 @@ def _design(
         s: {"data_ratio": w * math.exp(rng.normal(0, 0.3)), "hole_ratio": levels[s][0], "wait_ratio": levels[s][1]}
         for s, w in weights.items()
     }
-    for name, dimension in own_dimensions().items():
+    for name, dimension in custom_dimensions().items():
         asked = {s: {**ratios, name: rng.uniform(0, dimension.top)} for s, ratios in asked.items()}
     return project(asked, sizes)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mapflake.engineer.report import FailureReport, rate
-from mapflake.env import EnvConfig
+from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import shown
 
@@ -44,23 +44,13 @@ def percent(ratio: float) -> str:
     return PERCENT[math.floor(ratio * STEP + 0.5)]
 
 
-def in_steps(shares: Sequence[float], total: int = STEP) -> list[int]:
-    """Returns whole numbers that sum to `total`, in proportion to `shares`, by largest remainder (ties: the first)."""
-    scale = total / math.fsum(shares)
-    whole = [math.floor(s * scale + 1e-9) for s in shares]
-    order = sorted(range(len(shares)), key=lambda i: (whole[i] - shares[i] * scale, i))
-    for i in order[: total - sum(whole)]:
-        whole[i] += 1
-    return whole
-
-
 def config_words(config: EnvConfig) -> list[str]:
     """Returns a configuration in words, without `end`: sizes ascending, data ratios rounded so that they sum to 1."""
-    sizes = sorted(config.sizes.items())
+    steps = apportion(STEP, {size: c.data_ratio for size, c in config.sizes.items()})
     words = []
-    for (size, c), steps in zip(sizes, in_steps([c.data_ratio for _, c in sizes]), strict=True):
+    for size, c in config.sizes.items():
         _, *others = c.ratios.values()
-        words += [f"size{size}", PERCENT[steps], *(ANY if r is None else percent(r) for r in others)]
+        words += [f"size{size}", PERCENT[steps[size]], *(ANY if r is None else percent(r) for r in others)]
     return words
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from mapflake.engineer.actions import Proposal, Requested, legal_sizes, project, ratios
-from mapflake.engineer.compact.words import STEP, in_steps
+from mapflake.engineer.compact.words import STEP
 from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.report import BoardBin, FailureReport
-from mapflake.env import EnvConfig
+from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS
 from mapflake.repro import rng_for
 
@@ -191,7 +191,8 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
     projected. The distribution is our choice; the paper speaks of "random" only.
     """
     sizes = legal_sizes(sizes)
-    steps = {"data_ratio": np.array(in_steps(list(rng.dirichlet(np.ones(len(sizes))))))}
+    shares = apportion(STEP, dict(enumerate(rng.dirichlet(np.ones(len(sizes))))))
+    steps = {"data_ratio": np.array(list(shares.values()))}
     for name, dimension in DIMENSIONS.items():
         if name not in steps:
             steps[name] = rng.integers(0, round(dimension.top * STEP) + 1, len(sizes))

@@ -17,7 +17,7 @@ from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Round, next_index
 from mapflake.engineer.report import FailureReport
 from mapflake.env import EnvConfig, GenerationError, generate
-from mapflake.env.config import own_dimensions
+from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for, seed_for
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _mutated(config: EnvConfig, sizes: Sequence[int], rng: np.random.Generator) 
             "hole_ratio": (part.hole_ratio if part else hole) + float(rng.choice([-0.1, 0.0, 0.1])),
             "wait_ratio": None if wait is None else wait + float(rng.choice([-0.2, 0.0, 0.2])),
         }
-        for name in own_dimensions():
+        for name in custom_dimensions():
             level = part.ratios[name] if part else 0.0
             asked[size][name] = (level or 0.0) + float(rng.choice([-0.1, 0.0, 0.1]))
     return project(asked, sizes, config.num_agents)
