@@ -170,7 +170,7 @@ class Ledger:
             try:
                 one = repro.from_json(Round, row, where)
             except ValueError as error:
-                raise LedgerError(str(error)) from error
+                raise LedgerError(f"{where}: {str(error).removeprefix(where).lstrip('.: ')}") from error
             if one.index < 0:
                 raise LedgerError(f"{where}: index: {one.index} is not a number of a round")
             if one.index in rounds:

@@ -2,7 +2,7 @@
 
 The paper's sections are F (failures), G (guideline), H (history of configurations and results), S (the model's own
 summary of its previous design) and T (training details); its variants V1 to V6 are named combinations in `VARIANTS`.
-params.yaml takes a name, or a combination of one's own: `variant: {guideline: true, history: all}`. The paper's wording
+params.yaml takes a name, or another combination: `variant: {guideline: true, history: all}`. The paper's wording
 is not public; all texts are ours.
 
 "Without the default" is read literally: round 0 is not shown, so after round 0 the history is empty and the engineer
@@ -78,7 +78,7 @@ def build_prompt(
         report: Failures of the current checkpoint.
         history: Rounds so far, the one just finished last.
         sizes: Board sizes that may be asked for.
-        variant: A name in `VARIANTS`, or a combination of one's own.
+        variant: A name in `VARIANTS`, or another combination.
         prompt_format: "json" or "compact".
         num_agents: Agents on a training board.
         budget: Most tokens that the prompt may have; None: as many as it takes. It is met by leaving out examples of

@@ -98,7 +98,7 @@ class BoardBin:
 
 @dataclass(frozen=True)
 class FailureExample:
-    """One failed rollout: the board as text, what the policy wrote (raw, bounded in length), what was wrong with it.
+    """One failed rollout: the board as text, the completion (raw, bounded in length), and its violations.
 
     `moves` is the plan that was read from the completion, one string for each agent; empty if none can be read.
     """
@@ -112,13 +112,13 @@ class FailureExample:
 
 @dataclass(frozen=True)
 class FailureReport:
-    """Counts by size (ascending), typical failures, and what the caller knows of the training behind them.
+    """Counts by size (ascending), typical failures, and the caller's statistics of the training behind them.
 
     Attributes:
         sizes: One entry for each size that was rolled out.
         examples: Typical failures, the commonest first.
         training: Statistics of the training set just used, e.g. from `environment_statistics`; may be empty.
-        behaviour: What the policy did in training, e.g. `{"completion tokens": 61.2, "groups without signal": 0.4}`.
+        behaviour: The policy's statistics in training, e.g. `{"completion tokens": 61.2, "entropy": 0.4}`.
         before: The sizes as the round before reported them, on the same boards; empty if there was none.
         bins: The same rollouts by (size, holes, needs a wait); not part of the text.
     """
@@ -206,9 +206,9 @@ def diagnose(
 
     Args:
         rollouts: Rollouts on the validation set.
-        examples: How many failures to show.
+        examples: Number of failures to show.
         training: Statistics of the training set.
-        behaviour: What the policy did in training.
+        behaviour: The policy's statistics in training.
         before: The report on the checkpoint before, on the same boards.
 
     Raises:

@@ -69,7 +69,7 @@ class RoundSettings:
 
 @dataclass(frozen=True)
 class Start:
-    """Where round 0 begins: the weights that it trains and the configuration that it trains them on."""
+    """The beginning of round 0: the weights that it trains and the configuration that it trains them on."""
 
     checkpoint: str | Path
     config: EnvConfig
@@ -81,10 +81,10 @@ def run_round(
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
     Args:
-        settings: What the rounds share.
+        settings: The settings that the rounds share.
         history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
         designer: Turns failures into the next configuration; from round 1 on.
-        start: Where round 0 begins; later rounds begin with the last one's checkpoint.
+        start: The beginning of round 0; later rounds begin with the last one's checkpoint.
 
     Raises:
         LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint is
@@ -131,11 +131,11 @@ def run_arm(
     Args:
         arm: A name in `designers.ARMS`, or in `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: What the arm branches from: round 0 alone, or any recorded rounds (`ledger.past`).
-        rounds: How many rounds to add.
+        history: The rounds that the arm branches from: round 0 alone, or any recorded ones (`ledger.past`).
+        rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
-        params: How a model engineer is asked.
-        designers: Model engineers of one's own: arm -> in what its parameters differ from `params`.
+        params: The parameters by which a model engineer is asked.
+        designers: Custom model engineers: arm -> the parameters in which it differs from `params`.
         base: Checkpoint of the model before any RL, for the arms that ask it.
 
     Raises:

@@ -47,12 +47,12 @@ FAILURE_MIX = {  # concentrations of the Dirichlet distribution of a made-up pol
 def demonstrations(
     n: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
 ) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs in the compact prompt format; as the module's docstring says.
+    """Returns n (prompt, completion) pairs in compact words, made as the module's docstring says.
 
     Pair i depends on (seed, sizes, variants, i) alone.
 
     Args:
-        n: How many.
+        n: Number of pairs.
         sizes: Board sizes of reports and answers.
         seed: Root of the random stream.
         variants: Contexts to write prompts in, each as often as the others.

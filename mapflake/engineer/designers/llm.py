@@ -34,7 +34,7 @@ def _variant(value: Any) -> Any:
 
 
 class EngineerParams(Params):
-    """How a model is asked for a design.
+    """The parameters by which a model is asked for a design.
 
     Attributes:
         model: `current` (the checkpoint just trained), `base` (the model before any RL), a checkpoint's folder or a
@@ -96,7 +96,7 @@ def llm_engineer(
     Args:
         policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
         sizes: Board sizes that may be asked for.
-        params: How it is asked.
+        params: The parameters by which it is asked.
         seed: Root of the noise of sampling and shuffling; the round's index goes in too.
         write: Gives the prompt, called as `build_prompt` is.
     """
