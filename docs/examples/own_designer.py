@@ -8,10 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from mapflake.engineer import FailureReport, History, Ledger, Proposal
-from mapflake.engineer.baselines import ruled
+from mapflake.engineer import Designer, FailureReport, History, Ledger, Proposal, ruled
 from mapflake.engineer.designers import RULES
-from mapflake.engineer.ledger import Designer
 
 RECORDED = Path(__file__).parents[2] / "reports/rounds"
 

@@ -16,7 +16,6 @@ class ShortestPaths:
     """A policy that sends every agent along a shortest path, as if it were alone on the ice."""
 
     prompt_format = "chat"
-    identity = "shortest paths"  # evaluations on disk are taken for its own by that
 
     def complete(
         self,

@@ -1,4 +1,4 @@
-"""Another context variant: a combination of the paper's modules under a name of its own, and a module that is new.
+"""Another context variant: a combination of the paper's sections under a name of its own, and a section that is new.
 
 Run it: `python docs/examples/own_variant.py`.
 """
@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mapflake.engineer import EngineerParams, FailureReport, History, Variant, build_prompt, llm_engineer
-from mapflake.engineer.context import VARIANTS
+from mapflake.engineer import VARIANTS, EngineerParams, FailureReport, History, Variant, build_prompt, llm_engineer
 from mapflake.engineer.designers import RULES
-from mapflake.engineer.wording import table
+from mapflake.engineer.report import table
 
 VARIANTS["lean"] = Variant(history="all", training="bookkeeping")
 

@@ -23,7 +23,7 @@ class ToyPolicy:
     prompt_format = "chat"
 
     def __init__(self, practised: dict[str, int]) -> None:
-        self.practised, self.identity = practised, repro.json_sha256(practised)
+        self.practised = practised
 
     def complete(self, prompts: Sequence[str], *, n: int = 1, seed: int = 0, **_: Any) -> list[list[str]]:
         return [[self._one(p, repro.rng_for(seed, i, j).random()) for j in range(n)] for i, p in enumerate(prompts)]
@@ -41,7 +41,7 @@ def kind(size: int, waits: bool) -> str:
 
 
 class ToyLearner:
-    """What a round needs of a trainer (`mapflake.engineer.Trainer`)."""
+    """A `mapflake.engineer.TrainingBackend`: the five members that a round needs."""
 
     instances = 60
 

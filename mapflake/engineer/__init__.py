@@ -1,17 +1,19 @@
-"""The policy as its own environment engineer: failures, prompts, replies, designers, rounds. Imports no torch."""
+"""The policy as its own environment engineer. Imports no torch.
 
-from mapflake.engineer.baselines import random_config
-from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
-from mapflake.engineer.demonstrations import demonstrations
+`report` counts failures, `prompt` tells them, `designers` answer, `actions` says which answers are legal, `rounds` runs
+the loop with a training `backend` and records it in a `ledger`. `compact` is the small policy's language.
+"""
+
+from mapflake.engineer.actions import Proposal, format_config, project, read_replies, read_reply, reply_grammar
+from mapflake.engineer.backend import Grpo, TrainingBackend
+from mapflake.engineer.compact.demonstrations import demonstrations
+from mapflake.engineer.compact.words import VOCABULARY
 from mapflake.engineer.designers import ARMS, EngineerParams, designer_for, llm_engineer, params_of
-from mapflake.engineer.failures import diagnose
-from mapflake.engineer.grammar import reply_grammar
+from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, past, replay
-from mapflake.engineer.reply import Proposal, read_replies, read_reply
-from mapflake.engineer.report import FailureReport
+from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
+from mapflake.engineer.report import FailureReport, diagnose, violation_text
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
-from mapflake.engineer.space import VOCABULARY, format_config, project
-from mapflake.engineer.trainers import Grpo, Trainer
 
 __all__ = [
     "ARMS",
@@ -29,7 +31,7 @@ __all__ = [
     "Round",
     "RoundSettings",
     "Start",
-    "Trainer",
+    "TrainingBackend",
     "Variant",
     "build_prompt",
     "demonstrations",
@@ -45,6 +47,8 @@ __all__ = [
     "read_reply",
     "replay",
     "reply_grammar",
+    "ruled",
     "run_arm",
     "run_round",
+    "violation_text",
 ]

@@ -8,25 +8,21 @@ against a second process (the entry points take `repro.single_writer`).
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict
 
 from mapflake import repro
-from mapflake.engineer.drawing import Relaxed, relax
-from mapflake.engineer.reply import Proposal, read_replies
+from mapflake.engineer.actions import Fallback, Proposal, apply_fallback, project, read_replies
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import project
 from mapflake.env import EnvConfig
 
 logger = logging.getLogger(__name__)
 
-SCHEMA = 2
-HEAD = re.compile(rb'{"schema": %d, "arm": "(?:[^"\\]|\\.)*", "index": (\d+), ' % SCHEMA)
-FIELDS = {"arm": str, "index": int, "seed": int, "checkpoint": str, "checkpoint_sha256": str, "parent_sha256": str}
-FIELDS |= dict.fromkeys(("training", "metrics", "parameters", "files", "versions"), dict)
+SCHEMA = 3
 
 
 class LedgerError(RuntimeError):
@@ -38,22 +34,25 @@ class Round:
     """One engineer iteration: a configuration, the checkpoint trained on it, and what that checkpoint gets wrong.
 
     Attributes:
-        arm: Which designer's run this is; round 0, which the arms share, is of no arm ("shared").
+        arm: The designer whose run this is; "shared" in round 0, which the arms have in common.
         index: 0 for the random first configuration, then 1, 2, ...
-        config: What the training instances were drawn from.
+        config: The distribution that the training instances were drawn from.
         report: Failures of `checkpoint` on the validation set.
         checkpoint: Folder of the weights after the round.
         checkpoint_sha256: Hash of the weights.
         seed: Root of the run's random streams.
         proposal: The design behind `config`; None in round 0. A rejected one left the configuration as it was.
-        relaxed: What of the design could not be drawn, by size, and what `config` has instead; usually empty.
+        fallback: The ratios of the design that could not be drawn, by size, and those that `config` has instead;
+            usually empty.
         parent_sha256: Hash of the weights that the round started from (or the hub name of a base model).
-        training: What the training was: instances, steps, algorithm, hyperparameters.
+        training: Instances, steps, algorithm and hyperparameters of the training.
         metrics: Valid and optimal rates on the validation set, with the numbers behind them.
-        parameters: All that decided the round's result; a resumed run must ask for the same.
+        parameters: Everything that decided the round's result; a resumed run must ask for the same.
         files: Other files of the round by name, e.g. {"rollouts": ..., "failures": ...}.
-        versions: Of the packages that computed it.
+        versions: Versions of the packages that computed it.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     arm: str
     index: int
@@ -63,7 +62,7 @@ class Round:
     checkpoint_sha256: str = ""
     seed: int = 0
     proposal: Proposal | None = None
-    relaxed: Relaxed = field(default_factory=dict)
+    fallback: Fallback = field(default_factory=dict)
     parent_sha256: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -71,47 +70,15 @@ class Round:
     files: Mapping[str, Path] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    def to_dict(self, folder: Path) -> dict[str, Any]:
-        """Returns the round as JSON values, its paths relative to `folder`; `from_dict` takes it back."""
-        return {
-            "schema": SCHEMA,
-            **vars(self),
-            "config": self.config.to_dict(),
-            "report": self.report.to_dict(),
-            "checkpoint": _relative(self.checkpoint, folder),
-            "proposal": None if self.proposal is None else self.proposal.to_dict(),
-            "relaxed": {str(size): dict(change) for size, change in self.relaxed.items()},
-            "files": {name: _relative(path, folder) for name, path in self.files.items()},
-        }
+    @property
+    def sizes(self) -> list[int]:
+        """Board sizes of the configuration or the report, ascending."""
+        return sorted({*self.config.sizes, *(s.size for s in self.report.sizes)})
 
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any], folder: Path) -> Round:
-        """Returns the round that `to_dict` wrote, its paths under `folder`.
-
-        Raises:
-            LedgerError: The row has another schema, a field of another type, or a path that leads out of `folder`.
-        """
-        if row.get("schema") != SCHEMA:
-            raise LedgerError(
-                f"schema {repro.shown(row.get('schema'))} of a round is unknown; this version reads {SCHEMA}"
-            )
-        fields = {key: value for key, value in row.items() if key != "schema"}
-        for key, kind in FIELDS.items():
-            if type(row[key]) is not kind:
-                raise LedgerError(f"{key}: {repro.shown(row[key])} is not {kind.__name__}")
-        if row["index"] < 0:
-            raise LedgerError(f"index: {row['index']} is not a number of a round")
-        return cls(
-            **{
-                **fields,
-                "config": EnvConfig.from_dict(row["config"]),
-                "report": FailureReport.from_dict(row["report"]),
-                "checkpoint": _inside(folder, row["checkpoint"]),
-                "proposal": None if row["proposal"] is None else Proposal.from_dict(row["proposal"]),
-                "relaxed": {int(size): change for size, change in row["relaxed"].items()},
-                "files": {name: _inside(folder, path) for name, path in row["files"].items()},
-            }
-        )
+    @property
+    def was_rejected(self) -> bool:
+        """Whether there was a proposal, and it was rejected."""
+        return self.proposal is not None and self.proposal.config is None
 
 
 History = tuple[Round, ...]
@@ -127,46 +94,46 @@ def next_index(history: History) -> int:
 
 
 class Ledger:
-    """The rounds recorded in one file; `rounds.jsonl` in the folder of the run.
-
-    Opening it reads no more of a line than which round it is; a round is read when it is asked for.
-    """
+    """The rounds recorded in one file; `rounds.jsonl` in the folder of the run."""
 
     def __init__(self, path: str | Path) -> None:
-        """Looks up what is recorded; a file that does not exist is an empty ledger.
+        """Reads the rounds; a file that does not exist is an empty ledger.
 
         Raises:
             LedgerError: A line is no round of this schema, or a round is recorded twice; names file and line.
         """
         self.path = Path(path)
         self.folder = self.path.parent
-        self._lines: dict[int, tuple[int, int]] = {}  # round -> number of its line, byte at which it begins
-        self._seen = 0  # bytes of the file
-        self._count = 0  # and lines
-        self._look()
+        self._rounds = self._read()
 
     @property
     def rounds(self) -> History:
-        """All recorded rounds, by index.
+        """All recorded rounds, by index."""
+        return tuple(self._rounds[index] for index in sorted(self._rounds))
 
-        Raises:
-            LedgerError: A line cannot be read; names file and line.
-        """
-        return tuple(self._read(sorted(self._lines)))
-
-    def recorded(self, index: int, parameters: Mapping[str, Any]) -> Round | None:
+    def recorded(
+        self, index: int, parameters: Mapping[str, Any], stale: Literal["error", "replace"] = "error"
+    ) -> Round | None:
         """Returns round `index` if it is finished, None if it is still to be run.
 
+        Args:
+            index: Number of the round.
+            parameters: Everything that decides its result.
+            stale: If it was run with other parameters: "replace" drops it, and all after it, from the record.
+
         Raises:
-            LedgerError: It was run with other parameters; says which. Or its line cannot be read.
+            LedgerError: It was run with other parameters, and `stale` is "error"; says which.
         """
-        for found in self._read([index] if index in self._lines else []):
-            if differences := _differences(found.parameters, parameters):
-                raise LedgerError(
-                    f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)}); "
-                    "move the folder away to run it anew"
-                )
+        found = self._rounds.get(index)
+        differences = _differences(found.parameters, parameters) if found else []
+        if not differences:
             return found
+        said = f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)})"
+        if stale == "error":
+            raise LedgerError(f"{said}; move the folder away to run it anew")
+        logger.warning("%s; it and all after it are run anew", said)
+        self._rounds = {i: one for i, one in self._rounds.items() if i < index}
+        repro.write_jsonl(self.path, map(self._row, self.rounds))
         return None
 
     def append(self, finished: Round) -> None:
@@ -175,55 +142,59 @@ class Ledger:
         Raises:
             LedgerError: The round is recorded already.
         """
-        row = finished.to_dict(self.folder)
-        self._look()  # another process may have written since
-        if finished.index in self._lines:
+        row = self._row(finished)
+        self._rounds = self._read()  # another process may have written since
+        if finished.index in self._rounds:
             raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
         repro.append_jsonl(self.path, row)
-        self._look()
+        self._rounds[finished.index] = finished
 
-    def _look(self) -> None:
-        """Looks up the lines that were written since the last look."""
-        if not self.path.exists():
-            return
-        with open(self.path, "rb") as file:
-            file.seek(self._seen)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", self.path)
-                    break
-                number = self._count + 1
-                head = HEAD.match(line)
-                # One that was not written by `Round.to_dict` is read whole, which says what is wrong with it.
-                index = int(head[1]) if head else self._parse(line, number).index
-                if index in self._lines:
-                    raise LedgerError(f"{self.path}, line {number}: round {index} is recorded already")
-                self._lines[index] = number, self._seen
-                self._count, self._seen = number, self._seen + len(line)
+    def _row(self, one: Round) -> dict[str, Any]:
+        """Returns a round as JSON values, its paths relative to the ledger's folder."""
+        files = {name: self._relative(path) for name, path in one.files.items()}
+        return {
+            "schema": SCHEMA,
+            **repro.to_json(replace(one, checkpoint=self._relative(one.checkpoint), files=files)),
+        }
 
-    def _read(self, indices: Iterable[int]) -> Iterator[Round]:
-        for index in indices:
-            number, begin = self._lines[index]
-            with open(self.path, "rb") as file:
-                file.seek(begin)
-                yield self._parse(file.readline(), number)
-
-    def _parse(self, line: bytes, number: int) -> Round:
-        where = f"{self.path}, line {number}"
+    def _read(self) -> dict[int, Round]:
+        rounds: dict[int, Round] = {}
         try:
-            row = repro.parse_row(line, where)
+            rows = repro.read_jsonl(self.path) if self.path.exists() else []
         except ValueError as error:
             raise LedgerError(str(error)) from None
+        for number, row in enumerate(rows, start=1):
+            where = f"{self.path}, line {number}"
+            if row.pop("schema", None) != SCHEMA:
+                raise LedgerError(f"{where}: the schema of this round is not {SCHEMA}, the one that this version reads")
+            try:
+                one = repro.from_json(Round, row, where)
+            except ValueError as error:
+                raise LedgerError(f"{where}: {str(error).removeprefix(where).lstrip('.: ')}") from error
+            if one.index < 0:
+                raise LedgerError(f"{where}: index: {one.index} is not a number of a round")
+            if one.index in rounds:
+                raise LedgerError(f"{where}: round {one.index} is recorded already")
+            files = {name: self._inside(path, where) for name, path in one.files.items()}
+            rounds[one.index] = replace(one, checkpoint=self._inside(one.checkpoint, where), files=files)
+        return rounds
+
+    def _inside(self, path: Path, where: str) -> Path:
+        """Returns the path that `_relative` gave, under the ledger's folder; LedgerError if it leads elsewhere."""
+        if path.is_absolute() or ".." in path.parts:
+            raise LedgerError(f"{where}: {repro.shown(str(path))} leads out of the ledger's folder")
+        return self.folder / path
+
+    def _relative(self, path: Path) -> Path:
+        """Returns `path` as seen from the ledger's folder; LedgerError if the record would name a machine's folders."""
         try:
-            return Round.from_dict(row, self.folder)
-        except KeyError as error:
-            raise LedgerError(f"{where}: {error.args[0]}: missing") from None
-        except (LedgerError, AttributeError, TypeError, ValueError) as error:
-            raise LedgerError(f"{where}: {error}") from error
+            return path.resolve().relative_to(self.folder.resolve())
+        except ValueError:
+            raise LedgerError(f"{path} is not under the ledger's folder {self.folder}") from None
 
 
 def past(*ledgers: Ledger | str | Path, upto: int) -> History:
-    """Returns the recorded rounds 0 to `upto`: what an arm branches from.
+    """Returns the recorded rounds 0 to `upto`, for an arm to branch from.
 
     Args:
         ledgers: Each continues the one before, e.g. that of the shared round 0, then that of an arm.
@@ -271,7 +242,7 @@ def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]
         designed = one.proposal.config or known.get(one.index - 1)
         if designed is None:
             raise LedgerError(f"{ledger.path}: round {one.index} kept the configuration of a round that is not given")
-        expected = relax(designed, one.relaxed)
+        expected = apply_fallback(designed, one.fallback)
         if expected != one.config:
             raise LedgerError(f"{ledger.path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
     return [known[one.index] for one in ledger.rounds]
@@ -286,29 +257,6 @@ def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
     texts = proposal.replies or (proposal.reply,)
     again = read_replies(texts, proposal.sizes, proposal.prompt_format, num_agents=proposal.num_agents)
     return again.config, again.rejection
-
-
-def _inside(folder: Path, path: str) -> Path:
-    """Returns the path that `_relative` wrote, under `folder`.
-
-    Raises:
-        LedgerError: It leads elsewhere.
-    """
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        raise LedgerError(f"{repro.shown(path)} leads out of the ledger's folder")
-    return folder / path
-
-
-def _relative(path: Path, folder: Path) -> str:
-    """Returns `path` as seen from `folder`.
-
-    Raises:
-        LedgerError: It lies elsewhere: the record would name a machine's folders.
-    """
-    try:
-        return path.resolve().relative_to(folder.resolve()).as_posix()
-    except ValueError:
-        raise LedgerError(f"{path} is not under the ledger's folder {folder}") from None
 
 
 def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:

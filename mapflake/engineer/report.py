@@ -1,18 +1,27 @@
-"""What an engineer is told of failures: exact counts by size, examples, and the same as text and as JSON.
+"""The failure report: rollouts on the validation set, counted by board size, with examples, as data and as text.
 
-A report is raw evidence, counted, not interpreted: no advice and no score of difficulty, so that an engineer (a
-model or a rule) draws its own conclusions. Not covered: making one (`failures.diagnose`), and rates with intervals
-(`mapflake.trainer.evaluate`).
+A report is raw evidence, counted, not interpreted: it has no advice and no score of difficulty, so that an engineer (a
+model or a rule) draws its own conclusions. The text helpers at the end also write the other parts of a prompt; model
+text is quoted so that it cannot act. Not covered: rates with intervals (`mapflake.trainer.evaluate`), the report in
+the small policy's words (`compact.words`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mapflake.engineer.wording import describe, points, quote, rate, share, table
-from mapflake.env import KINDS
+from mapflake.env import KINDS, Task, Verdict
+from mapflake.env.config import MAX_AGENTS
+
+if TYPE_CHECKING:
+    from mapflake.trainer.evaluate import Rollout
+
+MAX_QUOTE = 600  # characters of a model's text that a report or a prompt keeps; the whole text is in the rollouts file
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -20,12 +29,12 @@ class SizeReport:
     """Counts over the rollouts on boards of one size.
 
     Attributes:
-        size: Board size in cells.
+        size: Rows of the board.
         rollouts: Completions judged.
-        valid: Of them, those that pass all 8 checks.
-        optimal: Of the valid ones, those with the solver's makespan.
+        valid: Completions that pass all 8 checks.
+        optimal: Valid completions with the solver's makespan.
         wait_rollouts: Completions on boards that need a wait.
-        wait_valid: Of them, the valid ones.
+        wait_valid: Valid completions on boards that need a wait.
         extra_steps: Sum over valid rollouts of makespan minus optimum, in time steps.
         failures: For each of the 8 kinds, in `KINDS` order, the rollouts that show at least one such violation.
     """
@@ -69,15 +78,15 @@ class SizeReport:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Counts over the rollouts on boards of one kind; what curricula over cells go by (`baselines`).
+class BoardBin:
+    """Counts over the rollouts on boards of one kind; curricula over bins weigh these (`designers.rules`).
 
     Attributes:
-        size: Board size in cells.
-        hole_ratio: Share of the boards' cells that are holes, to the nearest tenth.
+        size: Rows of the board.
+        hole_ratio: Share of the board's squares that are holes, to the nearest tenth.
         needs_wait: Whether the boards need a wait.
         rollouts: Completions judged.
-        valid: Of them, the valid ones.
+        valid: Completions that pass all 8 checks.
     """
 
     size: int
@@ -89,7 +98,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class FailureExample:
-    """One failed rollout: the board as text, what the policy wrote (raw, bounded in length), what was wrong with it.
+    """One failed rollout: the board as text, the completion (raw, bounded in length), and its violations.
 
     `moves` is the plan that was read from the completion, one string for each agent; empty if none can be read.
     """
@@ -103,15 +112,15 @@ class FailureExample:
 
 @dataclass(frozen=True)
 class FailureReport:
-    """Counts by size (ascending), typical failures, and what the caller knows of the training behind them.
+    """Counts by size (ascending), typical failures, and the caller's statistics of the training behind them.
 
     Attributes:
         sizes: One entry for each size that was rolled out.
         examples: Typical failures, the commonest first.
         training: Statistics of the training set just used, e.g. from `environment_statistics`; may be empty.
-        behaviour: What the policy did in training, e.g. `{"completion tokens": 61.2, "groups without signal": 0.4}`.
+        behaviour: The policy's statistics in training, e.g. `{"completion tokens": 61.2, "entropy": 0.4}`.
         before: The sizes as the round before reported them, on the same boards; empty if there was none.
-        cells: The same rollouts by (size, holes, needs a wait); not part of the text.
+        bins: The same rollouts by (size, holes, needs a wait); not part of the text.
     """
 
     sizes: tuple[SizeReport, ...]
@@ -119,7 +128,7 @@ class FailureReport:
     training: Mapping[str, Any] | None = None
     behaviour: Mapping[str, float] | None = None
     before: tuple[SizeReport, ...] = ()
-    cells: tuple[Cell, ...] = ()
+    bins: tuple[BoardBin, ...] = ()
 
     @property
     def valid_rate(self) -> float:
@@ -134,29 +143,6 @@ class FailureReport:
     def at(self, size: int) -> SizeReport | None:
         """Returns the entry of one size, None if it was not rolled out."""
         return next((s for s in self.sizes if s.size == size), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON values; `from_dict` takes it back."""
-        return {
-            "sizes": _size_rows(self.sizes),
-            "examples": [_fields(e) | {"moves": list(e.moves)} for e in self.examples],
-            "training": self.training,
-            "behaviour": self.behaviour,
-            "before": _size_rows(self.before),
-            "cells": [_fields(c) for c in self.cells],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> FailureReport:
-        """Returns the report that `to_dict` wrote."""
-        return cls(
-            sizes=_sizes(data["sizes"]),
-            examples=tuple(FailureExample(**{**e, "moves": tuple(e["moves"])}) for e in data["examples"]),
-            training=data["training"],
-            behaviour=data["behaviour"],
-            before=_sizes(data["before"]),
-            cells=tuple(Cell(**c) for c in data["cells"]),
-        )
 
     def to_text(self) -> str:
         """Returns the report for a reader: tables of exact counts, then the examples, model text quoted."""
@@ -201,13 +187,193 @@ class FailureReport:
         return table(["fails", *KINDS], rows)
 
 
-def _size_rows(sizes: Sequence[SizeReport]) -> list[dict[str, Any]]:
-    return [_fields(s) | {"failures": dict(zip(KINDS, s.failures, strict=True))} for s in sizes]
+# ---------------------------------------------------------------- counting
 
 
-def _sizes(rows: Sequence[Mapping[str, Any]]) -> tuple[SizeReport, ...]:
-    return tuple(SizeReport(**{**s, "failures": tuple(s["failures"][kind] for kind in KINDS)}) for s in rows)
+def diagnose(
+    rollouts: Iterable[Rollout],
+    *,
+    examples: int = 3,
+    training: Mapping[str, Any] | None = None,
+    behaviour: Mapping[str, float] | None = None,
+    before: FailureReport | None = None,
+) -> FailureReport:
+    """Returns the report on `rollouts`, whatever their order.
+
+    Examples are typical ones: failures are grouped by size and set of violated kinds; the commonest group of every
+    size gives one (sizes with the most failures first), then the second commonest, and so on. Within a group it is
+    the one with the smallest board key.
+
+    Args:
+        rollouts: Rollouts on the validation set.
+        examples: Number of failures to show.
+        training: Statistics of the training set.
+        behaviour: The policy's statistics in training.
+        before: The report on the checkpoint before, on the same boards.
+
+    Raises:
+        ValueError: There are no rollouts.
+    """
+    sizes: dict[int, _SizeCounts] = {}
+    for r in rollouts:
+        sizes.setdefault(r.task.instance.size, _SizeCounts()).add(r)
+    if not sizes:
+        raise ValueError("a failure report needs at least one rollout")
+    counts = tuple(sizes[size].report(size) for size in sorted(sizes))
+    bins = tuple(one for size in sorted(sizes) for one in sizes[size].board_bins(size))
+    earlier = before.sizes if before else ()
+    return FailureReport(counts, _typical(sizes, examples), training, behaviour, earlier, bins)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return dict(vars(value))
+def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
+    """Returns counts of a set of tasks by size: instances, share that needs a wait, mean share of holes."""
+    statistics = {}
+    for size in sorted({t.instance.size for t in tasks}):
+        chosen = [t for t in tasks if t.instance.size == size]
+        statistics[f"{size}x{size}"] = {
+            "instances": len(chosen),
+            "wait_needed": round(rate(sum(t.needs_wait for t in chosen), len(chosen)), 4),
+            "holes": round(sum(len(t.instance.holes) for t in chosen) / len(chosen) / size**2, 4),
+        }
+    return statistics
+
+
+class _SizeCounts:
+    """The counts on the boards of one size, while rollouts come in."""
+
+    def __init__(self) -> None:
+        self.rollouts = self.optimal = self.extra_steps = 0
+        self.waits: Counter[bool] = Counter()  # boards that need a wait: valid -> rollouts
+        self.kinds: Counter[str] = Counter()
+        self.groups: dict[tuple[str, ...], tuple[int, Rollout]] = {}  # failures by kinds: how many, the one shown
+        self.bins: dict[tuple[float, bool], Counter[bool]] = {}  # (hole ratio, needs a wait): valid -> rollouts
+
+    def add(self, r: Rollout) -> None:
+        """Counts one rollout."""
+        board, verdict = r.task.instance, r.verdict
+        self.rollouts += 1
+        self.kinds.update(verdict.kinds)
+        self.waits[verdict.valid] += r.task.needs_wait
+        kind = round(len(board.holes) / board.size**2, 1), r.task.needs_wait
+        self.bins.setdefault(kind, Counter())[verdict.valid] += 1
+        if verdict.valid:
+            self.optimal += verdict.optimal
+            self.extra_steps += (verdict.makespan or 0) - r.task.solution.makespan
+        else:
+            count, shown = self.groups.get(verdict.kinds, (0, r))
+            self.groups[verdict.kinds] = count + 1, min(shown, r, key=_order)
+
+    @property
+    def failed(self) -> int:
+        """Rollouts that are not valid."""
+        return sum(count for count, _ in self.groups.values())
+
+    def report(self, size: int) -> SizeReport:
+        """Returns the counts."""
+        return SizeReport(
+            size=size,
+            rollouts=self.rollouts,
+            valid=self.rollouts - self.failed,
+            optimal=self.optimal,
+            wait_rollouts=self.waits.total(),
+            wait_valid=self.waits[True],
+            extra_steps=self.extra_steps,
+            failures=tuple(self.kinds[kind] for kind in KINDS),
+        )
+
+    def board_bins(self, size: int) -> list[BoardBin]:
+        """Returns the counts by kind of board."""
+        return [BoardBin(size, *kind, count.total(), count[True]) for kind, count in sorted(self.bins.items())]
+
+
+def _order(r: Rollout) -> tuple[str, int, str]:
+    return r.task.instance.key, r.sample, r.completion
+
+
+def _typical(sizes: Mapping[int, _SizeCounts], count: int) -> tuple[FailureExample, ...]:
+    ranked: list[tuple[int, int, int, Rollout]] = []
+    for size, seen in sizes.items():
+        commonest = sorted(seen.groups.items(), key=lambda item: (-item[1][0], item[0]))
+        ranked += [(rank, -seen.failed, size, shown) for rank, (_, (_, shown)) in enumerate(commonest)]
+    ranked.sort(key=lambda row: row[:3])
+    return tuple(
+        FailureExample(
+            size,
+            board=r.task.instance.to_text(),
+            completion=storable(r.completion[:MAX_QUOTE]),
+            violations=violation_text(r.verdict),
+            moves=tuple(storable(moves[:MAX_QUOTE]) for moves in r.plan.moves[:MAX_AGENTS]) if r.plan else (),
+        )
+        for _, _, size, r in ranked[:count]
+    )
+
+
+# ---------------------------------------------------------------- text
+
+
+def violation_text(verdict: Verdict, limit: int = 4) -> str:
+    """Returns the first violations in words, agents from 1: `vertex at step 2, agents 1 and 2, cell (1, 2); ...`."""
+    shown = []
+    for v in verdict.violations[:limit]:
+        agents = f"agent{'s' if len(v.agents) > 1 else ''} {' and '.join(str(a + 1) for a in v.agents)}"
+        where = [f" at step {v.time}, {agents}"] if v.agents else []
+        where += [f"cell {v.cell}"] if v.cell is not None else []
+        shown.append(v.kind + ", ".join(where))
+    more = len(verdict.violations) - limit
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+
+
+def quote(text: str, limit: int = MAX_QUOTE) -> str:
+    """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `limit` characters.
+
+    A space after every `<` splits control tokens (`<|im_end|>`, `</think>`, `<s>`), marks in brackets (`[INST]`)
+    likewise; runs of three or more backticks or tildes open no fence; the bar keeps headings and role names from the
+    start of a line; control characters and lone surrogates become U+FFFD. What was cut is said.
+    """
+    shown = storable(text[:limit]).replace("\t", " ").replace("\r\n", "\n")
+    shown = _CONTROL.sub("\ufffd", shown)
+    shown = re.sub(r"<(?=\S)", "< ", shown)
+    shown = re.sub(r"\[(?=/?[A-Z_]{2,}\])", "[ ", shown)
+    shown = re.sub(r"`{3,}|~{3,}", lambda run: " ".join(run[0]), shown)
+    more = f"\n[{len(text) - limit} more characters]" if len(text) > limit else ""
+    return "\n".join(f"| {line}" for line in shown.split("\n")) + more
+
+
+def storable(text: str) -> str:
+    """Returns `text` with U+FFFD in place of lone surrogates, which no UTF-8 file can hold."""
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", text)
+
+
+def describe(values: Mapping[str, Any]) -> str:
+    """Returns nested values on one line, in the order given: `key value, key (key value, ...)`."""
+    parts = []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            value = f"({describe(value)})"
+        elif isinstance(value, float):
+            value = f"{value:.4g}"
+        parts.append(f"{key} {value}")
+    return ", ".join(parts)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table in Markdown, columns padded to equal width."""
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(x.ljust(w) for x, w in zip(line, widths, strict=True)) + " |" for line in lines)
+
+
+def rate(part: int, whole: int) -> float:
+    """Returns part / whole, 0 where there is nothing to divide by."""
+    return part / whole if whole else 0.0
+
+
+def share(part: int, whole: int) -> str:
+    """Returns a count with its rate, e.g. `30 of 120 (25.0%)`."""
+    return f"{part} of {whole} ({100 * part / whole:.1f}%)" if whole else "none"
+
+
+def points(now: float, before: float) -> str:
+    """Returns the change of a rate in percentage points, e.g. `+5.0`."""
+    return f"{100 * (now - before):+.1f}"

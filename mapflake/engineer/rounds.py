@@ -1,36 +1,32 @@
 """The method: failures -> design -> configuration -> training -> failures, one recorded round at a time.
 
-`run_round` is the paper's figure; `run_arm` repeats it with one designer. What they take from the floor below comes
-through a `Trainer`. Not covered: the benchmark, which no designer may see.
+`run_round` is the paper's figure; `run_arm` repeats it with one designer. A round that is killed starts anew: designers
+are deterministic given their seed, and the training goes on from its own last checkpoint. Not covered: the benchmark,
+which no designer may see.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from tqdm import tqdm
 
 from mapflake import repro
-from mapflake.engineer import drawing
+from mapflake.engineer.actions import Fallback, Proposal, apply_fallback, legal_sizes, sample_boards
+from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.designers import EngineerParams, designer_for, params_of
-from mapflake.engineer.failures import diagnose, environment_statistics
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
-from mapflake.engineer.reply import Proposal
-from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import legal_sizes
-from mapflake.engineer.trainers import Trainer
+from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.env import EnvConfig, Task
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
+from mapflake.trainer.evaluate import Rollout
 
-if TYPE_CHECKING:
-    from mapflake.trainer.evaluate import Rollout
-
-BEHAVIOUR = {  # what a report tells of the training, from the trainer's log
+BEHAVIOUR = {  # a report's words for columns of the trainer's log
     "completion tokens": "completions/mean_length",
     "longest completion": "completions/max_length",
     "completions cut off": "completions/clipped_ratio",
@@ -41,37 +37,39 @@ BEHAVIOUR = {  # what a report tells of the training, from the trainer's log
 
 @dataclass(frozen=True)
 class RoundSettings:
-    """What the rounds of all arms share, so that comparisons are paired.
+    """The settings that the rounds of all arms share, so that comparisons are paired.
 
     Attributes:
-        folder: Of the run: `rounds.jsonl`, and a folder for each round.
-        trainer: `Grpo(RLParams(...))`.
+        folder: The run's folder: `rounds.jsonl`, and a folder for each round.
+        trainer: `Grpo(RLParams(...))`, or another `TrainingBackend`.
         validation: The fixed validation set, the only boards on which failures are seen.
         seed: Root of all random streams.
         samples: Completions a validation board, at temperature 1.
         examples: Failed rollouts that a report shows.
-        arm: Whose rounds these are, for the record.
-        about: What else decides the result, for the record: a resumed run must ask for the same.
+        arm: Name of the arm, for the record.
+        about: Anything else that decides the result, for the record: a resumed run must ask for the same.
+        stale: If a recorded round was run with other parameters: "error", or "replace" it and all after it.
     """
 
     folder: Path
-    trainer: Trainer
+    trainer: TrainingBackend
     validation: Sequence[Task] = field(repr=False)
     seed: int
     samples: int = 1
     examples: int = 3
     arm: str = "shared"
     about: Mapping[str, Any] = field(default_factory=dict)
+    stale: Literal["error", "replace"] = "error"
 
     @property
     def ledger(self) -> Ledger:
-        """What is recorded so far."""
+        """The rounds recorded so far."""
         return Ledger(self.folder / "rounds.jsonl")
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where round 0 begins: the weights that it trains and the configuration that it trains them on."""
+    """The beginning of round 0: the weights that it trains and the configuration that it trains them on."""
 
     checkpoint: str | Path
     config: EnvConfig
@@ -83,26 +81,28 @@ def run_round(
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
     Args:
-        settings: What the rounds share.
+        settings: The settings that the rounds share.
         history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
         designer: Turns failures into the next configuration; from round 1 on.
-        start: Where round 0 begins; later rounds begin with the last one's checkpoint.
+        start: The beginning of round 0; later rounds begin with the last one's checkpoint.
 
     Raises:
-        LedgerError: The round was run with other parameters, or its checkpoint is not the one recorded.
+        LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint is
+            not the one recorded.
         ValueError: Round 0 lacks its start, or a later round its designer.
     """
     last = history[-1] if history else start
     if last is None or (history and designer is None):
         raise ValueError("round 0 needs a start, later rounds a designer")
     step = _Step(settings, next_index(history), last.checkpoint)
-    parameters = step.parameters(None if history else last.config)
+    parent = history[-1].checkpoint_sha256 if history else settings.trainer.sha256(last.checkpoint)
+    parameters = step.parameters(parent, None if history else last.config)
     if finished := step.recorded(parameters):
         return finished
 
-    proposal = step.design(designer, history, parameters) if designer and history else None
+    proposal = designer(history[-1].report, history) if designer and history else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
-    tasks, relaxed = step.draw(config)
+    tasks, fallback = step.sample(config)
     curve = step.train(tasks)
     rollouts = step.roll_out()
     report = diagnose(
@@ -112,7 +112,7 @@ def run_round(
         behaviour=_behaviour(curve),
         before=history[-1].report if history else None,
     )
-    return step.record(parameters, drawing.relax(config, relaxed), relaxed, proposal, curve, report)
+    return step.record(parameters, apply_fallback(config, fallback), fallback, proposal, curve, report, rollouts)
 
 
 def run_arm(
@@ -131,11 +131,11 @@ def run_arm(
     Args:
         arm: A name in `designers.ARMS`, or in `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: What the arm branches from: round 0 alone, or any recorded rounds (`ledger.past`).
-        rounds: How many rounds to add.
+        history: The rounds that the arm branches from: round 0 alone, or any recorded ones (`ledger.past`).
+        rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
-        params: How a model engineer is asked.
-        designers: Model engineers of one's own: arm -> in what its parameters differ from `params`.
+        params: The parameters by which a model engineer is asked.
+        designers: Custom model engineers: arm -> the parameters in which it differs from `params`.
         base: Checkpoint of the model before any RL, for the arms that ask it.
 
     Raises:
@@ -168,9 +168,9 @@ def run_arm(
 
 
 def _about(
-    asked: EngineerParams | None, sizes: Sequence[int], base: str | Path | None, trainer: Trainer
+    asked: EngineerParams | None, sizes: Sequence[int], base: str | Path | None, trainer: TrainingBackend
 ) -> dict[str, Any]:
-    """Returns what decides an arm's designs, for the record; a rule (asked is None) has no model."""
+    """Returns the inputs of an arm's designs, for the record; a rule (asked is None) has no model."""
     about: dict[str, Any] = {"sizes": list(sizes)}
     if asked is not None:
         about["engineer"] = asked.model_dump(mode="json")
@@ -199,14 +199,14 @@ class _Step:
         """Returns the seed of a stream of this round; no arm's name is in it, so that arms are paired."""
         return seed_for(self.settings.seed, stream, self.index)
 
-    def parameters(self, config: EnvConfig | None) -> dict[str, Any]:
-        """Returns all that decides the round's result, as JSON values; `config` where it is given and not designed."""
+    def parameters(self, parent_sha256: str, config: EnvConfig | None) -> dict[str, Any]:
+        """Returns everything that decides the round's result, as JSON values; `config` where it is not designed."""
         s = self.settings
         parameters = {
             "arm": s.arm,
             "seed": s.seed,
-            "parent_sha256": s.trainer.sha256(self.start),
-            "config": None if config is None else config.to_dict(),
+            "parent_sha256": parent_sha256,
+            "config": None if config is None else repro.to_json(config),
             "instances": s.trainer.instances,
             "trainer": s.trainer.describe(),
             "validation_sha256": repro.json_sha256([task.instance.key for task in s.validation]),
@@ -218,7 +218,7 @@ class _Step:
 
     def recorded(self, parameters: Mapping[str, Any]) -> Round | None:
         """Returns the round if the ledger has it, after a look at its checkpoint."""
-        finished = self.settings.ledger.recorded(self.index, parameters)
+        finished = self.settings.ledger.recorded(self.index, parameters, self.settings.stale)
         if finished is not None:
             found = self.settings.trainer.sha256(finished.checkpoint)
             if found != finished.checkpoint_sha256:
@@ -226,20 +226,11 @@ class _Step:
                 raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
         return finished
 
-    def design(self, designer: Designer, history: History, parameters: Mapping[str, Any]) -> Proposal:
-        """Returns the proposal, written down before the training: an interrupted round goes on with the same one."""
-        path = self.folder / "proposal.json"
-        if path.exists() and (written := repro.read_json(path))["parameters"] == parameters:
-            return Proposal.from_dict(written["proposal"])
-        proposal = designer(history[-1].report, history)
-        repro.write_json(path, {"parameters": parameters, "proposal": proposal.to_dict()})
-        return proposal
-
-    def draw(self, config: EnvConfig) -> tuple[list[Task], drawing.Relaxed]:
-        """Returns the training instances, and what of the design they could not meet."""
+    def sample(self, config: EnvConfig) -> tuple[list[Task], Fallback]:
+        """Returns the training instances, and the ratios of the design that they could not meet."""
         n = self.settings.trainer.instances
         with tqdm(total=n, desc=f"round {self.index}: boards", unit="board") as bar:
-            return drawing.draw(config, n, seed=self.seed("train"), progress=bar.update)
+            return sample_boards(config, n, seed=self.seed("train"), progress=bar.update)
 
     def train(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """Trains the start on the tasks; returns the curve."""
@@ -250,32 +241,31 @@ class _Step:
         """The validation rollouts, and the failures among them."""
         return {name: self.folder / f"{name}.jsonl" for name in ("rollouts", "failures")}
 
-    def roll_out(self) -> Iterator[Rollout]:
-        """Writes the new checkpoint's rollouts on the validation set, and the failures among them; reads them back.
+    def roll_out(self) -> list[Rollout]:
+        """Returns the new checkpoint's rollouts on the validation set; writes them, and the failures among them.
 
         The noise is the same in all rounds and arms.
         """
-        s, files = self.settings, self.files
-        policy: Any = s.trainer.load(self.checkpoint)
+        s, policy = self.settings, self.settings.trainer.load(self.checkpoint)
         seed, title = seed_for(s.seed, "validation"), f"round {self.index}: validation"
         rollouts = evaluate.rollout(policy, s.validation, samples=s.samples, seed=seed, progress=title)
-        evaluate.save_rollouts(files["rollouts"], rollouts)
-        evaluate.save_rollouts(files["failures"], (r for r in rollouts if not r.verdict.valid))
-        return iter(rollouts)
+        evaluate.save_rollouts(self.files["rollouts"], rollouts)
+        evaluate.save_rollouts(self.files["failures"], [r for r in rollouts if not r.verdict.valid])
+        return rollouts
 
     def record(
         self,
         parameters: Mapping[str, Any],
         config: EnvConfig,
-        relaxed: drawing.Relaxed,
+        fallback: Fallback,
         proposal: Proposal | None,
         curve: Sequence[Mapping[str, Any]],
         report: FailureReport,
+        rollouts: Sequence[Rollout],
     ) -> Round:
         """Returns the round after it was appended to the ledger."""
         s = self.settings
-        seen = evaluate.frame(evaluate.iter_rollouts(self.files["rollouts"]))
-        overall = evaluate.rates(seen, metrics=("valid", "optimal", "soc_optimal"))
+        overall = evaluate.rates(evaluate.frame(rollouts), metrics=("valid", "optimal", "soc_optimal"))
         finished = Round(
             arm=s.arm,
             index=self.index,
@@ -285,7 +275,7 @@ class _Step:
             checkpoint_sha256=s.trainer.sha256(self.checkpoint),
             seed=s.seed,
             proposal=proposal,
-            relaxed=relaxed,
+            fallback=fallback,
             parent_sha256=parameters["parent_sha256"],
             training={"instances": s.trainer.instances, "steps": len(curve), **s.trainer.describe()},
             metrics={"temperature": 1.0, "samples": s.samples, **overall.to_dict("records")[0]},
@@ -298,7 +288,7 @@ class _Step:
 
 
 def _behaviour(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns means over the last quarter of the training's steps of what `BEHAVIOUR` names and the log has."""
+    """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
     last = curve[-max(1, len(curve) // 4) :]
     seen = {name: [row[key] for row in last if key in row] for name, key in BEHAVIOUR.items()}
     return {name: sum(values) / len(values) for name, values in seen.items() if values}

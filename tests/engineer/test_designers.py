@@ -11,6 +11,7 @@ from engineer_samples import REPLY, REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import ARMS, EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
 from mapflake.engineer.designers import ENGINEERS, params_of
+from mapflake.engineer.designers.llm import apply_control
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
 
@@ -204,7 +205,7 @@ def test_wrong_names_and_values_are_errors():
     [
         (
             {"variant": "V0"},
-            r"engineer.variant: 'V0' is not legal: legal variants: V1, .*, or modules: failures, gui",
+            r"engineer.variant: 'V0' is not legal: legal variants: V1, .*, or sections: failures, gui",
         ),
         (
             {"variant": {"guidline": True}},
@@ -224,3 +225,32 @@ def test_wrong_names_and_values_are_errors():
 def test_wrong_parameters_are_errors(values, message):
     with pytest.raises(ParamError, match=message):
         EngineerParams.parse(values, "engineer")
+
+
+def test_apply_control_shuffled_rows_belong_to_other_sizes_everywhere():
+    past = history(2)
+    report, told = apply_control(REPORTS[1], past, "shuffled", seed=3)
+    assert [s.size for s in report.sizes] == list(SIZES)
+    assert sorted(s.valid for s in report.sizes) == sorted(s.valid for s in REPORTS[1].sizes)
+    assert all(report.at(size).valid != REPORTS[1].at(size).valid for size in SIZES)
+    assert told[-1].report == report  # the history says the same
+    assert [one.config for one in told] == [one.config for one in past]
+    moved = {one.valid: one.size for one in report.sizes}  # no two sizes have the same count
+    for one, earlier in zip(REPORTS[1].sizes, REPORTS[1].before, strict=False):
+        assert moved[one.valid] == next(s.size for s in report.before if s.valid == earlier.valid)  # one row, one way
+    assert apply_control(REPORTS[1], past, "shuffled", seed=3) == (report, told)
+    assert any(apply_control(REPORTS[1], past, "shuffled", seed=s)[0] != report for s in range(8))
+    prompt = build_prompt(report, told, SIZES)
+    assert "| 6x6  | 100      | 12 of 100" not in prompt
+
+
+def test_apply_control_the_previous_report_is_told_as_if_it_were_the_last():
+    report, told = apply_control(REPORTS[1], history(2), "previous", seed=3)
+    assert report == REPORTS[0]
+    assert told[-1].report == REPORTS[0]
+    assert told[-1].index == 1
+
+
+def test_apply_control_without_an_older_report_or_a_control_the_truth_is_told():
+    assert apply_control(REPORTS[0], history(1), "previous", seed=3) == (REPORTS[0], history(1))
+    assert apply_control(REPORTS[1], history(2), "current", seed=3) == (REPORTS[1], history(2))

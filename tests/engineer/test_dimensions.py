@@ -1,11 +1,11 @@
-"""A fourth dimension, as an engineer has it: told, asked for, projected, decoded, relaxed, recorded, shown."""
+"""A fourth dimension, as an engineer has it: told, asked for, projected, decoded, given up, recorded, shown."""
 
 from dataclasses import replace
 
 import llguidance
 import pytest
 from engineer_samples import REPORTS, SIZES, ScriptedTrainer, history
-from test_grammar import TOKENIZER
+from test_actions import TOKENIZER
 
 from mapflake.engineer import (
     VOCABULARY,
@@ -13,11 +13,10 @@ from mapflake.engineer import (
     Round,
     RoundSettings,
     Start,
+    actions,
     build_prompt,
     demonstrations,
-    drawing,
     format_config,
-    imitation,
     project,
     random_config,
     read_reply,
@@ -26,9 +25,10 @@ from mapflake.engineer import (
     run_arm,
     run_round,
 )
+from mapflake.engineer.compact import imitation
 from mapflake.env import VOCABULARY as BOARD_WORDS
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
-from mapflake.env.config import DIMENSIONS, Dimension
+from mapflake.env.config import DIMENSIONS, PAPER, Dimension
 from mapflake.plots import figures, tables
 from mapflake.repro import rng_for
 
@@ -40,7 +40,7 @@ def rotated(board, level, rng):
 @pytest.fixture(autouse=True)
 def swap_ratio(monkeypatch):
     monkeypatch.setitem(
-        DIMENSIONS, "swap_ratio", Dimension("share of boards on which agents change places.", shape=rotated)
+        DIMENSIONS, "swap_ratio", Dimension("share of boards on which agents change places.", 1.0, False, rotated)
     )
 
 
@@ -52,9 +52,8 @@ def test_random_designs_draw_it_and_the_others_as_before(monkeypatch):
     with_it = some_configs()
     assert len({part.ratios["swap_ratio"] for config in with_it for part in config.sizes.values()}) > 10
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
-    assert [{s: replace(p, further=()) for s, p in c.sizes.items()} for c in with_it] == [
-        c.sizes for c in some_configs()
-    ]
+    paper = [{s: {name: p.ratios[name] for name in PAPER} for s, p in c.sizes.items()} for c in with_it]
+    assert paper == [{s: p.ratios for s, p in c.sizes.items()} for c in some_configs()]
 
 
 @pytest.mark.parametrize("prompt_format", ["json", "compact"])
@@ -97,8 +96,8 @@ def test_it_is_told(variant):
     text = build_prompt(REPORTS[1], history(2), SIZES, variant=variant)
     assert "\n- swap_ratio: share of boards on which agents change places.\n" in text
     assert "| wait_ratio | swap_ratio | valid" in text
-    example = text[text.rindex('{"sizes"') :].replace("<number>", "0.25")
-    assert read_reply(example, SIZES).config == EnvConfig.uniform(SIZES, 0.25, 0.25, swap_ratio=0.25)
+    assert '"swap_ratio": <number>}, ...}}, and its JSON Schema' in text
+    assert '"swap_ratio": {"maximum": 1.0, "minimum": 0, "multipleOf": 0.0001, "type": "number"}' in text
     past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
     words = build_prompt(REPORTS[1], past, SIZES, variant=variant, prompt_format="compact").split()
     assert set(words) <= {*VOCABULARY, *BOARD_WORDS}
@@ -134,23 +133,23 @@ def test_a_whole_arm_is_recorded_and_replayed(tmp_path, arm):
 
 def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
     def scarce(config, n, **options):
-        if config.sizes[3].further:
+        if config.sizes[3].ratios["swap_ratio"]:
             raise GenerationError("no solvable board found: size 3, 2 agents", 3)
         return generate(config, n, **options)
 
-    monkeypatch.setattr(drawing, "generate", scarce)
+    monkeypatch.setattr(actions, "generate", scarce)
     asked = EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.75)
-    tasks, relaxed = drawing.draw(asked, 4, seed=0)
+    tasks, fallback = actions.sample_boards(asked, 4, seed=0)
     assert len(tasks) == 4
-    assert relaxed == {
+    assert fallback == {
         3: {
             "asked": {"hole_ratio": 0.2, "wait_ratio": 0.5, "swap_ratio": 0.75},
             "got": {"hole_ratio": 0.2, "wait_ratio": None, "swap_ratio": 0.0},
         }
     }
-    assert drawing.relax(asked, relaxed) == EnvConfig.uniform([3], 0.2)
+    assert actions.apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)
     first, second = history(2)
-    text = build_prompt(REPORTS[1], (first, replace(second, relaxed=relaxed)), SIZES)
+    text = build_prompt(REPORTS[1], (first, replace(second, fallback=fallback)), SIZES)
     assert (
         "asked hole_ratio 0.2, wait_ratio 0.5, swap_ratio 0.75; trained on hole_ratio 0.2, wait_ratio null, swap"
         in text

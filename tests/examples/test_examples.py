@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mapflake import repro
-from mapflake.engineer.context import VARIANTS
+from mapflake.engineer import VARIANTS
 from mapflake.engineer.designers import RULES
 from mapflake.env.config import DIMENSIONS
 

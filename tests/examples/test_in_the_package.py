@@ -8,8 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 LOOK = """
-from mapflake.engineer import build_prompt, read_reply
-from mapflake.engineer.context import VARIANTS
+from mapflake.engineer import read_reply
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import EnvConfig, generate
 

@@ -3,8 +3,8 @@
 import pytest
 from engineer_samples import RANDOM, REPORTS, SIZES, history
 
-from mapflake.engineer import random_config
-from mapflake.engineer.baselines import (
+from mapflake.engineer import FailureReport, Round, random_config
+from mapflake.engineer.designers.rules import (
     domain_randomisation,
     evaluation_matched,
     fixed,
@@ -12,16 +12,16 @@ from mapflake.engineer.baselines import (
     heuristic_expert,
     learnability,
     learning_progress,
-    of_cells,
+    mixture,
+    towards_half,
     uniform,
 )
-from mapflake.engineer.ledger import Round
-from mapflake.engineer.report import Cell, FailureReport
+from mapflake.engineer.report import BoardBin
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import rng_for
 
 
-def test_keep_changes_nothing():
+def test_fixed_changes_nothing():
     proposal = fixed()(REPORTS[0], history(1))
     assert proposal.config == RANDOM
     assert proposal.rejection is None
@@ -43,6 +43,10 @@ def test_heuristic_expert_by_hand():
     assert [config.sizes[s].data_ratio for s in SIZES] == pytest.approx([0.4 / 1.85, 1 / 1.85, 0.4 / 1.85, 0.05 / 1.85])
     # From 0.3 to 0.7 levels stay.
     assert config.sizes[4].hole_ratio == last.sizes[4].hole_ratio
+
+
+def test_towards_half_by_hand():
+    assert [towards_half(v) for v in (0, 0.29, 0.3, 0.7, 0.71, 1)] == [-0.1, -0.1, 0, 0, 0.1, 0.1]
 
 
 def test_domain_randomisation_draws_anew_each_round_and_ignores_the_report():
@@ -84,17 +88,17 @@ def test_uniform_is_the_mean_of_random_configurations():
         assert sum(getattr(c, key) for c in drawn) / 400 == pytest.approx(getattr(config.sizes[4], key), abs=0.04)
 
 
-def cells(*rows):
-    """A report with these cells: (size, holes, needs a wait, rollouts, valid)."""
-    return FailureReport((), cells=tuple(Cell(*row) for row in rows))
+def bins(*rows):
+    """A report with these bins: (size, holes, needs a wait, rollouts, valid)."""
+    return FailureReport((), bins=tuple(BoardBin(*row) for row in rows))
 
 
 # p = (valid + 1) / (rollouts + 2): 0.5, 0.1, 0.9, 0.5
-FOUR = cells((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 0), (4, 0.1, False, 8, 8), (4, 0.3, True, 8, 4))
+FOUR = bins((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 0), (4, 0.1, False, 8, 8), (4, 0.3, True, 8, 4))
 
 
 def test_evaluation_matched_by_hand():
-    report = cells((3, 0.0, False, 30, 0), (3, 0.2, False, 10, 9), (5, 0.1, True, 40, 3), (6, 0.1, True, 40, 3))
+    report = bins((3, 0.0, False, 30, 0), (3, 0.2, False, 10, 9), (5, 0.1, True, 40, 3), (6, 0.1, True, 40, 3))
     config = evaluation_matched([3, 5])(report, history(1)).config
     assert config == EnvConfig({3: SizeConfig(0.5, 0.05, 0.5), 5: SizeConfig(0.5, 0.1, 0.5)})
 
@@ -112,21 +116,21 @@ def test_learnability_by_hand():
 
 
 def test_learning_progress_by_hand():
-    later = cells((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 3), (4, 0.1, False, 8, 7), (4, 0.3, True, 8, 4))
+    later = bins((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 3), (4, 0.1, False, 8, 7), (4, 0.3, True, 8, 4))
     past = (*(Round("x", i, RANDOM, report) for i, report in enumerate((FOUR, later))),)
     config = learning_progress([3, 4])(later, past).config  # changes of p: 0, 0.3, -0.1, 0
     assert levels(config) == {3: pytest.approx((0.75, 0.2, 1.0)), 4: pytest.approx((0.25, 0.1, 0.0))}
 
 
-def test_without_any_change_all_cells_are_alike_and_that_is_said():
+def test_without_any_change_all_bins_are_alike_and_that_is_said():
     for past in ((Round("x", 0, RANDOM, FOUR),), (Round("x", 0, RANDOM, FOUR), Round("x", 1, RANDOM, FOUR))):
         proposal = learning_progress([3, 4])(FOUR, past)
         assert proposal.config == EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.2, 0.5)})
-        assert proposal.reply == "change of p is 0 in every cell: all alike"
+        assert proposal.reply == "change of p is 0 in every bin: all alike"
 
 
-def test_cells_of_no_weight_take_their_size_out():
-    one, other = FOUR.cells[0], FOUR.cells[3]
-    assert of_cells({one: 0.0, other: 2.0}) == {4: {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 1.0}}
-    with pytest.raises(ValueError, match="the report has no cells to weigh"):
+def test_mixture_leaves_out_sizes_of_no_weight():
+    one, other = FOUR.bins[0], FOUR.bins[3]
+    assert mixture({one: 0.0, other: 2.0}) == {4: {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 1.0}}
+    with pytest.raises(ValueError, match="the report has no bins to weigh"):
         learnability([3])(FailureReport(()), history(1))

@@ -1,15 +1,15 @@
-"""Pairs that teach a small policy to speak the engineer's language; what it should say is left open.
+"""Pairs that teach a small policy to speak the engineer's language; they favour no design.
 
-A from-scratch policy cannot read a report or write a configuration until it is shown how. What it is shown, exactly:
+A from-scratch policy cannot read a report or write a configuration until it is shown how. Exactly this is shown:
 
 - Reports of synthetic runs. No policy is trained and no board is drawn: a made-up policy has a skill, and its chance of
   success falls with the size of a board and where a wait is needed, at random rates; counts are binomial; the kinds of
   failure are a random mix. From round to round its skill rises a little. 1 to 4 rounds; now and then a reply
-  is marked as rejected. Prompts are written by `context.build_prompt`, as real ones are.
+  is marked as rejected. Prompts are written by `build_prompt`, as real ones are.
 - Answers of a wide mixture of rules, drawn at random for each pair and each round, independent of what would help:
-  data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, just below the frontier, all alike,
+  data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, around the frontier, all alike,
   none where success is rare, as before), holes and waits by one of `LEVEL_RULES` (as before, 0.1 towards half-solved,
-  mutated, one level for all, independent of the report), dimensions of one's own at random. Weights get log-normal
+  mutated, one level for all, independent of the report), custom dimensions at random. Weights get log-normal
   noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
@@ -27,20 +27,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from mapflake.engineer.baselines import random_config
-from mapflake.engineer.context import DEFAULT_VARIANT, VARIANTS, build_prompt
+from mapflake.engineer.actions import Proposal, format_config, legal_sizes, project
+from mapflake.engineer.designers.rules import random_config, towards_half
 from mapflake.engineer.ledger import History, Round
-from mapflake.engineer.reply import Proposal
+from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt
 from mapflake.engineer.report import FailureReport, SizeReport
-from mapflake.engineer.space import format_config, legal_sizes, project
 from mapflake.env import KINDS, EnvConfig
-from mapflake.env.config import own_dimensions
+from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for
 
 ROUNDS_SHOWN = (0.4, 0.3, 0.2, 0.1)  # chance that the last round of a pair's run is 0, 1, 2, 3
 RANDOM_DESIGN = 1 / 8  # chance that an answer ignores the report
 REJECTED = 0.05  # chance that a past round's reply is marked as rejected
-FAILURE_MIX = {  # concentrations: how a made-up policy tends to fail
+FAILURE_MIX = {  # concentrations of the Dirichlet distribution of a made-up policy's failures
     "parse": 0.3, "agents": 0.1, "move": 0.1, "bounds": 0.3, "hole": 1.0, "vertex": 1.0, "edge": 0.3, "goal": 1.0,
 }  # fmt: skip
 
@@ -48,12 +47,12 @@ FAILURE_MIX = {  # concentrations: how a made-up policy tends to fail
 def demonstrations(
     n: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
 ) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs in the compact prompt format; see the module's docstring for what they show.
+    """Returns n (prompt, completion) pairs in compact words, made as the module's docstring says.
 
     Pair i depends on (seed, sizes, variants, i) alone.
 
     Args:
-        n: How many.
+        n: Number of pairs.
         sizes: Board sizes of reports and answers.
         seed: Root of the random stream.
         variants: Contexts to write prompts in, each as often as the others.
@@ -66,12 +65,12 @@ def demonstrations(
     sizes = legal_sizes(sizes)
     if unknown := [v for v in variants if v not in VARIANTS] or not variants:
         raise ValueError(f"variants: {unknown or 'none'} is not among {', '.join(VARIANTS)}")
-    drawn = [situation(i, sizes, seed=seed, variants=variants) for i in range(n)]
+    drawn = [synthetic_report(i, sizes, seed=seed, variants=variants) for i in range(n)]
     return [(one.prompt, format_config(one.answer, "compact")) for one in drawn]
 
 
 @dataclass(frozen=True)
-class Situation:
+class SyntheticReport:
     """A made-up run at the point where its engineer is asked, and the answer that a demonstration gives.
 
     Attributes:
@@ -79,7 +78,7 @@ class Situation:
         history: The rounds so far.
         last: The last configuration if the prompt shows it, else None.
         prompt: The whole prompt, compact.
-        answer: What the demonstration designs.
+        answer: The demonstration's design.
     """
 
     report: FailureReport
@@ -89,10 +88,10 @@ class Situation:
     answer: EnvConfig
 
 
-def situation(
+def synthetic_report(
     number: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
-) -> Situation:
-    """Returns the situation behind a demonstration; another seed gives situations that were not demonstrated."""
+) -> SyntheticReport:
+    """Returns the synthetic report behind a demonstration; another seed gives reports that were not demonstrated."""
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
     variant = variants[int(rng.integers(len(variants)))]
     shown = VARIANTS[variant].history
@@ -110,7 +109,7 @@ def situation(
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
     prompt = build_prompt(report, history, sizes, variant=variant, prompt_format="compact")
-    return Situation(report, history, visible, prompt, answer)
+    return SyntheticReport(report, history, visible, prompt, answer)
 
 
 # ---------------------------------------------------------------- synthetic reports
@@ -118,7 +117,7 @@ def situation(
 
 @dataclass(frozen=True)
 class _Learner:
-    """A made-up policy: log-odds of success on a 3x3 board, what a size and a wait cost, and how it fails."""
+    """A made-up policy: log-odds of success on a 3x3 board, their loss by size and by wait, and how it fails."""
 
     skill: float
     per_size: float
@@ -164,7 +163,7 @@ def _sigmoid(x: float) -> float:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a rule may look at: valid rates by size, and the last configuration if the prompt shows it."""
+    """The inputs of a rule: valid rates by size, and the last configuration if the prompt shows it."""
 
     sizes: tuple[int, ...]
     valid: dict[int, float]
@@ -207,7 +206,7 @@ def _before(seen: _Seen) -> Levels:
 
 
 def _towards_half(seen: _Seen) -> Levels:
-    steps = {s: 0.1 * ((v > 0.7) - (v < 0.3)) for s, v in seen.valid.items()}
+    steps = {s: towards_half(v) for s, v in seen.valid.items()}
     return {s: (h + steps[s], None if w is None else w + steps[s]) for s, (h, w) in _before(seen).items()}
 
 
@@ -233,10 +232,10 @@ LEVEL_RULES: dict[str, Callable[[_Seen], Levels]] = {
 """Hole and wait ratios of the sizes; all equally likely."""
 
 
-def data_ratios(rule: str, situation: Situation, sizes: Iterable[int]) -> dict[int, float]:
+def data_ratios(rule: str, one: SyntheticReport, sizes: Iterable[int]) -> dict[int, float]:
     """Returns the data ratios that a rule of `DATA_RULES` asks for, without noise."""
-    rates = {s.size: s.valid_rate for s in situation.report.sizes}
-    weights = DATA_RULES[rule](_Seen(legal_sizes(sizes), rates, situation.last, rng_for(0, "unused")))
+    rates = {s.size: s.valid_rate for s in one.report.sizes}
+    weights = DATA_RULES[rule](_Seen(legal_sizes(sizes), rates, one.last, rng_for(0, "unused")))
     total = sum(weights.values())
     return {size: weight / total for size, weight in weights.items()}
 
@@ -253,7 +252,7 @@ def _design(
         s: {"data_ratio": w * math.exp(rng.normal(0, 0.3)), "hole_ratio": levels[s][0], "wait_ratio": levels[s][1]}
         for s, w in weights.items()
     }
-    for name, dimension in own_dimensions().items():
+    for name, dimension in custom_dimensions().items():
         asked = {s: {**ratios, name: rng.uniform(0, dimension.top)} for s, ratios in asked.items()}
     return project(asked, sizes)
 

@@ -1,7 +1,7 @@
-"""How a model designs, measured: what is accepted, how near it stays to the rules it was shown, and to another model.
+"""Analysis of a small policy's designs: the share accepted, the distance from the rules shown and from another model.
 
-A model that imitates its demonstrations can look like one that reasons. So its designs for situations that were not
-demonstrated are set beside the rules of the mixture: its data ratios beside what `DATA_RULES` ask for, its hole and
+A model that imitates its demonstrations can look like one that reasons. So its designs for synthetic reports that were
+not demonstrated are set beside the rules of the mixture: its data ratios beside those of `DATA_RULES`, its hole and
 wait ratios beside "as before" and "0.1 towards half-solved". The yardsticks are the demonstrations' own answers (rules
 with noise) and random legal designs (no rule at all). Not covered: whether a design is good (train on it), models that
 speak JSON (they were shown no rules).
@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from mapflake.engineer.baselines import random_config
-from mapflake.engineer.context import build_prompt
-from mapflake.engineer.controls import as_told
-from mapflake.engineer.demonstrations import DATA_RULES, Situation, data_ratios, situation
-from mapflake.engineer.grammar import reply_grammar
-from mapflake.engineer.reply import Proposal, read_reply
-from mapflake.engineer.space import legal_sizes, reply_words
+from mapflake.engineer.actions import Proposal, legal_sizes, read_reply, reply_grammar
+from mapflake.engineer.compact.demonstrations import DATA_RULES, SyntheticReport, data_ratios, synthetic_report
+from mapflake.engineer.compact.words import reply_words
+from mapflake.engineer.designers.llm import apply_control
+from mapflake.engineer.designers.rules import random_config, towards_half
+from mapflake.engineer.prompt import build_prompt
 from mapflake.env import EnvConfig
 from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO
 from mapflake.repro import rng_for, seed_for
@@ -47,19 +46,19 @@ def ask(
 
 @dataclass(frozen=True)
 class Survey:
-    """What models answered in situations that were not demonstrated, at temperature 1.
+    """The designs of several models for synthetic reports that were not demonstrated, at temperature 1.
 
     Attributes:
         sizes: Board sizes that could be asked for.
-        situations: Where they were asked.
-        plain: A model's name -> its proposals, one a situation.
+        reports: The synthetic reports.
+        plain: A model's name -> its proposals, one a report.
         constrained: The same, decoded under the grammar.
-        shuffled: The same, plain, told the failures of other sizes (`controls`).
+        shuffled: The same, plain, told the failures of other sizes (`apply_control`).
         other_noise: The same, plain, with other noise.
     """
 
     sizes: tuple[int, ...]
-    situations: Sequence[Situation]
+    reports: Sequence[SyntheticReport]
     plain: Mapping[str, Sequence[Proposal]]
     constrained: Mapping[str, Sequence[Proposal]]
     shuffled: Mapping[str, Sequence[Proposal]]
@@ -76,11 +75,11 @@ class Survey:
 
     def beside_rules(self) -> list[dict[str, Any]]:
         """Returns the rows of `beside_rules` for the models (plain), the demonstrations, and random designs."""
-        rngs = [rng_for(0, "random designs", i) for i in range(len(self.situations))]
+        rngs = [rng_for(0, "random designs", i) for i in range(len(self.reports))]
         designs = {name: _configs(found) for name, found in self.plain.items()}
-        designs["demonstrated"] = [one.answer for one in self.situations]
+        designs["demonstrated"] = [one.answer for one in self.reports]
         designs["random"] = [random_config(self.sizes, rng) for rng in rngs]
-        return beside_rules(designs, self.situations, self.sizes)
+        return beside_rules(designs, self.reports, self.sizes)
 
     def changes(self, a: str, b: str) -> list[dict[str, Any]]:
         """Returns rows of `between`: model a beside b, beside itself told of other failures, and with other noise."""
@@ -92,23 +91,23 @@ class Survey:
 
 
 def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, seed: int) -> Survey:
-    """Returns what the models answer in n situations.
+    """Returns the models' designs for n synthetic reports.
 
     Args:
         models: Small policies that speak compact, by name.
         sizes: Board sizes that may be asked for.
-        n: How many situations.
-        seed: Of situations and noise; situations that the warm start showed have another stream.
+        n: Number of reports.
+        seed: Root of the reports and the noise; the reports that the warm start showed have another stream.
     """
     sizes = legal_sizes(sizes)
-    situations = [situation(i, sizes, seed=seed_for(seed, "survey")) for i in range(n)]
-    told = [as_told(one.report, one.history, "shuffled", seed=seed) for one in situations]
-    prompts = [one.prompt for one in situations]
+    reports = [synthetic_report(i, sizes, seed=seed_for(seed, "survey")) for i in range(n)]
+    told = [apply_control(one.report, one.history, "shuffled", seed=seed) for one in reports]
+    prompts = [one.prompt for one in reports]
     shuffled = [build_prompt(report, history, sizes, prompt_format="compact") for report, history in told]
     noise, other = seed_for(seed, "ask"), seed_for(seed, "ask again")
     return Survey(
         sizes,
-        situations,
+        reports,
         plain={name: ask(policy, prompts, sizes, seed=noise) for name, policy in models.items()},
         constrained={
             name: ask(policy, prompts, sizes, seed=noise, constrained=True) for name, policy in models.items()
@@ -119,24 +118,24 @@ def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, see
 
 
 def beside_rules(
-    designs: Mapping[str, Sequence[EnvConfig | None]], situations: Sequence[Situation], sizes: Sequence[int]
+    designs: Mapping[str, Sequence[EnvConfig | None]], reports: Sequence[SyntheticReport], sizes: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Returns a row for each name and situation: how far the design is from the rules; rejected ones are left out.
+    """Returns a row for each name and report: how far the design is from the rules; rejected ones are left out.
 
     `rule` is the nearest of `DATA_RULES`, `distance` how far its data ratios are from the design's (total variation, 0
-    to 1). `levels` says what hole and wait ratios are like: "as before", "towards half-solved", "one level" (for all
+    to 1). `levels` is the label of hole and wait ratios: "as before", "towards half-solved", "one level" (for all
     sizes), "near before" (each within 0.1), or "free"; None where the prompt did not show the last configuration.
     """
     rows = []
     for name, configs in designs.items():
-        for i, (config, one) in enumerate(zip(configs, situations, strict=True)):
+        for i, (config, one) in enumerate(zip(configs, reports, strict=True)):
             if config is not None:
                 apart = {rule: variation(config, data_ratios(rule, one, sizes)) for rule in DATA_RULES}
                 nearest = min(apart, key=lambda rule: apart[rule])
                 rows.append(
                     {
                         "designer": name,
-                        "situation": i,
+                        "report": i,
                         "rule": nearest,
                         "distance": apart[nearest],
                         "levels": None if one.last is None else _levels(config, one),
@@ -146,14 +145,14 @@ def beside_rules(
 
 
 def between(a: Sequence[EnvConfig | None], b: Sequence[EnvConfig | None]) -> dict[str, float]:
-    """Returns how two models differ over the same situations, where both designs were accepted.
+    """Returns how two models differ over the same reports, where both designs were accepted.
 
-    `designs` is how many; `equal` the share of designs alike in every number, `numbers` the share of numbers that
+    `designs` is their number; `equal` the share of designs alike in every number, `numbers` the share of numbers that
     differ, `data` the mean total variation of the data ratios.
     """
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
     if not pairs:
-        raise ValueError("no situation has two accepted designs")
+        raise ValueError("no report has two accepted designs")
     differ = [_differ(x, y) for x, y in pairs]
     return {
         "designs": len(pairs),
@@ -182,7 +181,7 @@ def _differ(x: EnvConfig, y: EnvConfig) -> np.ndarray:
     return np.array(found)
 
 
-def _levels(config: EnvConfig, one: Situation) -> str:
+def _levels(config: EnvConfig, one: SyntheticReport) -> str:
     last = one.last.sizes if one.last else {}
     rates = {s.size: s.valid_rate for s in one.report.sizes}
     sizes = [size for size in config.sizes if size in last]
@@ -195,7 +194,7 @@ def _levels(config: EnvConfig, one: Situation) -> str:
         )
 
     before = {s: (last[s].hole_ratio, last[s].wait_ratio) for s in sizes}
-    moved = {s: 0.1 * ((rates[s] > 0.7) - (rates[s] < 0.3)) for s in sizes}
+    moved = {s: towards_half(rates[s]) for s in sizes}
     if alike(before, ROUNDED):
         return "as before"
     if alike({s: (h + moved[s], None if w is None else w + moved[s]) for s, (h, w) in before.items()}, ROUNDED):
@@ -206,7 +205,7 @@ def _levels(config: EnvConfig, one: Situation) -> str:
 
 
 def _near(a: float | None, b: float | None, top: float, step: float) -> bool:
-    """Returns whether a ratio is what `b` is after projection to [0, top]."""
+    """Returns whether a ratio is within `step` of `b` projected to [0, top]."""
     if a is None or b is None:
         return a is b
     return abs(a - min(max(b, 0.0), top)) <= step

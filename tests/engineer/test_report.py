@@ -8,11 +8,10 @@ from engineer_samples import HOSTILE, REPORTS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mapflake import repro
 from mapflake.engineer import FailureReport, diagnose
-from mapflake.engineer.failures import environment_statistics
-from mapflake.engineer.report import Cell, SizeReport
-from mapflake.engineer.wording import quote
-from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge
+from mapflake.engineer.report import BoardBin, SizeReport, environment_statistics, quote
+from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge_completion
 from mapflake.trainer.evaluate import Rollout
 
 # Agent 1 goes right along the top row (2 steps), agent 2 stays out of its way (1 step); no one has to wait.
@@ -21,13 +20,12 @@ EASY = Task.of(Instance.from_text("S1 . G1\n. H .\nS2 G2 ."))
 NARROW = Task.of(Instance.from_text("S1G2 . G1 H\nH S2 H H\nH H H H\nH H H H"))
 
 
+def answered(task, text, sample=0, prompt_format="chat"):
+    return Rollout(task, sample, prompt_format, text, *judge_completion(task, text, prompt_format))
+
+
 def rollout(task, *moves, sample=0):
-    text = json.dumps({"plan": list(moves)})
-    return Rollout(task, sample, text, judge(task, text, "chat"))
-
-
-def garbage(task, sample=0):
-    return Rollout(task, sample, "?", judge(task, "?", "chat"))
+    return answered(task, json.dumps({"plan": list(moves)}), sample)
 
 
 OPTIMAL = rollout(EASY, "RR", "R")
@@ -36,10 +34,10 @@ HOLES = rollout(EASY, "DRUR", "R", sample=2)  # through the hole, once, to the g
 TWICE = rollout(EASY, "DRLRUR", "R", sample=3)  # in and out and in again: still one rollout
 LOST = rollout(EASY, "R", "U", sample=4)  # none arrives
 CRASH = rollout(NARROW, "RR", "UL")
-ALL = [OPTIMAL, LONG, HOLES, TWICE, LOST, garbage(EASY, 5), CRASH]
+ALL = [OPTIMAL, LONG, HOLES, TWICE, LOST, answered(EASY, "?", 5), CRASH]
 
 
-def test_counts_by_hand():
+def test_diagnose_counts_by_hand():
     assert NARROW.needs_wait
     assert not EASY.needs_wait
     report = diagnose(ALL)
@@ -59,7 +57,7 @@ def test_counts_by_hand():
     assert report.at(5) is None
 
 
-def test_the_order_of_rollouts_does_not_matter():
+def test_diagnose_does_not_mind_the_order_of_rollouts():
     expected = diagnose(ALL, examples=5)
     for seed in range(5):
         shuffled = ALL.copy()
@@ -83,18 +81,15 @@ def test_examples_are_the_commonest_failures_of_each_size_first():
     assert diagnose([OPTIMAL]).examples == ()
 
 
-def test_a_long_list_of_violations_is_cut_and_says_so():
+def test_violation_text_cuts_a_long_list_and_says_so():
     [example] = diagnose([rollout(EASY, "XXXXXX", "")]).examples
     assert example.violations.startswith("move at step 1, agent 1, cell (0, 0); move at step 2")
     assert example.violations.endswith("; and 4 more")
 
 
-@pytest.mark.parametrize("report", [*REPORTS, diagnose(ALL)])
+@pytest.mark.parametrize("report", [REPORTS[1], diagnose(ALL)])
 def test_a_report_survives_json(report):
-    again = json.loads(json.dumps(report.to_dict()))
-    if report is REPORTS[0]:
-        again["training"] = report.training
-    assert FailureReport.from_dict(again) == report
+    assert repro.from_json(FailureReport, json.loads(json.dumps(repro.to_json(report))), "here") == report
 
 
 def test_text_has_the_exact_numbers():
@@ -108,23 +103,20 @@ def test_the_plan_in_an_answer_is_shown_beside_it():
     examples = diagnose(ALL, examples=10).examples
     assert [e.moves for e in examples] == [("DRUR", "R"), ("RR", "UL"), ("R", "U"), ()]
     compact = format_plan(EASY.instance, Plan(("DRUR", "R")), "compact")
-    [example] = diagnose([Rollout(EASY, 0, compact, judge(EASY, compact, "compact"))]).examples
-    assert example.moves == ("DRUR", "RWWW")
-    assert (
-        "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW"
-        in diagnose([Rollout(EASY, 0, compact, judge(EASY, compact, "compact"))]).to_text()
-    )
+    report = diagnose([answered(EASY, compact, prompt_format="compact")])
+    assert report.examples[0].moves == ("DRUR", "RWWW")
+    assert "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW" in report.to_text()
 
 
 def test_what_is_kept_of_a_completion_is_bounded():
     text = json.dumps({"plan": ["U" * 5000] * 1000})
-    report = diagnose([Rollout(EASY, 0, text, judge(EASY, text, "chat"))])
-    assert len(json.dumps(report.to_dict())) < 10_000
+    report = diagnose([answered(EASY, text)])
+    assert len(json.dumps(repro.to_json(report))) < 10_000
     assert len(report.to_text()) < 5_000
 
 
-def test_cells_count_kinds_of_boards():
-    assert diagnose(ALL).cells == (Cell(3, 0.1, False, 6, 2), Cell(4, 0.8, True, 1, 0))
+def test_board_bins_count_kinds_of_boards():
+    assert diagnose(ALL).bins == (BoardBin(3, 0.1, False, 6, 2), BoardBin(4, 0.8, True, 1, 0))
 
 
 def test_changes_are_against_the_report_before():
@@ -165,8 +157,7 @@ def test_environment_statistics_by_hand():
 
 
 def test_surrogates_in_a_completion_can_be_stored():
-    task = EASY
-    [example] = diagnose([Rollout(task, 0, "a\ud800b", judge(task, "a\ud800b", "chat"))]).examples
+    [example] = diagnose([answered(EASY, "a\ud800b")]).examples
     assert example.completion == "a\ufffdb"
 
 

@@ -1,14 +1,16 @@
 """Prompts: golden files for every variant, and what a variant must show and must not."""
 
+import json
+import re
+
 import pytest
 from engineer_samples import GOLDEN, REPORTS, SIZES, history, prompts
 
-from mapflake.engineer import VARIANTS, Variant, build_prompt
+from mapflake.engineer import VARIANTS, FailureReport, Round, Variant, build_prompt, read_reply
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer.ledger import Round
-from mapflake.engineer.modules import own_summary, past_rounds, training_details
-from mapflake.engineer.reply import read_reply
-from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.engineer.actions import reply_schema
+from mapflake.engineer.prompt import history_section, summary_section, training_section
+from mapflake.engineer.report import SizeReport
 from mapflake.env import VOCABULARY, EnvConfig
 
 
@@ -26,12 +28,12 @@ HEADINGS = {"F": "# Failures", "G": "# Guideline", "H": "# History", "S": "# You
 
 
 @pytest.mark.parametrize(
-    ("variant", "modules"),
+    ("variant", "sections"),
     [("V1", "F"), ("V2", "FG"), ("V3", "FGH"), ("V4", "FGH"), ("V5", "FGHS"), ("V6", "FGHT"), ("V6-full", "FGHT")],
 )
-def test_a_variant_has_its_modules_and_no_other(variant, modules):
+def test_a_variant_has_its_sections_and_no_other(variant, sections):
     text = build_prompt(REPORTS[1], history(2), SIZES, variant=variant)
-    assert [m for m in HEADINGS if HEADINGS[m] in text] == list(modules)
+    assert [m for m in HEADINGS if HEADINGS[m] in text] == list(sections)
 
 
 def test_only_with_the_default_is_round_0_shown():
@@ -52,21 +54,18 @@ def test_full_details_tell_the_hyperparameters_and_bookkeeping_does_not():
 def test_model_text_cannot_act_in_any_prompt():
     for name in VARIANTS:
         for rounds in (1, 2, 3):
-            for text in (build_prompt(REPORTS[0], history(rounds), SIZES, variant=name),):
-                assert "<|im_end|>" not in text
-                assert "<|im_start|>" not in text
-                assert "</think>" not in text
-                assert "```" not in text
-                assert "\x1b" not in text
-                assert "\nUser:" not in text
-                text.encode()
+            text = build_prompt(REPORTS[0], history(rounds), SIZES, variant=name)
+            for part in ("<|im_end|>", "<|im_start|>", "</think>", "```", "\x1b", "\nUser:"):
+                assert part not in text
+            text.encode()
 
 
-def test_the_example_in_the_prompt_is_the_schema():
-    text = build_prompt(REPORTS[0], history(1), SIZES)
-    example = text[text.rindex('{"sizes"') :].replace("<number>", "0.25")
-    config = read_reply(example, SIZES).config
-    assert config == EnvConfig.uniform(SIZES, 0.25, 0.25)
+def test_a_prompt_ends_with_the_form_of_the_answer_and_its_schema():
+    lines = build_prompt(REPORTS[0], history(1), SIZES).splitlines()
+    assert json.loads(lines[-1]) == reply_schema(SIZES)
+    form = re.search(r"Its form is (.*), and its JSON Schema:", lines[-2])[1]
+    config = read_reply(form.replace("<number>", "0.25").replace(", ...", ""), SIZES).config
+    assert config == EnvConfig.uniform(SIZES[:1], 0.25, 0.25)
 
 
 @pytest.mark.parametrize("sizes", [range(3, 7), range(3, 11)])
@@ -91,14 +90,15 @@ def test_compact_words_by_hand():
 
 
 def test_without_any_round_there_is_nothing_to_tell():
-    assert past_rounds((), "compact", with_default=True) == "history none"
-    assert own_summary((), "compact") == "summary none"
-    assert training_details((), "compact", full=False) == "none"
-    assert "No round has been trained yet" in training_details((), "json", full=True)
-    assert "There is none." in own_summary((), "json")
+    words = build_prompt(FailureReport(()), (), SIZES, variant="V5", prompt_format="compact")
+    assert words == "engineer report guide history none summary none design"
+    assert build_prompt(FailureReport(()), (), SIZES, prompt_format="compact").endswith("history none none design")
+    assert "No round has been trained yet" in training_section((), full=True)
+    assert "There is none." in summary_section(())
+    assert "There is no earlier design." in history_section((), with_default=True)
 
 
-def test_a_budget_is_met_by_leaving_out_examples_first_then_rounds_and_never_by_cutting():
+def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_and_never_by_cutting():
     def prompt(budget):
         return build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=budget)
 

@@ -1,8 +1,8 @@
-"""Designers that pay: they try configurations out, by probe rollouts or by whole trainings, before they choose one.
+"""Designers that search: they try configurations out, by probe rollouts or by whole trainings, and take the best.
 
-What a design cost is recorded with it (`Proposal.spent`): a comparison at equal budgets has to charge it. A probe of 32
-boards with 4 samples is 128 rollouts; eight of them are 2 steps of the default round's 20 (64 prompts x 8 samples).
-Not covered: gradient-based or population methods.
+The extra cost is recorded with the design (`Proposal.extra_cost`): a comparison at equal budgets has to charge it. A
+probe of 32 boards with 4 samples is 128 rollouts; eight probes are 2 steps of the default round's 20 (64 prompts x 8
+samples). Not covered: gradient-based or population methods.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mapflake.engineer.baselines import random_config, ratios, ruled
+from mapflake.engineer.actions import Proposal, Requested, legal_sizes, project, ratios
+from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Round, next_index
-from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.space import Requested, legal_sizes, project
 from mapflake.env import EnvConfig, GenerationError, generate
-from mapflake.env.config import own_dimensions
+from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for, seed_for
 
 if TYPE_CHECKING:
     from mapflake.trainer.evaluate import Completer
 
 CANDIDATES = 8  # configurations that are probed
-BOARDS = 32  # a probe's boards
-SAMPLES = 4  # and completions of each
+BOARDS = 32  # boards of a probe
+SAMPLES = 4  # completions of each board
 
 
 def random_search(
@@ -34,7 +33,7 @@ def random_search(
 ) -> Designer:
     """Returns the designer that probes random configurations and takes the most learnable one.
 
-    What a search without a model and without memory can do (our choice of baseline).
+    A search without a model and without memory (our choice of baseline).
     """
     sizes = legal_sizes(sizes)
 
@@ -141,7 +140,7 @@ def _mutated(config: EnvConfig, sizes: Sequence[int], rng: np.random.Generator) 
             "hole_ratio": (part.hole_ratio if part else hole) + float(rng.choice([-0.1, 0.0, 0.1])),
             "wait_ratio": None if wait is None else wait + float(rng.choice([-0.2, 0.0, 0.2])),
         }
-        for name in own_dimensions():
-            level = dict(part.further).get(name, 0.0) if part else 0.0
-            asked[size][name] = level + float(rng.choice([-0.1, 0.0, 0.1]))
+        for name in custom_dimensions():
+            level = part.ratios[name] if part else 0.0
+            asked[size][name] = (level or 0.0) + float(rng.choice([-0.1, 0.0, 0.1]))
     return project(asked, sizes, config.num_agents)

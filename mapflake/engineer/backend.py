@@ -1,6 +1,6 @@
-"""What a round needs of the floor below: training, loading, hashing. `Grpo` is the real one.
+"""The training behind a round: the interface (`TrainingBackend`), and GRPO, the real one. Imports no torch until used.
 
-Not covered: another algorithm; an object with the same methods may take the place of `Grpo` (`Trainer`).
+To train in another way, give `RoundSettings` an object with the same five members.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mapflake.engineer.designers import load_checkpoint
 from mapflake.env import Task
 from mapflake.trainer.evaluate import Completer
 
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from mapflake.trainer.grpo import RLParams
 
 
-class Trainer(Protocol):
-    """What a round needs of the floor below."""
+class TrainingBackend(Protocol):
+    """The training, loading and hashing of checkpoints that a round needs."""
 
     @property
     def instances(self) -> int:
@@ -40,7 +39,7 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Grpo:
-    """The real trainer: GRPO through `mapflake.trainer.grpo`."""
+    """The real one: GRPO through `mapflake.trainer.grpo`."""
 
     params: RLParams
 
@@ -57,12 +56,12 @@ class Grpo:
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
-        from mapflake.trainer.policy import SamplingParams
+        from mapflake.trainer.policy import SamplingParams, load_policy
 
         sampling = SamplingParams(
             max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"
         )
-        return load_checkpoint(checkpoint, sampling)
+        return load_policy(checkpoint, sampling)
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""

@@ -1,10 +1,10 @@
 """The rules that a model engineer is compared with: none asks a model, none draws a board.
 
 All see what the engineer sees (the report and the rounds so far) and pass the same projection. The curricula over
-cells (learnability, learning progress) give weights q_c to the kinds of validation boards c = (size, hole bin, needs a
-wait), from which r_s = sum of q_c, h_s = E_q[holes | s], w_s = P_q[wait | s]. In the papers cited the weights choose
+bins (learnability, learning progress) give weights q_b to the kinds of validation boards b = (size, holes, needs a
+wait), from which r_s = sum of q_b, h_s = E_q[holes | s], w_s = P_q[wait | s]. In the papers cited the weights choose
 single levels; that a curriculum is a *configuration* here is our choice, and makes them comparable. Not covered:
-designers that pay for rollouts (`probes`).
+designers that pay for rollouts (`search`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from mapflake.engineer.actions import Proposal, Requested, legal_sizes, project, ratios
+from mapflake.engineer.compact.words import STEP
 from mapflake.engineer.ledger import Designer, History, next_index
-from mapflake.engineer.reply import Proposal
-from mapflake.engineer.report import Cell, FailureReport
-from mapflake.engineer.space import STEP, Requested, in_steps, legal_sizes, project
-from mapflake.env import EnvConfig
+from mapflake.engineer.report import BoardBin, FailureReport
+from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS
 from mapflake.repro import rng_for
 
@@ -52,26 +52,34 @@ def uniform(sizes: Iterable[int]) -> Designer:
 
 
 def evaluation_matched(sizes: Iterable[int], *, wait_ratio: float = 0.5) -> Designer:
-    """Returns the designer that trains on what is evaluated: sizes and holes of the validation boards, waits 0.5.
+    """Returns the designer that asks for the sizes and holes of the validation boards, and for waits 0.5.
 
     Half of the boards need a wait on average over the benchmark's subsets, as in the paper's (25%, 50%, 75%).
     """
     sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
-        asked = of_cells({c: float(c.rollouts) for c in report.cells if c.size in sizes})
+        asked = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
         asked = {s: {**v, "wait_ratio": wait_ratio} for s, v in asked.items()}
         return ruled(asked, history, "as the validation boards, half of them with waits", sizes)
 
     return design
 
 
-def heuristic_expert(sizes: Iterable[int], *, floor: float = 0.05) -> Designer:
+def towards_half(valid_rate: float) -> float:
+    """Returns the change of hole and wait ratios that brings boards nearer to half-solved: 0.1, -0.1 or 0.
+
+    Up where the valid rate is above 0.7, down where it is below 0.3; our choice, made before any result was seen.
+    """
+    return 0.1 * ((valid_rate > 0.7) - (valid_rate < 0.3))
+
+
+def heuristic_expert(sizes: Iterable[int], *, least: float = 0.05) -> Designer:
     """Returns the designer that an RL practitioner might write down in five minutes.
 
-    Data goes where the policy succeeds half of the time, r ~ max(floor, 1 - |2 v - 1|) with v the valid rate; where v
-    is above 0.7, holes and waits go up by 0.1, where it is below 0.3, down. A size that the last configuration lacks
-    starts at the mean hole and wait ratios of the others. All of it is our choice, made before any result was seen.
+    Data goes where the policy succeeds half of the time, r ~ max(least, 1 - |2 v - 1|) with v the valid rate; holes and
+    waits move `towards_half`. A size that the last configuration lacks starts at the mean hole and wait ratios of the
+    others. All of it is our choice, made before any result was seen.
     """
     sizes = legal_sizes(sizes)
 
@@ -83,12 +91,12 @@ def heuristic_expert(sizes: Iterable[int], *, floor: float = 0.05) -> Designer:
         for size in sizes:
             c, seen = last.sizes.get(size), report.at(size)
             valid = seen.valid_rate if seen else 0.5
-            step = 0.1 if valid > 0.7 else -0.1 if valid < 0.3 else 0.0
+            step = towards_half(valid)
             hole = c.hole_ratio if c else sum(p.hole_ratio for p in present) / len(present)
             wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
             asked[size] = {
                 **(c.ratios if c else {}),  # it knows of three and leaves others as they are
-                "data_ratio": max(floor, 1 - abs(2 * valid - 1)),
+                "data_ratio": max(least, 1 - abs(2 * valid - 1)),
                 "hole_ratio": round(hole + step, 9),
                 "wait_ratio": None if wait is None else round(wait + step, 9),
             }
@@ -113,64 +121,64 @@ def domain_randomisation(sizes: Iterable[int], *, seed: int) -> Designer:
 
 
 def learnability(sizes: Iterable[int]) -> Designer:
-    """Returns the designer that weights cells by p (1 - p), the variance of their success.
+    """Returns the designer that weights bins by p (1 - p), the variance of their success.
 
     Source: "sampling for learnability", Rutherford et al. 2024 (No Regrets, arXiv 2408.15099); the size of the
     advantage, by which PLR ranks (Jiang et al. 2021), gives the same order for rewards of 0 and 1.
     """
-    return _over_cells(sizes, lambda report, history: {c: _p(c) * (1 - _p(c)) for c in report.cells}, "p (1 - p)")
+    return _over_bins(sizes, lambda report, history: {b: _p(b) * (1 - _p(b)) for b in report.bins}, "p (1 - p)")
 
 
 def learning_progress(sizes: Iterable[int]) -> Designer:
-    """Returns the designer that weights cells by |p_t - p_(t-1)|, their change since the round before.
+    """Returns the designer that weights bins by |p_t - p_(t-1)|, their change since the round before.
 
     Source: absolute learning progress, Oudeyer et al. 2007, as in teacher-student curricula (Matiisen et al. 2017,
-    arXiv 1707.00183; ALP-GMM, Portelas et al. 2019). After round 0 nothing has changed yet: all cells alike.
+    arXiv 1707.00183; ALP-GMM, Portelas et al. 2019). After round 0 nothing has changed yet: all bins alike.
     """
 
-    def weights(report: FailureReport, history: History) -> Mapping[Cell, float]:
-        earlier = history[-2].report.cells if len(history) > 1 else ()
-        before = {(c.size, c.hole_ratio, c.needs_wait): _p(c) for c in earlier}
-        return {c: abs(_p(c) - before.get((c.size, c.hole_ratio, c.needs_wait), _p(c))) for c in report.cells}
+    def weights(report: FailureReport, history: History) -> Mapping[BoardBin, float]:
+        earlier = history[-2].report.bins if len(history) > 1 else ()
+        before = {(b.size, b.hole_ratio, b.needs_wait): _p(b) for b in earlier}
+        return {b: abs(_p(b) - before.get((b.size, b.hole_ratio, b.needs_wait), _p(b))) for b in report.bins}
 
-    return _over_cells(sizes, weights, "change of p")
+    return _over_bins(sizes, weights, "change of p")
 
 
-def _over_cells(
-    sizes: Iterable[int], weights: Callable[[FailureReport, History], Mapping[Cell, float]], name: str
+def _over_bins(
+    sizes: Iterable[int], weights: Callable[[FailureReport, History], Mapping[BoardBin, float]], name: str
 ) -> Designer:
-    """Returns the designer that turns weights of cells into a configuration; all cells alike where all weigh 0."""
+    """Returns the designer that turns weights of bins into a configuration; all bins alike where all weigh 0."""
     sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
-        weighed = {c: w for c, w in weights(report, history).items() if c.size in sizes}
+        weighed = {b: w for b, w in weights(report, history).items() if b.size in sizes}
         if not any(weighed.values()):
-            return ruled(of_cells(dict.fromkeys(weighed, 1.0)), history, f"{name} is 0 in every cell: all alike", sizes)
-        return ruled(of_cells(weighed), history, f"cells by {name}", sizes)
+            return ruled(mixture(dict.fromkeys(weighed, 1.0)), history, f"{name} is 0 in every bin: all alike", sizes)
+        return ruled(mixture(weighed), history, f"bins by {name}", sizes)
 
     return design
 
 
-def _p(cell: Cell) -> float:
-    """Returns the chance of success in a cell, the mean under a uniform prior: few rollouts say little."""
-    return (cell.valid + 1) / (cell.rollouts + 2)
+def _p(one: BoardBin) -> float:
+    """Returns the chance of success in a bin, the mean under a uniform prior: few rollouts say little."""
+    return (one.valid + 1) / (one.rollouts + 2)
 
 
-def of_cells(weights: Mapping[Cell, float]) -> Requested:
-    """Returns the ratios of the mixture of cells with these weights (not all 0), by size.
+def mixture(weights: Mapping[BoardBin, float]) -> Requested:
+    """Returns the ratios of the mixture of bins with these weights (not all 0), by size.
 
     Raises:
-        ValueError: There are no cells: the report was made without rollouts.
+        ValueError: There are no bins: the report was made without rollouts.
     """
     if not weights:
-        raise ValueError("the report has no cells to weigh")
+        raise ValueError("the report has no bins to weigh")
     asked: dict[int, dict[str, float | None]] = {}
-    for size in sorted({c.size for c in weights}):
-        own = {c: w for c, w in weights.items() if c.size == size}
+    for size in sorted({b.size for b in weights}):
+        own = {b: w for b, w in weights.items() if b.size == size}
         total = sum(own.values())
         if total > 0:
-            hole = sum(w * c.hole_ratio for c, w in own.items()) / total
-            wait = sum(w * c.needs_wait for c, w in own.items()) / total
+            hole = sum(w * b.hole_ratio for b, w in own.items()) / total
+            wait = sum(w * b.needs_wait for b, w in own.items()) / total
             asked[size] = {"data_ratio": total / sum(weights.values()), "hole_ratio": hole, "wait_ratio": wait}
     return asked
 
@@ -179,12 +187,12 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
     """Returns a configuration drawn without knowledge of any policy: that of round 0.
 
     Data ratios uniform over the simplex (Dirichlet with all parameters 1), the others uniform over what is legal, so
-    hole ratios in [0, 0.5] and wait ratios in [0, 1], all in steps of 1/20 (the grid of the compact
-    prompt format)
-    and projected. The distribution is our choice; the paper speaks of "random" only.
+    hole ratios in [0, 0.5] and wait ratios in [0, 1], all in steps of 1/20 (the grid of the compact prompt format) and
+    projected. The distribution is our choice; the paper speaks of "random" only.
     """
     sizes = legal_sizes(sizes)
-    steps = {"data_ratio": np.array(in_steps(list(rng.dirichlet(np.ones(len(sizes))))))}
+    shares = apportion(STEP, dict(enumerate(rng.dirichlet(np.ones(len(sizes))))))
+    steps = {"data_ratio": np.array(list(shares.values()))}
     for name, dimension in DIMENSIONS.items():
         if name not in steps:
             steps[name] = rng.integers(0, round(dimension.top * STEP) + 1, len(sizes))
@@ -192,16 +200,13 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
     return project(asked, sizes, num_agents)
 
 
-def ratios(config: EnvConfig) -> Requested:
-    """Returns a configuration as a request."""
-    return {size: c.ratios for size, c in config.sizes.items()}
-
-
 def ruled(
-    asked: Requested, history: History, why: str, sizes: Iterable[int] = (), spent: Mapping[str, int] | None = None
+    asked: Requested, history: History, why: str, sizes: Iterable[int] = (), extra_cost: Mapping[str, int] | None = None
 ) -> Proposal:
-    """Returns the proposal of a rule: the same projection, and one line of why in place of a reply."""
+    """Returns the proposal of a rule that asks for these ratios: projected as all are, one line of why as its reply.
+
+    Ratios need not be legal or sum to 1.
+    """
     legal, agents = tuple(sizes) or tuple(asked), history[-1].config.num_agents
-    return Proposal(
-        why, project(asked, legal, agents), None, asked, sizes=legal, num_agents=agents, spent=dict(spent or {})
-    )
+    config = project(asked, legal, agents)
+    return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))

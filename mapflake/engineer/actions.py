@@ -1,0 +1,442 @@
+"""The engineer's action space: which configurations are legal, how a reply says one, and boards drawn from it.
+
+`read_reply` decides whether a reply says one configuration, unmistakably, and gives its reason if not; `project` moves
+what was said to the nearest legal configuration. The two are separate, and a `Proposal` records both. What is rejected
+and what is projected is our choice, the paper does not say: a reply that is not one configuration in the schema, or
+holds a value that no reader could take for a ratio (negative, not finite, not a number), is rejected; ratios above
+their limit are clipped, and data ratios are weights, scaled to sum to 1.
+
+A JSON reply has one description, the pydantic model of `_reply_model`, made for the sizes and `DIMENSIONS`: it is the
+parser, the JSON Schema in the prompt (`reply_schema`), and the grammar for constrained decoding (`reply_grammar`). The
+other way of writing, the small policy's, is in `compact.words`. Not covered: enforcing a grammar
+(`mapflake.trainer.constrain`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model, model_validator
+
+from mapflake.engineer.compact.words import END, config_words, read_words, words_grammar
+from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, generate
+from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
+from mapflake.repro import shown
+
+logger = logging.getLogger(__name__)
+
+Requested = Mapping[int, Mapping[str, float | None]]
+"""The ratios asked for, by size: `{3: {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5}}`."""
+
+PROMPT_FORMATS = ("json", "compact")
+
+MAX_CHARACTERS = {"json": 1_000_000, "compact": 10_000}  # of a reply, reasoning included; longer ones are not read
+MAX_OBJECT = 20_000  # characters of the JSON object (a legal one takes about 600)
+MAX_BRACKETS = 100  # opening brackets in the object (a legal one has at most 10): bounds the parser's recursion
+MAX_PROSE = 800  # characters before the object under the grammar: five sentences, and no room for a model to drift
+
+_UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
+    """Returns the sizes in ascending order.
+
+    Raises:
+        ValueError: There are none, or one is not a board size.
+    """
+    chosen = tuple(sorted(set(sizes)))
+    if not chosen:
+        raise ValueError("sizes: there are none to ask for")
+    for size in chosen:
+        if type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE:
+            raise ValueError(f"sizes: {size!r} is not an integer in {MIN_SIZE}..{MAX_SIZE}")
+    return chosen
+
+
+def check_format(prompt_format: str) -> None:
+    """Raises ValueError unless `prompt_format` is one of `PROMPT_FORMATS`."""
+    if prompt_format not in PROMPT_FORMATS:
+        raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
+
+
+# ---------------------------------------------------------------- projection
+
+
+def ratios(config: EnvConfig) -> Requested:
+    """Returns a configuration as a request."""
+    return {size: c.ratios for size, c in config.sizes.items()}
+
+
+def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: int = 2) -> EnvConfig:
+    """Returns the legal configuration nearest to `requested`; a legal one over `sizes` comes back equal.
+
+    Ratios are clipped to [0, 1], hole ratios to [0, 0.5] and to what leaves room for the agents; sizes outside
+    `sizes` are dropped; negative data ratios count as 0, and the rest are scaled to sum to 1 unless they do so already.
+    Custom dimensions that were not asked for are 0: a rule need not know them.
+
+    Raises:
+        ValueError: A value is not finite, or no size in `sizes` has a data ratio above 0: nothing legal is near.
+    """
+    if isinstance(requested, EnvConfig):
+        requested = ratios(requested)
+    sizes = legal_sizes(sizes)
+    legal = [size for size in sizes if size in requested]
+    for size in legal:
+        for key, value in requested[size].items():
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"size {size}: {key} {value} is not finite")
+    weights = _normalise([_clip(requested[size]["data_ratio"], math.inf) for size in legal])
+    if weights is None:
+        raise ValueError(f"no size of {list(sizes)} has a data ratio above 0 in {dict(requested)}")
+    return EnvConfig(
+        {
+            size: _part(size, weight, requested[size], num_agents if weight else 0)
+            for size, weight in zip(legal, weights, strict=True)
+        },
+        num_agents=num_agents,
+    )
+
+
+def _part(size: int, weight: float, asked: Mapping[str, float | None], num_agents: int) -> SizeConfig:
+    clipped: dict[str, float | None] = {
+        name: None if asked[name] is None and dimension.nullable else _clip(asked[name], dimension.top)
+        for name, dimension in DIMENSIONS.items()
+        if name in asked
+    }
+    hole = _holes(size, asked["hole_ratio"], num_agents)
+    return SizeConfig.from_ratios(clipped | {"data_ratio": weight, "hole_ratio": hole})
+
+
+def _clip(value: float | None, high: float) -> float:
+    return min(max(0.0 if value is None else float(value), 0.0), high)
+
+
+def _holes(size: int, ratio: float | None, num_agents: int) -> float:
+    """Returns the hole ratio, lowered to what leaves room for the agents (0 agents: a size that gets no boards)."""
+    ratio = _clip(ratio, MAX_HOLE_RATIO)
+    most = size * size - (cells_needed(num_agents) if num_agents else 0)
+    return ratio if num_holes(size, ratio) <= most else most / (size * size)
+
+
+def _normalise(weights: Sequence[float]) -> list[float] | None:
+    """Returns the weights scaled to sum to 1, unchanged if they do so within 1e-6; None if they are all 0."""
+    largest = max(weights, default=0.0)
+    if largest == 0:
+        return None
+    if largest <= 1 and abs(math.fsum(weights) - 1) <= 1e-6:
+        return list(weights)
+    scaled = [w / largest for w in weights]  # first: the sum of very large numbers is inf
+    total = math.fsum(scaled)
+    return [w / total for w in scaled]
+
+
+# ---------------------------------------------------------------- one description of a reply
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _Sizes(_Strict):
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> _Sizes:
+        if not self.model_fields_set:
+            raise ValueError("is empty")
+        return self
+
+
+def _reply_model(sizes: Sequence[int]) -> type[BaseModel]:
+    """Returns the model of a reply: `{"sizes": {"3": {"data_ratio": ..., ...}}}`, each size at most once.
+
+    The schema states the limits and at most four decimals; the parser takes more, and `project` clips.
+    """
+    fields: dict[str, Any] = {}
+    for name, dimension in DIMENSIONS.items():
+        limits = {"type": "number", "minimum": 0, "maximum": dimension.top, "multipleOf": 0.0001}
+        number = Annotated[float, Field(ge=0), WithJsonSchema(limits)]
+        fields[name] = (number | None if dimension.nullable else number, ...)
+    each = create_model("Ratios", __base__=_Strict, **fields)
+    listed: dict[str, Any] = {str(size): (each, None) for size in sizes}
+    return create_model("Reply", __base__=_Strict, sizes=(create_model("Sizes", __base__=_Sizes, **listed), ...))
+
+
+def reply_schema(sizes: Iterable[int]) -> dict[str, Any]:
+    """Returns the JSON Schema of a reply over `sizes`; raises what `legal_sizes` raises."""
+    schema = _reply_model(legal_sizes(sizes)).model_json_schema()
+    return _bare({"properties": schema.pop("properties"), **schema})
+
+
+def _bare(schema: Any) -> Any:
+    """Returns the schema without titles and defaults, which say nothing here."""
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _bare(part) for key, part in schema.items() if key not in ("title", "default")}
+
+
+def reply_grammar(sizes: Iterable[int], prompt_format: str = "json") -> str:
+    """Returns the grammar of replies over `sizes` in llguidance's Lark: every text of it is one that is accepted.
+
+    The only rejections left are a design in which no size gets data, and a reply that is cut off. JSON: at most
+    `MAX_PROSE` characters without braces or `<`, then the object of `reply_schema`, its sizes ascending.
+
+    Raises:
+        ValueError: The prompt format is unknown, or the sizes are none or not boards.
+    """
+    check_format(prompt_format)
+    sizes = legal_sizes(sizes)
+    if prompt_format == "compact":
+        return words_grammar(sizes)
+    written = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+    schema = json.dumps({**reply_schema(sizes), "x-guidance": written})
+    prose = rf"/[^{{}}<\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]{{0,{MAX_PROSE}}}/"
+    return f"start: PROSE reply\nreply: %json {schema}\nPROSE: {prose}\n"
+
+
+def format_config(config: EnvConfig, prompt_format: str = "json") -> str:
+    """Returns the reply that asks for `config`.
+
+    Exact in "json"; in "compact" ratios are rounded to 1/20, data ratios so that they still sum to 1.
+    """
+    if prompt_format == "json":
+        return json.dumps({"sizes": {str(size): c.ratios for size, c in sorted(config.sizes.items())}})
+    return " ".join([*config_words(config), END])
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A design: the reply, the ratios asked for, and the legal configuration made of them, or why there is none.
+
+    Attributes:
+        reply: The raw text (of a model), or one line of why (of a rule).
+        config: The projected configuration; None if the reply was rejected.
+        rejection: Why there is no configuration; None if there is one.
+        requested: The ratios asked for, before projection; None if the reply was rejected.
+        prompt: The prompt that the engineer was sent; empty for a rule.
+        prompt_format: How `reply` is read; None for a rule, whose `requested` is not read from text.
+        sizes: The board sizes that could be asked for.
+        num_agents: Agents of the configuration.
+        replies: All samples drawn, in order; `reply` is the first that was not rejected (or the first). Empty: one.
+        extra_cost: The design's cost beyond the round's budget, e.g. `{"rollouts": 512}` for probes; empty: nothing.
+    """
+
+    reply: str
+    config: EnvConfig | None
+    rejection: str | None
+    requested: Requested | None = None
+    prompt: str = ""
+    prompt_format: str | None = None
+    sizes: tuple[int, ...] = ()
+    num_agents: int = 2
+    replies: tuple[str, ...] = ()
+    extra_cost: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.config is None) == (self.rejection is None):
+            raise ValueError("a proposal has either a configuration or the reason why there is none")
+
+
+def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2) -> Proposal:
+    """Returns the proposal that `text` makes: a configuration, or a rejection with its reason. Never raises on text.
+
+    JSON: reasoning up to the last `</think>` is passed over. In the rest, the text from the first `{` to the last
+    `}` must be exactly one object of the schema; prose or a Markdown fence around it is allowed if it holds no braces.
+    Keys are all required within a size; a size that is left out gets no data; `null` as wait ratio leaves it to chance.
+    Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
+    Custom dimensions follow these three, in the table's order.
+
+    Args:
+        text: The engineer's reply; model text, so anything at all. Linear time, bounded memory.
+        sizes: Board sizes that may be asked for.
+        prompt_format: "json" or "compact".
+        num_agents: Agents of the configuration.
+
+    Raises:
+        ValueError: The prompt format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
+    """
+    sizes = legal_sizes(sizes)
+    check_format(prompt_format)
+    proposal = Proposal(
+        text if isinstance(text, str) else "", None, "unread", prompt_format=prompt_format, sizes=sizes,
+        num_agents=num_agents,
+    )  # fmt: skip
+    try:
+        requested = _read(text, sizes, prompt_format)
+    except ValueError as reason:
+        return replace(proposal, rejection=str(reason))
+    return replace(proposal, config=project(requested, sizes, num_agents), rejection=None, requested=requested)
+
+
+def read_replies(
+    texts: Sequence[str], sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2
+) -> Proposal:
+    """Returns the proposal of several samples: the first that is not rejected, or the first; all are kept in `replies`.
+
+    Args:
+        texts: The samples, at least one, in the order in which they were drawn.
+        sizes: As for `read_reply`, as are prompt_format and num_agents.
+        prompt_format: "json" or "compact".
+        num_agents: Agents of the configuration.
+
+    Raises:
+        ValueError: As for `read_reply`, or there are no texts.
+    """
+    if not texts:
+        raise ValueError("texts: there is no reply to read")
+    sizes = legal_sizes(sizes)
+    read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
+    return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
+
+
+def _read(text: Any, sizes: Sequence[int], prompt_format: str) -> dict[int, dict[str, float | None]]:
+    """Returns the ratios that a reply asks for; raises ValueError with the reason if it says no configuration."""
+    if not isinstance(text, str):
+        raise ValueError("not text")
+    if len(text) > (most := MAX_CHARACTERS[prompt_format]):
+        raise ValueError(f"too long: {len(text)} characters, at most {most} are read")
+    if bad := _UNREADABLE.search(text):
+        raise ValueError(f"control character or lone surrogate U+{ord(bad[0]):04X}")
+    answer = text.rpartition("</think>")[2] if prompt_format == "json" else text
+    if "<think>" in answer and prompt_format == "json":
+        raise ValueError("the reasoning is not closed (the reply was cut off)")
+    if not answer.strip():
+        raise ValueError("empty")
+    requested = _read_json(answer, sizes) if prompt_format == "json" else read_words(answer, sizes)
+    if not any(asked["data_ratio"] for asked in requested.values()):
+        raise ValueError("all data ratios are zero: no size would get an instance")
+    return requested
+
+
+def _read_json(answer: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
+    first, last = answer.find("{"), answer.rfind("}")
+    if first < 0:
+        raise ValueError("no JSON object")
+    if last < first:
+        raise ValueError("the JSON object is not closed (the reply was cut off)")
+    body = answer[first : last + 1]
+    if len(body) > MAX_OBJECT:
+        raise ValueError(f"the JSON object is too long: {len(body)} characters, at most {MAX_OBJECT} are read")
+    if body.count("{") + body.count("[") > MAX_BRACKETS:
+        raise ValueError(f"more than {MAX_BRACKETS} opening brackets")
+    try:
+        value = json.loads(body, object_pairs_hook=_unique, parse_int=float, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            raise ValueError("more than one JSON object, or braces in the text around it") from None
+        cut = " (the reply may be cut off)" if error.pos >= len(body) else ""
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos}{cut}") from None
+    try:
+        reply = _reply_model(sizes).model_validate(value)
+    except ValidationError as error:
+        raise ValueError(_reason(error.errors()[0], sizes)) from None
+    listed = reply.model_dump(exclude_unset=True)["sizes"]
+    return {
+        int(size): {key: None if ratio is None else ratio + 0.0 for key, ratio in asked.items()}  # -0.0 is 0.0
+        for size, asked in listed.items()
+    }
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in seen:
+            raise ValueError(f"key {shown(key)} is given twice")
+        seen[key] = value
+    return seen
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _reason(error: Any, sizes: Sequence[int]) -> str:
+    """Returns an error of the reply's model in words that its writer understands."""
+    *path, last = error["loc"] or [""]
+    if error["type"] in ("missing", "extra_forbidden"):
+        where = _place(path)
+        legal = (["sizes"], [*map(str, sizes)], [*DIMENSIONS])[len(path)]
+        if error["type"] == "missing":
+            return f"{where} lacks {last!r}"
+        return f"unknown key {shown(last)} in {where}; legal: {', '.join(legal)}"
+    if error["type"] == "greater_than_equal":
+        return f"{_place(path)}: {last} {shown(error['input'])} is negative"
+    if error["type"] == "value_error":
+        return f"{_place(error['loc'])} {error['ctx']['error']}"
+    if len(error["loc"]) == 3:
+        return f"{_place(path)}: {last} is {shown(error['input'])}, not a number"
+    return f"{_place(error['loc'])} is {shown(error['input'])}, not an object"
+
+
+def _place(path: Sequence[Any]) -> str:
+    return ("the object", '"sizes"', f"size {path[-1]}" if path else "")[len(path)]
+
+
+# ---------------------------------------------------------------- boards
+
+Fallback = Mapping[int, Mapping[str, Mapping[str, float | None]]]
+"""The ratios that could not be drawn, by size: `{6: {"asked": {"hole_ratio": ..., "wait_ratio": ...}, "got": {...}}}`.
+
+A legal configuration may ask for boards that are too rare to be found or do not exist (say, boards without a wait where
+five agents share nine squares). A round must not die of that, and its engineer has to know: the fallback is recorded,
+and told in the next prompt."""
+
+HOLE_STEP = 0.1
+
+
+def sample_boards(
+    config: EnvConfig, n: int, *, seed: int, progress: Callable[[int], object] | None = None
+) -> tuple[list[Task], Fallback]:
+    """Returns n training tasks, and by size the nearest ratios that could be drawn where others could not.
+
+    Where the generator gives up on a size, its quota of waits goes first (to None: the kind of board asked for is too
+    rare to be found, so chance gives the nearest share), then custom dimensions (to 0), then holes, 0.1 at a
+    time. Data ratios are always met.
+
+    Raises:
+        GenerationError: Not even boards without holes are found.
+    """
+    fallback: dict[int, dict[str, dict[str, float | None]]] = {}
+    while True:
+        met = apply_fallback(config, fallback)
+        try:
+            return generate(met, n, seed=seed, split="train", progress=progress), fallback
+        except GenerationError as error:
+            easier = _easier(_levels(met.sizes[error.size]))
+            if easier is None:
+                raise
+            logger.warning("%s; going on with %s", error, easier)
+            fallback[error.size] = {"asked": _levels(config.sizes[error.size]), "got": easier}
+
+
+def apply_fallback(config: EnvConfig, fallback: Fallback) -> EnvConfig:
+    """Returns `config` with the ratios that were got where others could not be drawn."""
+    sizes = dict(config.sizes)
+    for size, change in fallback.items():
+        sizes[size] = SizeConfig.from_ratios({**sizes[size].ratios, **change["got"]})
+    return EnvConfig(sizes, config.num_agents)
+
+
+def _easier(levels: Mapping[str, float | None]) -> dict[str, float | None] | None:
+    """Returns the nearest ratios that are easier to draw, None if there are none."""
+    own = [name for name in levels if name not in PAPER]
+    if levels["wait_ratio"] is not None:
+        return {**levels, "wait_ratio": None}
+    if any(levels[name] for name in own):
+        return {**levels, **dict.fromkeys(own, 0.0)}
+    if hole := levels["hole_ratio"]:
+        return {**levels, "hole_ratio": max(0.0, round(hole - HOLE_STEP, 9))}
+    return None
+
+
+def _levels(part: SizeConfig) -> dict[str, float | None]:
+    return {name: value for name, value in part.ratios.items() if name != "data_ratio"}

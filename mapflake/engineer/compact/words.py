@@ -1,0 +1,186 @@
+"""The small policy's language: a closed vocabulary for prompts and replies; ratios in steps of 1/20.
+
+A prompt says the same facts as one for a real LLM (`prompt`), each by a word in its place, rates rounded to 1/20
+(`p00`, `p05`, ... `p100`). Less can be said: a guideline is one word (`guide`), which carries only the principles that
+training ties to it, full training details are one word, and examples are left out. A reply is `size3 p25 p10 p50 ...
+end`: for each size the ratio of every dimension, in the table's order. All of it is our choice; the paper has no such
+policy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mapflake.engineer.report import FailureReport, rate
+from mapflake.env import EnvConfig, apportion
+from mapflake.env.config import DIMENSIONS, Dimension
+from mapflake.repro import shown
+
+if TYPE_CHECKING:
+    from mapflake.engineer.ledger import History, Round
+    from mapflake.engineer.prompt import Variant
+
+STEP = 20  # steps from 0 to 1
+ANY = "any"  # a ratio of None: as chance gives it
+END = "end"
+PERCENT = tuple(f"p{100 * i // STEP:02d}" for i in range(STEP + 1))
+VOCABULARY = (
+    *PERCENT,
+    *(f"round{i}" for i in range(10)),
+    *("engineer", "guide", "report", "history", "summary", "rejected", "details", "none", "design"),
+    ANY,
+    END,
+)
+"""The engineer's words that are not in `mapflake.env.VOCABULARY`."""
+
+
+# ---------------------------------------------------------------- ratios and configurations
+
+
+def percent(ratio: float) -> str:
+    """Returns the word of a ratio in [0, 1], to the nearest 1/20 (halves up)."""
+    return PERCENT[math.floor(ratio * STEP + 0.5)]
+
+
+def config_words(config: EnvConfig) -> list[str]:
+    """Returns a configuration in words, without `end`: sizes ascending, data ratios rounded so that they sum to 1."""
+    steps = apportion(STEP, {size: c.data_ratio for size, c in config.sizes.items()})
+    words = []
+    for size, c in config.sizes.items():
+        _, *others = c.ratios.values()
+        words += [f"size{size}", PERCENT[steps[size]], *(ANY if r is None else percent(r) for r in others)]
+    return words
+
+
+def words_a_size() -> int:
+    """Returns the number of words of one size in a configuration: its name, and one for each dimension."""
+    return 1 + len(DIMENSIONS)
+
+
+def reply_words(sizes: Sequence[int]) -> int:
+    """Returns the limit on the words of a reply over these sizes: a whole design and 8 more."""
+    return words_a_size() * len(sizes) + 8
+
+
+def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
+    """Returns the ratios that a reply in words asks for, by size.
+
+    Raises:
+        ValueError: It is not one configuration; the message is the reason.
+    """
+    words = text.split()
+    if words[-1] != END:
+        raise ValueError(f"does not close with {END!r} (the reply may be cut off)")
+    if END in words[:-1]:
+        raise ValueError(f"goes on after {END!r}")
+    body = words[:-1]
+    if not body:
+        raise ValueError("names no size")
+    named = {f"size{s}": s for s in sizes}
+    requested: dict[int, dict[str, float | None]] = {}
+    for i in range(0, len(body), words_a_size()):
+        name, *ratios = body[i : i + words_a_size()]
+        if name not in named:
+            raise ValueError(f"word {i + 1} is {shown(name)}, not one of {', '.join(named)}")
+        if named[name] in requested:
+            raise ValueError(f"{name} is given twice")
+        if len(ratios) < len(DIMENSIONS):
+            raise ValueError(f"{name} lacks its {[*DIMENSIONS][len(ratios)]}")
+        said = dict(zip(DIMENSIONS, ratios, strict=True))
+        for key, word in said.items():
+            if word not in PERCENT and not (word == ANY and DIMENSIONS[key].nullable):
+                raise ValueError(f"{name}: {key} is {shown(word)}, not one of p00, p05, ... p100")
+        requested[named[name]] = {
+            key: None if word == ANY else PERCENT.index(word) / STEP for key, word in said.items()
+        }
+    return {size: requested[size] for size in sorted(requested)}
+
+
+def words_grammar(sizes: Sequence[int]) -> str:
+    """Returns the grammar of replies over `sizes`, ascending, in llguidance's Lark; the word w is written `<w>`."""
+    ratios = " ".join(map(_ratio_rule, DIMENSIONS.values()))
+    some = " | ".join(  # at least one size: one alternative for each that may come first
+        " ".join([f"s{first}", *(f"s{size}?" for size in sizes[i + 1 :])]) for i, first in enumerate(sizes)
+    )
+    unit, half = (" | ".join(f"<{word}>" for word in words) for words in (PERCENT, PERCENT[: STEP // 2 + 1]))
+    rules = [f"s{size}: <size{size}> {ratios}" for size in sizes]
+    return "\n".join([f"start: ({some}) <{END}>", *rules, f"unit: {unit}", f"half: {half}"]) + "\n"
+
+
+def _ratio_rule(dimension: Dimension) -> str:
+    number = "unit" if dimension.top == 1 else "half"
+    return f"({number} | <{ANY}>)" if dimension.nullable else number
+
+
+# ---------------------------------------------------------------- prompts
+
+
+def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int = 0) -> str:
+    """Returns the prompt with the sections of `variant`, the first `left_out` rounds of the history left out."""
+    words = ["engineer"]
+    if variant.failures:
+        words += report_words(report)
+    if variant.guideline:
+        words.append("guide")
+    if variant.history != "none":
+        shown = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
+        words += history_words(shown)
+    if variant.summary:
+        words += summary_words(history)
+    if variant.training != "none":
+        words.append(_round_word(history[-1].index) if history else "none")
+    if variant.training == "full":
+        words.append("details")
+    return " ".join([*words, "design"])
+
+
+def report_words(report: FailureReport) -> list[str]:
+    """Returns the failures, 13 words a size.
+
+    They are `size4`, the rates valid, optimal, valid where a wait is needed, valid elsewhere (`none` if there is no
+    such board), then the share of rollouts that fail each of the 8 checks.
+    """
+    words = ["report"]
+    for s in report.sizes:
+        others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
+        words += [
+            f"size{s.size}",
+            percent(s.valid_rate),
+            percent(s.optimal_rate),
+            percent(rate(s.wait_valid, s.wait_rollouts)) if s.wait_rollouts else "none",
+            percent(rate(others_valid, others)) if others else "none",
+            *(percent(rate(n, s.rollouts)) for n in s.failures),
+        ]
+    return words
+
+
+def history_words(rounds: Sequence[Round]) -> list[str]:
+    """Returns the rounds, oldest first: for each size its configuration and the valid rate after the round.
+
+    A round is `round1` (and `rejected`, if its reply was), then for each size `size4`, the ratio of every dimension,
+    the valid rate; `none` where configuration or report lack the size.
+    """
+    words = ["history"]
+    for r in rounds:
+        words += [_round_word(r.index), *(["rejected"] if r.was_rejected else [])]
+        asked, each = config_words(r.config), words_a_size()
+        ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
+        for size in r.sizes:
+            after = r.report.at(size)
+            words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * (each - 1))]
+            words.append(percent(after.valid_rate) if after else "none")
+    return words if rounds else [*words, "none"]
+
+
+def summary_words(history: History) -> list[str]:
+    """Returns the previous design: a reply in words has no prose that could be its summary."""
+    previous = history[-1].proposal if history else None
+    if previous is None:
+        return ["summary", "none"]
+    return ["summary", *(config_words(previous.config) if previous.config else ["rejected"])]
+
+
+def _round_word(index: int) -> str:
+    return f"round{min(index, 9)}"

@@ -1,0 +1,172 @@
+"""The designer that asks a model: how it is asked (`EngineerParams`), and controls that are shown other reports.
+
+No rule stands between reply and configuration but the projection. Not covered: the names of arms (`designers`), the
+third control, the task and the schema alone, which is a variant of the prompt (`prompt.VARIANTS`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from mapflake.engineer.actions import Proposal, legal_sizes, read_replies, reply_grammar
+from mapflake.engineer.compact.words import reply_words
+from mapflake.engineer.ledger import Designer, History, next_index
+from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
+from mapflake.engineer.report import FailureReport, storable
+from mapflake.repro import Params, check_address, rng_for, seed_for, shown
+from mapflake.trainer.evaluate import Completer
+
+logger = logging.getLogger(__name__)
+
+ReportControl = Literal["current", "shuffled", "previous"]
+
+
+def _variant(value: Any) -> Any:
+    if isinstance(value, str) and value not in VARIANTS:
+        raise ValueError(f"legal variants: {', '.join(VARIANTS)}, or sections: {', '.join(Variant.model_fields)}")
+    return Variant.parse(value, "variant") if isinstance(value, Mapping) else value
+
+
+class EngineerParams(Params):
+    """The parameters by which a model is asked for a design.
+
+    Attributes:
+        model: `current` (the checkpoint just trained), `base` (the model before any RL), a checkpoint's folder or a
+            name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
+        base_url: The server's address; None: the one that the `openai` client takes from the environment.
+        variant: The prompt's sections: a name in `VARIANTS`, or `{guideline: true, history: all}`.
+        report: The report that is shown: `current`, or a control (`apply_control`), `shuffled` or `previous`.
+        samples: Replies drawn; the first legal one counts, all are recorded.
+        temperature: Sampling temperature; 0 is greedy (then one sample says it all).
+        constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`).
+        prompt_tokens: The prompt's budget (see `build_prompt`).
+        max_new_tokens: Most tokens of a reply; None: in compact those of a design and 8 more, in JSON 4096.
+    """
+
+    model: str = Field(default="current", min_length=1)
+    base_url: str | None = None
+    variant: Annotated[str | Variant, BeforeValidator(_variant)] = DEFAULT_VARIANT
+    report: ReportControl = "current"
+    samples: int = Field(default=4, ge=1)
+    temperature: float = Field(default=1.0, ge=0)
+    constrained: bool = False
+    prompt_tokens: int = Field(default=8192, ge=1)
+    max_new_tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _possible(self) -> EngineerParams:
+        if self.model.startswith("openai:") and self.constrained:
+            raise ValueError("constrained: a server decodes by itself; ask it plainly")
+        if self.base_url is not None and not self.model.startswith("openai:"):
+            raise ValueError(f"base_url: of a server, but model is {shown(self.model)}, not openai:<name>")
+        check_address(self.base_url, "base_url")
+        return self
+
+    def weights(self, base: str | Path | None) -> str | Path | None:
+        """Returns the fixed weights that are asked; None if they change every round or lie behind a server.
+
+        Raises:
+            ValueError: They are those of the base model, and it is not given.
+        """
+        if self.model == "current" or self.model.startswith("openai:"):
+            return None
+        if self.model == "base" and base is None:
+            raise ValueError("model: 'base' needs the checkpoint of the base model")
+        return base if self.model == "base" else self.model
+
+
+def llm_engineer(
+    policy_for: Callable[[History], Completer],
+    sizes: Iterable[int],
+    params: EngineerParams,
+    *,
+    seed: int,
+    write: Callable[..., str] = build_prompt,
+) -> Designer:
+    """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
+
+    No rule stands between reply and configuration but the projection; if all samples are rejected, so is the proposal.
+
+    Args:
+        policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
+        sizes: Board sizes that may be asked for.
+        params: The parameters by which it is asked.
+        seed: Root of the noise of sampling and shuffling; the round's index goes in too.
+        write: Gives the prompt, called as `build_prompt` is.
+    """
+    sizes = legal_sizes(sizes)
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        policy = policy_for(history)
+        prompt_format = "compact" if policy.prompt_format == "compact" else "json"
+        agents = history[-1].config.num_agents
+        told, past = apply_control(report, history, params.report, seed=seed)
+        prompt = write(
+            told, past, sizes, variant=params.variant, prompt_format=prompt_format, num_agents=agents,
+            budget=params.prompt_tokens, count=_counter(policy),
+        )  # fmt: skip
+        (texts,) = policy.complete(
+            [prompt],
+            n=params.samples,
+            temperature=params.temperature,
+            max_new_tokens=params.max_new_tokens or (reply_words(sizes) if prompt_format == "compact" else 4096),
+            seed=seed_for(seed, "engineer", next_index(history)),
+            **({"grammar": reply_grammar(sizes, prompt_format)} if params.constrained else {}),
+        )
+        if lost := sum(text is None for text in texts):
+            logger.warning("%d of %d replies did not come: they count as empty ones", lost, len(texts))
+        replies = [storable(text or "") for text in texts]  # before reading: what is recorded is what was read
+        return replace(read_replies(replies, sizes, prompt_format, num_agents=agents), prompt=prompt)
+
+    return design
+
+
+def _counter(policy: Completer) -> Callable[[str], int]:
+    """Returns a function that counts the tokens of a text: by the policy's tokenizer, or bytes / 3, a high guess."""
+    tokenizer = getattr(policy, "tokenizer", None)
+    if tokenizer is None:
+        return lambda text: len(text.encode()) // 3 + 1
+    return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+# ---------------------------------------------------------------- controls
+
+
+def apply_control(
+    report: FailureReport, history: History, control: ReportControl, *, seed: int
+) -> tuple[FailureReport, History]:
+    """Returns report and history as a control tells them; every round that both tell is changed in both.
+
+    If a control designs as well as the engineer, reading the failures was not what helped.
+
+    Args:
+        report: The report on the current checkpoint.
+        history: The rounds so far.
+        control: `current`, the truth; `shuffled`, every row of the tables (of all rounds, in one way) belongs to
+            another size, while examples stay; `previous`, the report of the round before (round 1 has no older one,
+            and is told the truth).
+        seed: Root of the shuffling's random stream; the round's index goes in too.
+    """
+    if control == "current" or (control == "previous" and len(history) < 2):
+        return report, history
+    if control == "previous":
+        older = history[-2].report
+        return older, (*history[:-1], replace(history[-1], report=older))
+    sizes = [s.size for s in report.sizes]
+    order = rng_for(seed, "shuffled", next_index(history)).permutation(len(sizes)).tolist()
+    other = {sizes[order[i - 1]]: sizes[order[i]] for i in range(len(sizes))}  # one cycle: no size keeps its row
+    return _renamed(report, other), tuple(replace(one, report=_renamed(one.report, other)) for one in history)
+
+
+def _renamed(report: FailureReport, other: Mapping[int, int]) -> FailureReport:
+    sizes, before = (
+        tuple(sorted((replace(s, size=other.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
+        for rows in (report.sizes, report.before)
+    )
+    return replace(report, sizes=sizes, before=before)

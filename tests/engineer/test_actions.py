@@ -1,0 +1,454 @@
+"""Actions: the projection, strict reading of hostile replies, one schema for parser, prompt and grammar, boards."""
+
+import json
+import math
+import re
+import tracemalloc
+from dataclasses import replace
+
+import jsonschema
+import llguidance
+import pytest
+from engineer_samples import REPLY
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake import repro
+from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
+from mapflake.engineer import Proposal, actions, format_config, project, read_replies, read_reply, reply_grammar
+from mapflake.engineer.actions import apply_fallback, reply_schema, sample_boards
+from mapflake.engineer.compact.words import percent
+from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
+
+ALL = tuple(range(3, 11))
+SIZES = (3, 4)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+subsets = st.sets(st.sampled_from(ALL), min_size=1)
+
+
+# ---------------------------------------------------------------- projection
+
+
+@st.composite
+def legal(draw):
+    """A configuration that `EnvConfig` accepts, built apart from `project`."""
+    agents = draw(st.integers(1, 5))
+    sizes = sorted(draw(subsets))
+    weights = [draw(st.integers(0, 50)) for _ in sizes]
+    weights[draw(st.integers(0, len(sizes) - 1))] += 1
+    parts = {}
+    for size, weight in zip(sizes, weights, strict=True):
+        most = 0.5 if weight == 0 else min(0.5, (size * size - 6) / (size * size))
+        hole = draw(st.floats(0, most))
+        parts[size] = SizeConfig(weight / sum(weights), hole, draw(st.one_of(st.none(), st.floats(0, 1))))
+    return EnvConfig(parts, agents)
+
+
+@st.composite
+def asked(draw):
+    """Anything finite, with something to give data to."""
+    sizes = sorted(draw(subsets))
+    wanted = {
+        s: {"data_ratio": draw(finite), "hole_ratio": draw(finite), "wait_ratio": draw(st.one_of(st.none(), finite))}
+        for s in sizes
+    }
+    wanted[draw(st.sampled_from(sizes))]["data_ratio"] = draw(st.floats(5e-324, 1.7e308))
+    return wanted
+
+
+@given(legal())
+def test_project_gives_a_legal_configuration_back_equal(config):
+    assert project(config, ALL, config.num_agents) == config
+
+
+@given(asked(), st.integers(1, 9))
+def test_project_is_legal_idempotent_and_keeps_proportions(wanted, agents):
+    config = project(wanted, ALL, agents)  # EnvConfig would not be built if it were not legal
+    assert math.isclose(sum(c.data_ratio for c in config.sizes.values()), 1, abs_tol=1e-9)
+    assert config.num_agents == agents
+    assert project(config, ALL, agents) == config
+    weights = {s: max(0.0, v["data_ratio"]) for s, v in wanted.items()}
+    largest = max(weights, key=lambda s: weights[s])
+    for size, weight in weights.items():
+        expected = weight / weights[largest]
+        assert math.isclose(config.sizes[size].data_ratio / config.sizes[largest].data_ratio, expected, abs_tol=2e-6)
+
+
+def test_project_clips_by_hand():
+    wanted = {
+        3: {"data_ratio": 2.0, "hole_ratio": 0.9, "wait_ratio": 1.5},
+        4: {"data_ratio": -1.0, "hole_ratio": -0.1, "wait_ratio": -0.1},
+        9: {"data_ratio": 6.0, "hole_ratio": 0.2, "wait_ratio": None},
+        10: {"data_ratio": 8.0, "hole_ratio": 0.2, "wait_ratio": None},
+    }
+    assert project(wanted, (3, 4, 9)) == EnvConfig(
+        {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
+    )
+    crowded = {3: {"data_ratio": 1.0, "hole_ratio": 0.5, "wait_ratio": 0.0}}
+    assert project(crowded, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
+    assert project(crowded, (3,), 2).sizes[3].hole_ratio == 0.5
+
+
+def test_project_has_nothing_near_without_finite_numbers_or_data():
+    for value in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match=r"size 3: hole_ratio .* is not finite"):
+            project({3: {"data_ratio": 1.0, "hole_ratio": value, "wait_ratio": 0.0}}, ALL)
+    with pytest.raises(ValueError, match=r"no size of .* has a data ratio above 0"):
+        project({3: {"data_ratio": 0.0, "hole_ratio": 0.0, "wait_ratio": 0.0}}, ALL)
+    with pytest.raises(ValueError, match=r"no size of \[4\] has a data ratio above 0"):
+        project({3: {"data_ratio": 1.0, "hole_ratio": 0.0, "wait_ratio": 0.0}}, [4])
+
+
+@pytest.mark.parametrize("size", [3, 10])
+@pytest.mark.parametrize("hole", [0.0, 0.5])
+@pytest.mark.parametrize("wait", [0.0, 1.0])
+def test_every_corner_for_two_agents_can_be_drawn_from(size, hole, wait):
+    tasks = generate(EnvConfig({size: SizeConfig(1.0, hole, wait)}), 3, seed=5)
+    assert [t.needs_wait for t in tasks] == [wait == 1.0] * 3
+
+
+# ---------------------------------------------------------------- writing
+
+
+@given(legal())
+def test_format_config_in_json_is_exact(config):
+    text = format_config(config)
+    assert read_reply(text, ALL, num_agents=config.num_agents).config == config
+
+
+@given(legal())
+def test_format_config_in_compact_is_the_nearest_step_in_closed_words(config):
+    text = format_config(config, "compact")
+    assert set(text.split()) <= {*VOCABULARY, *ENGINEER_WORDS}
+    said = read_reply(text, ALL, "compact", num_agents=config.num_agents).config
+    assert said is not None
+    assert format_config(said, "compact") == text or config.num_agents > 2  # many agents may take back a dense 3x3
+    for size, c in config.sizes.items():
+        assert abs(said.sizes[size].data_ratio - c.data_ratio) < 0.05 + 1e-9
+        if config.num_agents <= 2:
+            assert abs(said.sizes[size].hole_ratio - c.hole_ratio) <= 0.025 + 1e-9
+        assert (said.sizes[size].wait_ratio is None) == (c.wait_ratio is None)
+
+
+def test_percent_rounds_half_up():
+    words = ["p00", "p00", "p05", "p10", "p50", "p95", "p100", "p100"]
+    assert [percent(x) for x in (0, 0.024, 0.025, 0.075, 0.5, 0.97, 0.976, 1)] == words
+
+
+# ---------------------------------------------------------------- reading
+
+
+def reply(three='{"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": 0.5}', more=""):
+    return f'{{"sizes": {{"3": {three}{more}}}}}'
+
+
+def ratios(data="1", hole="0.1", wait="0.5"):
+    return reply(f'{{"data_ratio": {data}, "hole_ratio": {hole}, "wait_ratio": {wait}}}')
+
+
+GOOD = reply()
+
+HOSTILE = {
+    "empty": ("", "empty"),
+    "white space": (" \n\t ", "empty"),
+    "prose": ("I would put everything on small boards.", "no JSON object"),
+    "no text": (None, "not text"),
+    "two objects in prose": (f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
+    "braces in prose": ("Holes {few}. " + GOOD, "not JSON"),
+    "truncated at the start": (GOOD[:20], "cut off"),
+    "truncated before the last brace": (GOOD[:-1], "cut off"),
+    "reasoning not closed": (f"<think>maybe {GOOD}", "reasoning is not closed"),
+    "reasoning opened again": (f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
+    "only reasoning": (f"<think>{GOOD}</think>", "empty"),
+    "NaN": (ratios("NaN"), "NaN is not a number"),
+    "-Infinity": (ratios(wait="-Infinity"), "-Infinity is not a number"),
+    "1e999": (ratios("1e999"), "size 3: data_ratio is inf, not a number"),
+    "5,000 digits": (ratios("9" * 5000), "size 3: data_ratio is inf, not a number"),
+    "100,000 brackets": (reply("[" * 100_000), "is not closed|too long"),
+    "1,500 nested objects": ('{"sizes":' * 1500 + "1" + "}" * 1500, "more than 100 opening brackets"),
+    "nested as deep as is read": ('{"sizes":' * 100 + "1" + "}" * 100, "unknown key 'sizes' in \"sizes\""),
+    "duplicate size": (reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
+    "duplicate ratio": (ratios('1, "data_ratio": 2'), "'data_ratio' is given twice"),
+    "unknown key": (GOOD[:-1] + ', "reward": 1}', "unknown key 'reward' in the object; legal: sizes"),
+    "unknown size": (reply(more=', "7": {"data_ratio": 1}'), "unknown key '7' in \"sizes\"; legal: 3, 4"),
+    "size with a zero": (reply(more=', "04": {"data_ratio": 1}'), "unknown key '04'"),
+    "unknown ratio": (ratios('1, "agents": 5'), "unknown key 'agents' in size 3; legal: data_ratio, hole_ratio, wait"),
+    "a very long key": (f'{{"{"k" * 9000}": 1}}', r"lacks 'sizes'|unknown key 'k+\.\.\. in the object"),
+    "missing sizes": ("{}", "the object lacks 'sizes'"),
+    "missing ratio": (reply('{"data_ratio": 1, "hole_ratio": 0}'), "size 3 lacks 'wait_ratio'"),
+    "no sizes": ('{"sizes": {}}', '"sizes" is empty'),
+    "sizes is a list": ('{"sizes": [3]}', r'"sizes" is \[3.*\], not an object'),
+    "size is null": ('{"sizes": {"3": null}}', "size 3 is None, not an object"),
+    "string for a number": (ratios('"0.5"'), "size 3: data_ratio is '0.5', not a number"),
+    "boolean": (ratios("true"), "data_ratio is True, not a number"),
+    "null hole ratio": (ratios(hole="null"), "hole_ratio is None, not a number"),
+    "list": (ratios(wait="[0.5]"), r"wait_ratio is \[0.5\], not a number"),
+    "negative data": (ratios("-0.5"), "size 3: data_ratio -0.5 is negative"),
+    "negative wait": (ratios(wait="-1e-9"), "wait_ratio -1e-09 is negative"),
+    "all zeros": (ratios("0", "0", "0"), "all data ratios are zero"),
+    "minus zero": (ratios("-0.0"), "all data ratios are zero"),
+    "control character": ("\x1b[2J" + GOOD, r"U\+001B"),
+    "control character in a string": ('{"si\x07zes": {}}', r"U\+0007"),
+    "newline in a string": ('{"si\nzes": {}}', "not JSON: Invalid control character"),
+    "lone surrogate": ("\ud83d" + GOOD, r"U\+D83D"),
+    "single quotes": (GOOD.replace('"', "'"), "not JSON"),
+    "comment": (GOOD[:-1] + "// why\n}", "not JSON"),
+    "1 MB of braces": ("{" * 500_000 + "}" * 500_000, "JSON object is too long"),
+    "1 MB of think": ("</think>" * 100_000, "empty"),
+}
+
+HOSTILE_COMPACT = {
+    "empty": (" ", "empty"),
+    "JSON": (GOOD, "does not close with 'end'"),
+    "goes on": ("size3 p50 p10 p50 end size4 p50 p10 p50 end", "goes on after 'end'"),
+    "nothing": ("end", "names no size"),
+    "lacks ratios": ("size3 p50 end", "size3 lacks its hole_ratio"),
+    "lacks the last ratio": ("size3 p50 p10 p50 size4 p50 p10 end", "size4 lacks its wait_ratio"),
+    "unknown size": ("size7 p50 p10 p50 end", "word 1 is 'size7', not one of size3, size4"),
+    "size twice": ("size3 p50 p10 p50 size3 p50 p10 p50 end", "size3 is given twice"),
+    "off the grid": ("size3 p50 p11 p50 end", "size3: hole_ratio is 'p11'"),
+    "any for data": ("size3 any p10 p50 end", "size3: data_ratio is 'any'"),
+    "all zeros": ("size3 p00 p10 p50 end", "all data ratios are zero"),
+    "control character": ("size3 p50 p10 p50 end\x00", r"U\+0000"),
+}
+
+
+@pytest.mark.parametrize(
+    ("prompt_format", "name"), [*(("json", name) for name in HOSTILE), *(("compact", name) for name in HOSTILE_COMPACT)]
+)
+def test_read_reply_rejects_a_hostile_reply_with_its_reason(prompt_format, name):
+    text, reason = (HOSTILE if prompt_format == "json" else HOSTILE_COMPACT)[name]
+    proposal = read_reply(text, SIZES, prompt_format)
+    assert (proposal.config, proposal.requested, proposal.reply) == (None, None, text or "")
+    assert re.search(reason, proposal.rejection)
+    assert len(proposal.rejection) < 250
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}```\nI kept the rest.",
+        f"<think>{{ unfinished [ \n {GOOD}</think>\n{GOOD}",
+        f"so {{...}} it is</think>{GOOD}",
+        GOOD.replace(" ", "\r\n\t"),
+        GOOD.replace("sizes", r"siz\u0065s"),
+    ],
+)
+def test_read_reply_passes_over_reasoning_and_prose_around_one_object(text):
+    assert read_reply(text, SIZES).config == EnvConfig({3: SizeConfig(1.0, 0.1, 0.5)})
+
+
+def test_read_reply_keeps_what_was_asked_and_what_it_became():
+    proposal = read_reply(REPLY, (3, 4, 5, 6))
+    assert proposal.requested == {
+        3: {"data_ratio": 1.0, "hole_ratio": 0.7, "wait_ratio": 0.5},
+        4: {"data_ratio": 3.0, "hole_ratio": 0.123456, "wait_ratio": None},
+    }
+    assert proposal.config == EnvConfig({3: SizeConfig(0.25, 0.5, 0.5), 4: SizeConfig(0.75, 0.123456, None)})
+    proposal = read_reply(" size4 p50 p100 any\nsize3 p50 p00 p100 end ", SIZES, "compact")
+    assert proposal.config == EnvConfig({3: SizeConfig(0.5, 0.0, 1.0), 4: SizeConfig(0.5, 0.5, None)})
+    assert proposal.requested[4] == {"data_ratio": 0.5, "hole_ratio": 1.0, "wait_ratio": None}
+
+
+def test_read_replies_takes_the_first_that_is_not_rejected():
+    other = ratios(hole="0.2")
+    assert read_replies(["no", GOOD, other], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, other))
+    assert read_replies(["no", ""], SIZES) == replace(read_reply("no", SIZES), replies=("no", ""))
+    assert read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=3).config.num_agents == 3
+    with pytest.raises(ValueError, match="there is no reply to read"):
+        read_replies([], SIZES)
+
+
+@pytest.mark.parametrize("prompt_format", ["json", "compact"])
+def test_a_huge_reply_takes_no_memory_to_reject(prompt_format):
+    text = "size3 {" * 2_000_000
+    tracemalloc.start()
+    try:
+        proposal = read_reply(text, SIZES, prompt_format)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert proposal.rejection.startswith("too long: 14000000 characters")
+    assert peak < 100_000  # bytes; the text itself is not copied
+
+
+@pytest.mark.parametrize("text", [GOOD, "no", REPLY])
+def test_a_proposal_survives_its_record(text):
+    proposal = read_reply(text, SIZES)
+    assert repro.from_json(Proposal, json.loads(json.dumps(repro.to_json(proposal))), "here") == proposal
+
+
+def test_wrong_calls_are_errors():
+    for call in (lambda: read_reply(GOOD, SIZES, "xml"), lambda: reply_grammar(SIZES, "xml")):
+        with pytest.raises(ValueError, match="prompt_format: 'xml' is none of json, compact"):
+            call()
+    for call in (lambda: read_reply(GOOD, []), lambda: reply_grammar([])):
+        with pytest.raises(ValueError, match="there are none to ask for"):
+            call()
+    with pytest.raises(ValueError, match=r"11 is not an integer in 3\.\.10"):
+        read_reply(GOOD, [3, 11])
+    with pytest.raises(ValueError, match="either a configuration or the reason"):
+        Proposal("", None, None)
+
+
+# JSON-like pieces, so that random texts come near the grammar.
+PIECES = st.sampled_from(
+    [
+        *'{}[]:,"\\',
+        *('"sizes"', '"3"', '"data_ratio"', '"hole_ratio"', '"wait_ratio"', "1", "-0.5", "1e999", "NaN", "null"),
+        *("<think>", "</think>", "```json\n", " ", "\ud800", "\x00", "size3", "size4", ";"),
+        *ENGINEER_WORDS,
+    ]
+)
+
+
+@given(
+    st.one_of(st.text(), st.lists(PIECES).map("".join), st.lists(PIECES).map(" ".join)),
+    st.sampled_from(["json", "compact"]),
+)
+def test_read_reply_raises_on_no_text(text, prompt_format):
+    proposal = read_reply(text, SIZES, prompt_format)
+    assert (proposal.config is None) != (proposal.rejection is None)
+
+
+@given(st.data())
+def test_read_reply_raises_on_no_change_of_a_good_reply(data):
+    text = list(GOOD)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        text[at : at + data.draw(st.integers(0, 3))] = data.draw(PIECES)
+    proposal = read_reply("".join(text), SIZES)
+    if proposal.config is not None:
+        assert read_reply(format_config(proposal.config), SIZES).config == proposal.config
+
+
+# ---------------------------------------------------------------- schema and grammar
+
+
+class Bytes:
+    """A tokenizer whose tokens are the 256 bytes, and the end of the text."""
+
+    eos_token_id = 256
+    bos_token_id = None
+    tokens = [*(bytes([i]) for i in range(256)), b"<eos>"]  # noqa: RUF012
+    special_token_ids = [256]  # noqa: RUF012
+
+    def __call__(self, text):
+        return list(text if isinstance(text, bytes) else text.encode())
+
+
+TOKENIZER = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))
+
+
+def allowed(text, sizes=(3, 4, 10)):
+    """Whether a text is one of the JSON grammar."""
+    matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(sizes))
+    assert not matcher.is_error(), matcher.get_error()
+    return matcher.validate_tokens(list(text.encode())) == len(text.encode()) and (
+        matcher.consume_tokens(list(text.encode())) and matcher.is_accepting()
+    )
+
+
+ONE = '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": null}}}'
+TWO = (
+    'First 4x4.\nThen:\n{"sizes": {"4": {"data_ratio": 0.25, "hole_ratio": 0, "wait_ratio": 1.0}, '
+    '"10": {"data_ratio": 0.75, "hole_ratio": 0.4999, "wait_ratio": 0.1}}}'
+)
+
+
+@pytest.mark.parametrize("text", [ONE, TWO])
+def test_the_grammar_and_the_schema_allow_legal_designs(text):
+    assert allowed(text)
+    assert read_reply(text, (3, 4, 10)).rejection is None
+    jsonschema.validate(json.loads(text[text.index("{") :]), reply_schema((3, 4, 10)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prose",
+        '{"sizes": {}}',
+        ONE.replace('"3"', '"7"'),
+        ONE.replace('ratio": 1', 'ratio": 2'),
+        ONE.replace("0.5", "0.6"),
+        ONE.replace("0.5", "NaN"),
+        ONE.replace("0.5", "null"),
+        ONE.replace("null", "-1"),
+        ONE.replace("0.5", "0.44444"),
+        ONE.replace(', "wait_ratio": null', ""),
+        "{} " + ONE,
+        "<think>" + ONE,
+        "x" * 801 + ONE,
+    ],
+)
+def test_the_grammar_allows_nothing_illegal_or_ambiguous(text):
+    assert not allowed(text)
+
+
+ratio = st.sampled_from(["0", "0.05", "0.3", "0.5", "7e-1"])
+
+
+@given(
+    st.dictionaries(st.sampled_from((3, 4, 10)), st.tuples(ratio, ratio, ratio | st.just("null")), min_size=1),
+    st.text().filter(lambda prose: not re.search("[\ud800-\udfff]", prose)),
+)
+def test_all_that_the_grammar_allows_is_read(design, prose):
+    listed = ", ".join(
+        f'"{s}": {{"data_ratio": {d}, "hole_ratio": {h}, "wait_ratio": {w}}}' for s, (d, h, w) in sorted(design.items())
+    )
+    text = f'{prose}{{"sizes": {{{listed}}}}}'
+    if allowed(text):
+        assert (read_reply(text, ALL).rejection or "all data ratios are zero").startswith("all data ratios are zero")
+
+
+# ---------------------------------------------------------------- boards
+
+CONFIG = EnvConfig({3: SizeConfig(0.5, 0.2, 1.0), 4: SizeConfig(0.5, 0.45, 0.5)})
+
+
+def refuse(monkeypatch, hopeless):
+    """Lets the generator fail where `hopeless(size, part)` says so; it is asked in vain 200,000 times otherwise."""
+    asked = []
+
+    def scarce(config, n, **options):
+        asked.append(config)
+        for size, part in config.sizes.items():
+            if hopeless(size, part):
+                raise GenerationError("no solvable board found in 200000 attempts", size)
+        return generate(config, n, **options)
+
+    monkeypatch.setattr(actions, "generate", scarce)
+    return asked
+
+
+def test_sample_boards_draws_what_can_be_drawn_as_it_was_asked():
+    assert sample_boards(CONFIG, 8, seed=4) == (generate(CONFIG, 8, seed=4, split="train"), {})
+
+
+def test_sample_boards_gives_up_waits_first_then_holes_and_keeps_other_sizes(monkeypatch):
+    refuse(monkeypatch, lambda size, part: size == 4 and (part.wait_ratio is not None or part.hole_ratio > 0.3))
+    tasks, fallback = sample_boards(CONFIG, 8, seed=4)
+    met = EnvConfig({3: CONFIG.sizes[3], 4: SizeConfig(0.5, 0.25, None)})
+    assert fallback == {
+        4: {"asked": {"hole_ratio": 0.45, "wait_ratio": 0.5}, "got": {"hole_ratio": 0.25, "wait_ratio": None}}
+    }
+    assert apply_fallback(CONFIG, fallback) == met
+    assert tasks == generate(met, 8, seed=4, split="train")
+
+
+def test_sample_boards_cannot_do_with_fewer_holes_than_none(monkeypatch):
+    asked = refuse(monkeypatch, lambda size, part: size == 3)
+    with pytest.raises(GenerationError, match="no solvable board") as error:
+        sample_boards(CONFIG, 8, seed=4)
+    assert error.value.size == 3
+    assert [c.sizes[3].hole_ratio for c in asked] == [0.2, 0.2, 0.1, 0.0]
+
+
+def test_the_generator_names_the_size_that_it_gives_up_on(monkeypatch):
+    """`sample_boards` goes by it, with the real generator: boards of 10x10 that need a wait are one in 260."""
+    monkeypatch.setattr("mapflake.env.generator.MAX_ATTEMPTS", 3)
+    tasks, fallback = sample_boards(EnvConfig({10: SizeConfig(1.0, 0.0, 1.0)}), 4, seed=4)
+    assert fallback[10]["got"] == {"hole_ratio": 0.0, "wait_ratio": None}
+    assert len(tasks) == 4
