@@ -90,13 +90,13 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[Image]:
         for frame in range(FRAMES * max(plan.horizon for plan in plans.values()) + 1):
             for ax, (title, plan) in zip(axes, plans.items(), strict=True):
                 ax.clear()
-                _frame(ax, instance, plan, title, frame / FRAMES)
+                draw_frame(ax, instance, plan, frame / FRAMES, title)
             canvas.draw()
             yield PIL.Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
 
 
-def _frame(ax: Axes, instance: Instance, plan: Plan, title: str, time: float) -> None:
-    """Draws a moment of a plan, title and step above it, and below it the violations or the success by then."""
+def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
+    """Draws a moment of a plan as `draw_moment` does, title and step above it, violations or success so far below."""
     boards.draw_moment(ax, instance, plan, time)
     ax.set_title(f"{title}\nstep {min(int(time) + 1, plan.horizon)} of {plan.horizon}".strip(), fontsize=9)
     verdict = check(instance, plan)
