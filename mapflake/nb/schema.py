@@ -86,7 +86,7 @@ class EnvDesign(Params):
     validation: ValidationParams
     benchmark: BenchmarkParams
     demonstrations: list[DemonstrationsParams] = Field(min_length=1)
-    census_boards: Count
+    feasibility_boards: Count
 
     @model_validator(mode="after")
     def _feasible(self) -> EnvDesign:
