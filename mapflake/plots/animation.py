@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,7 +99,7 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[Image]:
 def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
     """Draws a moment of a plan as `draw_moment` does, title and step above it, violations or success so far below."""
     boards.draw_moment(ax, instance, plan, time)
-    ax.set_title(f"{title}\nstep {min(int(time) + 1, plan.horizon)} of {plan.horizon}".strip(), fontsize=9)
+    ax.set_title(f"{title}\nstep {min(math.ceil(time), plan.horizon)} of {plan.horizon}".strip(), fontsize=9)
     verdict = check(instance, plan)
     if verdict.valid and time >= plan.horizon:
         ax.set_xlabel(f"valid, {verdict.makespan} steps", color=GOOD, fontsize=8)
