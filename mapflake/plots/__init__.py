@@ -1,4 +1,4 @@
-"""Boards, animations and figures, for notebooks; an adapter takes its pictures from here."""
+"""Boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
 
 from mapflake.plots.animation import animate
 from mapflake.plots.boards import describe, draw, gallery, snapshot

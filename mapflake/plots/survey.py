@@ -1,7 +1,7 @@
 """Tables and figures of what a configuration generates, and of which kinds of boards can be generated at all.
 
 `measure` and `acceptance` describe one configuration: the boards that came out, and how many random boards that took.
-`feasibility` describes 144 kinds of boards: the whole design space, for 2, 3 and 5 agents. Shares refer to random
+`feasibility_table` describes 144 kinds of boards: the whole design space, for 2, 3 and 5 agents. Shares refer to random
 boards, before the generator keeps the boards of one split (8 in 10 for training). A share of 200 boards has a standard
 error of at most 3.5 points. Boards over the solver's budget count as not solved, although they may well need a wait.
 """
@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from mapflake.env import Census, EnvConfig, Task, cells_needed, census, distances, num_holes
+from mapflake.env import EnvConfig, Feasibility, Task, cells_needed, distances, feasibility, num_holes
 from mapflake.plots import style
 
 SIZES = tuple(range(3, 11))
@@ -63,7 +63,7 @@ def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
     """
     rows = []
     for size, part in config.sizes.items():
-        found = census(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
+        found = feasibility(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
         wanted = [(1.0, found.solved)]
         if part.wait_ratio is not None:
             wanted = [(part.wait_ratio, found.waits), (1 - part.wait_ratio, found.solved - found.waits)]
@@ -73,7 +73,7 @@ def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def feasibility(*, boards: int, seed: int) -> pd.DataFrame:
+def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
     """Returns one row for each of the 144 kinds of boards in `AGENTS`, `SIZES` and `HOLE_RATIOS`.
 
     Args:
@@ -91,12 +91,12 @@ def feasibility(*, boards: int, seed: int) -> pd.DataFrame:
                 holes = num_holes(size, ratio)
                 row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": ratio, "holes": holes, "boards": 0}
                 if size * size - holes >= cells_needed(agents):
-                    row |= _shares(census(size, agents, ratio, boards=boards, seed=seed))
+                    row |= _shares(feasibility(size, agents, ratio, boards=boards, seed=seed))
                 rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _shares(found: Census) -> dict[str, float]:
+def _shares(found: Feasibility) -> dict[str, float]:
     return {
         "boards": found.boards,
         "connected": round(found.connected / found.boards, 4),
@@ -168,7 +168,7 @@ def overview(sample: pd.DataFrame, accepted: pd.DataFrame) -> Figure:
 
 @style.styled
 def feasibility_map(table: pd.DataFrame) -> Figure:
-    """Returns heat maps of the table from `feasibility`: a row of panels a quantity, a column a number of agents.
+    """Returns heat maps of the table from `feasibility_table`: a row of panels a quantity, a column a number of agents.
 
     Connected is the share of random boards on which every agent can reach its goal. Boards that need a wait are counted
     among those with a plan; the share is in brackets where fewer than 20 have one. Crossed out: too few free cells for

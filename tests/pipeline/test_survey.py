@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mapflake import plots
-from mapflake.env import Census, EnvConfig, SizeConfig, generate, solve
+from mapflake.env import EnvConfig, Feasibility, SizeConfig, generate, solve
 from mapflake.plots import survey
 
 
@@ -25,15 +25,15 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int,
     """Puts counts that are easy to reckon with in the place of random boards; returns the calls."""
     calls = []
 
-    def census(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Census:
+    def feasibility(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Feasibility:
         calls.append((size, num_agents, hole_ratio, boards, seed))
         none = hole_ratio == 0.5
-        return Census(
+        return Feasibility(
             size, num_agents, 0, boards, connected=boards // 2, solved=0 if none else boards // 4, over_budget=1,
             waits=0 if none else boards // 20,
         )  # fmt: skip
 
-    monkeypatch.setattr(survey, "census", census)
+    monkeypatch.setattr(survey, "feasibility", feasibility)
     return calls
 
 
@@ -78,8 +78,8 @@ def test_waits_are_as_frequent_as_in_generated_boards() -> None:
     assert row.needs_wait == pytest.approx(random["needs_wait"].mean(), abs=0.08)
 
 
-def test_feasibility_has_144_kinds(counted: list[tuple[int, int, float, int, int]]) -> None:
-    table = survey.feasibility(boards=40, seed=7)
+def test_feasibility_table_has_144_kinds(counted: list[tuple[int, int, float, int, int]]) -> None:
+    table = survey.feasibility_table(boards=40, seed=7)
     assert len(table) == len(table.drop_duplicates(["agents", "size", "hole_ratio"])) == 144
     assert sorted(table["size"].unique()) == list(range(3, 11))
     impossible = table[table["boards"] == 0]
@@ -88,11 +88,11 @@ def test_feasibility_has_144_kinds(counted: list[tuple[int, int, float, int, int
     assert len(counted) == 142
     assert {call[3:] for call in counted} == {(40, 7)}
     assert table["needs_wait"].isna().sum() == 3 * 8 + 1  # nothing solved at 0.5, and the other impossible cell
-    assert table.to_csv(index=False) == survey.feasibility(boards=40, seed=7).to_csv(index=False)
+    assert table.to_csv(index=False) == survey.feasibility_table(boards=40, seed=7).to_csv(index=False)
 
 
 def test_feasibility_map_shows_every_kind(counted: list[tuple[int, int, float, int, int]]) -> None:
-    figure = plots.feasibility_map(survey.feasibility(boards=400, seed=0))
+    figure = plots.feasibility_map(survey.feasibility_table(boards=400, seed=0))
     shown = texts(figure)
     assert shown.count("50%") == 142  # connected
     assert shown.count("20%") == 142 - 3 * 8 + 1  # of the solved ones; none solved at 0.5
@@ -105,9 +105,9 @@ def test_feasibility_map_shows_every_kind(counted: list[tuple[int, int, float, i
 
 
 def test_feasibility_map_puts_shares_of_few_boards_in_brackets(counted: list[tuple[int, int, float, int, int]]) -> None:
-    shown = texts(plots.feasibility_map(survey.feasibility(boards=76, seed=0)))  # 19 of them with a plan
+    shown = texts(plots.feasibility_map(survey.feasibility_table(boards=76, seed=0)))  # 19 of them with a plan
     assert shown.count("(16%)") == 142 - 3 * 8 + 1
-    shown = texts(plots.feasibility_map(survey.feasibility(boards=80, seed=0)))
+    shown = texts(plots.feasibility_map(survey.feasibility_table(boards=80, seed=0)))
     assert shown.count("20%") == 142 - 3 * 8 + 1
 
 
