@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 
 from mapflake import plots
 from mapflake.engineer import History, Ledger, Round, project
-from mapflake.env import EnvConfig, Instance, Plan, Task, check, generate, judge_completion, render_prompt
+from mapflake.engineer.actions import Fallback, apply_fallback, sample_boards
+from mapflake.env import EnvConfig, Instance, Plan, Task, check, judge_completion, render_prompt
 from mapflake.env.config import MAX_AGENTS, MAX_HOLE_RATIO
 from mapflake.env.svg import ALARM
 from mapflake.plots import survey, tables
@@ -118,7 +119,7 @@ def generator(sizes: Sequence[int] = (3, 4, 5, 6)) -> widgets.VBox:
 
 
 def generated(requested: Mapping[int, Mapping[str, float | None]], agents: int, seed: int, n: int = 300) -> HTML:
-    """Returns boards of a configuration and statistics of them; it is projected first, as an engineer's is.
+    """Returns boards of a configuration and their statistics; it is projected and sampled as an engineer's is.
 
     Args:
         requested: Data, hole and wait ratio of each size, as `project` takes them; data ratios are weights.
@@ -128,11 +129,12 @@ def generated(requested: Mapping[int, Mapping[str, float | None]], agents: int, 
 
     Raises:
         ValueError: No size has a data ratio above 0.
-        GenerationError: A kind of board that is asked for cannot be found.
+        GenerationError: Not even boards without holes are found.
     """
-    config = project(requested, requested, agents)
-    config = EnvConfig({size: part for size, part in config.sizes.items() if part.data_ratio}, agents)
-    tasks = generate(config, n, seed=seed)
+    asked = project(requested, requested, agents)
+    tasks, fallback = sample_boards(asked, n, seed=seed)
+    met = apply_fallback(asked, fallback)
+    config = EnvConfig({size: part for size, part in met.sizes.items() if part.data_ratio}, agents)
     titles = [f"{t.solution.makespan} steps" + ", must wait" * t.needs_wait for t in tasks[:8]]
     boards = plots.gallery([t.instance for t in tasks[:8]], [t.solution.plan for t in tasks[:8]], titles)
     statistics = plots.overview(survey.measure(tasks), survey.acceptance(config, boards=200, seed=seed))
@@ -182,9 +184,9 @@ def exchange(rounds: tuple[Round, Round]) -> HTML:
     report = f"<details><summary>the report</summary>{_block('', before.report.to_text())}</details>"
     left = _block("told", proposal.prompt) + _block("answered (> counts)", words) + report
     verdict = "accepted" if proposal.config else f"rejected: {proposal.rejection}"
-    rates = [f"valid {one.report.valid_rate:.0%}" for one in rounds]
+    rates = f"valid {before.report.valid_rate:.0%}, after the round {after.report.valid_rate:.0%}"
     right = _line(verdict, GOOD if proposal.config else ALARM) + changes(before.config, after.config)
-    right += _line(f"{rates[0]}, after the round {rates[1]}")
+    right += _line(rates) + _missed(after.fallback)
     return HTML(f'<div style="display: flex; gap: 14px"><div style="min-width: 0">{left}</div><div>{right}</div></div>')
 
 
@@ -242,6 +244,12 @@ def _image(figure: Figure) -> str:
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=90)
     return f'<div><img src="data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"/></div>'
+
+
+def _missed(fallback: Fallback) -> str:
+    """Returns a line for each size whose boards could not be generated as asked."""
+    lines = [f"{size}x{size}: no boards of {change['asked']}, so {change['got']}" for size, change in fallback.items()]
+    return "".join(_line(line, ALARM) for line in lines)
 
 
 def _line(words: str, color: str = "inherit") -> str:
