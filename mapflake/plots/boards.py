@@ -1,6 +1,7 @@
-"""Boards in the FrozenLake spirit, drawn with matplotlib; `animation` makes them move.
+"""Boards, plans and violations drawn with matplotlib: stills, and the moments that `animation` puts into a GIF.
 
-They look like the pictures of `Instance.to_svg`, and take their colours. Agents count from 1 here, as in every text.
+They look like the pictures of `Instance.to_svg`, and take their colours from there. Agents count from 1 here, as in
+every text.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
-from matplotlib.text import Text
 
-from mapflake.env import Instance, Plan, Violation, check, execute
-from mapflake.env.svg import ALARM, EDGE, HOLE, ICE, INK, RIM, colour, side_by_side
+from mapflake.env import Cell, Instance, Plan, Violation, check, execute
+from mapflake.env.svg import ALARM, DETAILED, EDGE, HOLE, ICE, INK, RIM, colour, ink, path_offset
 
-SAYS = {
+WORDS = {
     "agents": "not one move list for each agent",
     "move": "makes no legal move",
     "bounds": "leaves the board",
@@ -31,70 +30,27 @@ SAYS = {
     "edge": "swap cells",
     "goal": "does not end on its goal",
 }
+"""Kind of violation -> what the agents do."""
 
-Trajectory = Sequence[tuple[tuple[int, int], ...]]
+MOVING = 0.7  # of a step, in which agents move; then they stand still
+
+Trajectory = Sequence[tuple[Cell, ...]]
 """What `execute` returns: the agents' cells at time 0, 1, ..."""
 
-_LINES = 4  # violations that are put in words below a board
-_DETAILED = 32  # rows up to which every cell is drawn
 
-
-def draw(instance: Instance, plan: Plan | None = None, *, title: str | None = None, ax: Axes | None = None) -> Figure:
+def draw(instance: Instance, plan: Plan | None = None, *, title: str = "") -> Figure:
     """Returns a figure of the board: starts as rings, goals as squares, the plan's paths, violations as crosses.
 
     Args:
         instance: The board.
-        plan: Drawn if given, also a wrong one. A dot is a wait, in the corner of a cell with a ring or square; a cross
-            is where a check fails, with its step, and below the board it says what happened.
-        title: Above the board.
-        ax: Where to draw; a new figure by default.
+        plan: The plan to draw, valid or not. A dot is a wait, in the corner of a cell with a ring or square. A cross
+            marks a violation, with its step; the lines below the board describe it.
+        title: Line above the board.
     """
-    if ax is None:
-        side = min(0.55 * max(instance.size, 4), 8) + 0.4
-        ax = Figure(figsize=(side, side + 0.25 * bool(title)), layout="constrained").add_subplot()
-    ground(ax, instance)
-    if plan is not None:
-        violations = check(instance, plan).violations
-        if len(plan.moves) == instance.num_agents:
-            trajectory = execute(instance, plan)
-            for agent, path in enumerate(zip(*trajectory, strict=True)):
-                _path(ax, instance, agent, list(path))
-            for violation in violations:
-                cross(ax, instance, violation, trajectory, label=True)
-        ax.set_xlabel("\n".join(in_words(violations, _LINES)), color=ALARM, fontsize=8)
-    ends(ax, instance)
-    if title:
-        ax.set_title(title, fontsize=10)
-    figure = ax.get_figure()
-    if not isinstance(figure, Figure):
-        raise ValueError("ax: draw on the axes of a figure, not of a subfigure")
+    side = min(0.55 * max(instance.size, 4), 8) + 0.4
+    figure = Figure(figsize=(side, side + 0.25 * bool(title)), layout="constrained")
+    _draw(figure.add_subplot(), instance, plan, title)
     return figure
-
-
-def snapshot(instance: Instance, plan: Plan) -> np.ndarray:
-    """Returns a picture `[H, W, 3]` (uint8) of the board after the plan's last move: a frame of a game that goes on.
-
-    Agents are discs; a cross is where a move was wrong. All pictures of a board are of one size.
-
-    Raises:
-        ValueError: The plan has not one string for each agent.
-    """
-    trajectory = execute(instance, plan)
-    side = min(0.55 * max(instance.size, 4), 8)
-    figure = Figure(figsize=(side, side), dpi=100)
-    canvas, ax = FigureCanvasAgg(figure), figure.add_axes((0, 0, 1, 1))
-    ground(ax, instance)
-    ends(ax, instance, starts=False)
-    for agent, (row, col) in enumerate(trajectory[-1]):
-        shift = 0.5 + side_by_side(agent, instance.num_agents) / 2
-        body, number = disc(ax, agent)
-        body.set_center((col + shift, row + shift))
-        number.set_position((col + shift, row + shift))
-    for violation in check(instance, plan).violations:
-        if violation.kind != "goal":  # there is time yet
-            cross(ax, instance, violation, trajectory)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def gallery(
@@ -104,7 +60,7 @@ def gallery(
     *,
     columns: int = 4,
 ) -> Figure:
-    """Returns a figure of several boards side by side, each with its plan and title if given."""
+    """Returns a figure of several boards side by side, each drawn by `draw` with its plan and title if given."""
     columns = min(columns, len(instances))
     rows = math.ceil(len(instances) / columns)
     space = ConstrainedLayoutEngine(h_pad=0.06)
@@ -112,10 +68,68 @@ def gallery(
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for i, ax in enumerate(axes):
         if i < len(instances):
-            draw(instances[i], plans[i] if plans else None, title=titles[i] if titles else None, ax=ax)
+            _draw(ax, instances[i], plans[i] if plans else None, titles[i] if titles else "")
         else:
             ax.set_axis_off()
     return figure
+
+
+def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
+    _ground(ax, instance)
+    if plan is not None:
+        violations = check(instance, plan).violations
+        if len(plan.moves) == instance.num_agents:
+            trajectory = execute(instance, plan)
+            for agent, path in enumerate(zip(*trajectory, strict=True)):
+                _path(ax, instance, agent, path)
+            for violation in violations:
+                _cross(ax, instance, violation, trajectory, label=True)
+        ax.set_xlabel("\n".join(describe_all(violations, 4)), color=ALARM, fontsize=8)
+    _goals(ax, instance, covered=instance.starts)
+    _starts(ax, instance)
+    if title:
+        ax.set_title(title, fontsize=10)
+
+
+def draw_moment(ax: Axes, instance: Instance, plan: Plan, time: float) -> None:
+    """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
+
+    Args:
+        ax: Axes to draw on.
+        instance: The board.
+        plan: One string of moves for each agent, valid or not.
+        time: Steps since the start; between two integers agents are under way. Later than the last move, all is over.
+
+    Raises:
+        ValueError: The plan has not one string for each agent.
+    """
+    trajectory = execute(instance, plan)
+    _ground(ax, instance)
+    _goals(ax, instance)
+    for agent, (row, col) in enumerate(positions(trajectory, time)):
+        shift, above = 0.5 + path_offset(agent, instance.num_agents) / 2, 6 + 0.1 * agent
+        place, face = (col + shift, row + shift), colour(agent)
+        ax.add_patch(Circle(place, 0.235, fc=face, ec="white", lw=1.5, zorder=above))
+        _number(ax, place, agent, ink(agent), 10, zorder=above + 0.05, clip_on=True)
+    for violation in check(instance, plan).violations:
+        if seen_from(violation) <= time:
+            _cross(ax, instance, violation, trajectory)
+
+
+def snapshot(instance: Instance, plan: Plan) -> np.ndarray:
+    """Returns a picture `[H, W, 3]` (uint8) of the board after the plan's last move, for a game that goes on.
+
+    Agents are discs; a cross is where a move was wrong. All pictures of a board have the same size.
+
+    Raises:
+        ValueError: The plan has not one string for each agent.
+    """
+    side = min(0.55 * max(instance.size, 4), 8)
+    figure = Figure(figsize=(side, side), dpi=100)
+    draw_moment(figure.add_axes((0, 0, 1, 1)), instance, plan, plan.horizon - 1 + MOVING)  # before goals are checked
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def describe(violation: Violation) -> str:
@@ -123,17 +137,33 @@ def describe(violation: Violation) -> str:
     step = f"step {violation.time}: " if violation.cell is not None else ""
     names = " and ".join(str(agent + 1) for agent in violation.agents)
     who = f"agent{'s' * (len(violation.agents) > 1)} {names} " if names else ""
-    return step + who + SAYS.get(violation.kind, "cannot be read")
+    return step + who + WORDS.get(violation.kind, "cannot be read")
 
 
-def in_words(violations: Sequence[Violation], most: int) -> list[str]:
-    """Returns a line for each violation, at most that many; the last then says how many more there are."""
+def describe_all(violations: Sequence[Violation], limit: int) -> list[str]:
+    """Returns a line for each violation, at most `limit` lines; the last one counts those left out."""
     lines = [describe(violation) for violation in violations]
-    return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
+    return lines if len(lines) <= limit else [*lines[: limit - 1], f"and {len(lines) - limit + 1} more"]
 
 
-def spot(violation: Violation, trajectory: Trajectory, size: int) -> tuple[float, float]:
-    """Returns where a violation is marked, as (row, col): in its cell; a swap between two cells, a fall at the rim."""
+def seen_from(violation: Violation) -> float:
+    """Returns when a violation shows: in the middle of a swap, at the end of any other move, at the end of the plan."""
+    if violation.kind == "goal":
+        return violation.time
+    return max(0.0, violation.time - 1 + (MOVING / 2 if violation.kind == "edge" else MOVING))
+
+
+def positions(trajectory: Trajectory, time: float) -> list[tuple[float, float]]:
+    """Returns (row, col) of each agent at any time, between two cells while it moves."""
+    last = len(trajectory) - 1
+    step = min(int(time), last)
+    part = min(1.0, (time - step) / MOVING)
+    moves = zip(trajectory[step], trajectory[min(step + 1, last)], strict=True)
+    return [(row + part * (to_row - row), col + part * (to_col - col)) for (row, col), (to_row, to_col) in moves]
+
+
+def cross_at(violation: Violation, trajectory: Trajectory, size: int) -> tuple[float, float]:
+    """Returns (row, col) of a violation's cross: its cell, for a swap between two cells, for a fall on the rim."""
     row, col = map(float, violation.cell or (0, 0))
     if violation.kind == "edge":
         before = trajectory[violation.time - 1][violation.agents[0]]
@@ -141,86 +171,43 @@ def spot(violation: Violation, trajectory: Trajectory, size: int) -> tuple[float
     return min(max(row, -0.25), size - 0.75), min(max(col, -0.25), size - 0.75)
 
 
-def ground(ax: Axes, instance: Instance) -> None:
+def _ground(ax: Axes, instance: Instance) -> None:
     """Draws ice and holes, and sets the axes up: a cell is a unit, y runs down."""
     size = instance.size
-    if size > _DETAILED:
+    if size > DETAILED:
         holes = np.zeros((size, size))
         holes[tuple(np.array(sorted(instance.holes), dtype=int).reshape(-1, 2).T)] = 1
         ax.imshow(holes, cmap=ListedColormap([ICE, HOLE]), extent=(0, size, size, 0), interpolation="nearest")
     else:
-        box = "round,pad=0,rounding_size=0.08"
-        for row in range(size):
-            for col in range(size):
-                ax.add_patch(FancyBboxPatch((col + 0.03, row + 0.03), 0.94, 0.94, box, fc=ICE, ec=EDGE, lw=0.8))
+        for cell in np.ndindex(size, size):
+            _square(ax, cell, 0.47, 0.08, fc=ICE, ec=EDGE, lw=0.8)
         for cell in sorted(instance.holes):
             ax.add_patch(Ellipse(_xy(cell), 0.78, 0.72, fc=HOLE, ec=RIM, lw=2 * _scale(ax, instance)))
     ax.set(xlim=(-0.08, size + 0.08), ylim=(size + 0.08, -0.08), aspect="equal", xticks=[], yticks=[])
     ax.set_frame_on(False)
 
 
-def ends(ax: Axes, instance: Instance, *, starts: bool = True) -> None:
-    """Draws goals and, unless the agents themselves stand there, starts."""
+def _goals(ax: Axes, instance: Instance, covered: Sequence[Cell] = ()) -> None:
     scale = _scale(ax, instance)
-    font: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold", "zorder": 6}
     for agent, cell in enumerate(instance.goals):
+        _square(ax, cell, 0.27, 0.06, fc=colour(agent), ec="none", zorder=5)
         x, y = _xy(cell)
-        box = "round,pad=0,rounding_size=0.06"
-        ax.add_patch(FancyBboxPatch((x - 0.27, y - 0.27), 0.54, 0.54, box, fc=colour(agent), ec="none", zorder=5))
-        if starts and cell in instance.starts:
-            ax.text(x + 0.37, y - 0.33, str(agent + 1), color=colour(agent), fontsize=7.5 * scale, **font)
+        if cell in covered:
+            _number(ax, (x + 0.37, y - 0.33), agent, colour(agent), 7.5 * scale, zorder=6)
         else:
-            ax.text(x, y, str(agent + 1), color="white", fontsize=10 * scale, **font)
-    for agent, cell in enumerate(instance.starts if starts else ()):
+            _number(ax, (x, y), agent, ink(agent), 10 * scale, zorder=6)
+
+
+def _starts(ax: Axes, instance: Instance) -> None:
+    scale = _scale(ax, instance)
+    for agent, cell in enumerate(instance.starts):
         radius = 0.19 if cell in instance.goals else 0.3
         ax.add_patch(Circle(_xy(cell), radius, fc="white", ec=colour(agent), lw=2.4 * scale, zorder=5))
-        ax.text(*_xy(cell), str(agent + 1), color=INK, fontsize=10 * scale, **font)
+        _number(ax, _xy(cell), agent, INK, 10 * scale, zorder=6)
 
 
-def disc(ax: Axes, agent: int) -> tuple[Circle, Text]:
-    """Draws an agent under way, at first in no cell; returns disc and number, for the caller to put in their place."""
-    body = Circle((0, 0), 0.235, fc=colour(agent), ec="white", lw=1.5, zorder=6 + 0.1 * agent)
-    font: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold"}
-    number = ax.text(0, 0, str(agent + 1), color="white", zorder=6.05 + 0.1 * agent, clip_on=True, **font)
-    ax.add_patch(body)
-    return body, number
-
-
-def cross(
-    ax: Axes, instance: Instance, violation: Violation, trajectory: Trajectory, *, label: bool = False
-) -> list[Artist]:
-    """Draws a cross where a violation happens, with its step if asked; returns what was drawn."""
-    if violation.cell is None:
-        return []
-    (x, y), scale = _xy(spot(violation, trajectory, instance.size)), _scale(ax, instance)
-    drawn: list[Artist] = []
-    for color, length, width in (("white", 15, 6), (ALARM, 13, 3)):
-        drawn += ax.plot(
-            x, y, marker="x", color=color, markersize=length * scale, markeredgewidth=width * scale, zorder=7
-        )
-    if label:
-        box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85}
-        number = ax.annotate(
-            str(violation.time), (x, y), (8.5 * scale, 7 * scale), textcoords="offset points", color=ALARM,
-            fontsize=8 * scale, fontweight="bold", ha="left", va="center", bbox=box, zorder=8,
-        )  # fmt: skip
-        drawn.append(number)
-    return drawn
-
-
-def _xy(cell: tuple[float, float]) -> tuple[float, float]:
-    return cell[1] + 0.5, cell[0] + 0.5
-
-
-def _scale(ax: Axes, instance: Instance) -> float:
-    """Returns by what lines and letters, measured in points, shrink where cells are small."""
-    figure = ax.get_figure(root=True)
-    width = figure.get_figwidth() * ax.get_position().width if figure else 0.0
-    return min(1.0, 72 * width / instance.size / 20)
-
-
-def _path(ax: Axes, instance: Instance, agent: int, path: list[tuple[int, int]]) -> None:
-    color, shift, scale = colour(agent), side_by_side(agent, instance.num_agents), _scale(ax, instance)
+def _path(ax: Axes, instance: Instance, agent: int, path: Sequence[Cell]) -> None:
+    color, shift, scale = colour(agent), path_offset(agent, instance.num_agents), _scale(ax, instance)
     points = [(x + shift, y + shift) for x, y in map(_xy, path)]
     ax.plot(*zip(*points, strict=True), color=color, lw=2.4 * scale, solid_capstyle="round", zorder=3, alpha=0.9)
     last_move = max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0)
@@ -239,3 +226,41 @@ def _path(ax: Axes, instance: Instance, agent: int, path: list[tuple[int, int]])
                 arrowprops={"arrowstyle": "-|>", "color": color, "mutation_scale": 11 * scale, "lw": 1},
                 zorder=4,
             )
+
+
+def _cross(ax: Axes, instance: Instance, violation: Violation, trajectory: Trajectory, *, label: bool = False) -> None:
+    """Draws a cross where a violation happened, with its step if asked."""
+    if violation.cell is None:
+        return
+    place, scale = _xy(cross_at(violation, trajectory, instance.size)), _scale(ax, instance)
+    for color, length, width in (("white", 15, 6), (ALARM, 13, 3)):
+        ax.plot(*place, marker="x", color=color, ms=length * scale, markeredgewidth=width * scale, zorder=7)
+    if label:
+        box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85}
+        ax.annotate(
+            str(violation.time), place, (8.5 * scale, 7 * scale), textcoords="offset points", color=ALARM,
+            fontsize=8 * scale, fontweight="bold", ha="left", va="center", bbox=box, zorder=8,
+        )  # fmt: skip
+
+
+def _square(ax: Axes, cell: tuple[int, ...], half: float, corner: float, **look: Any) -> None:
+    """Draws a square around the middle of a cell; `half` its side and the radius of its corners are in cells."""
+    x, y = _xy(cell)
+    box = f"round,pad=0,rounding_size={corner}"
+    ax.add_patch(FancyBboxPatch((x - half, y - half), 2 * half, 2 * half, box, **look))
+
+
+def _number(ax: Axes, place: tuple[float, float], agent: int, color: str, size: float, **more: Any) -> None:
+    ax.text(*place, str(agent + 1), color=color, fontsize=size, fontweight="bold", ha="center", va="center", **more)
+
+
+def _xy(cell: tuple[float, ...]) -> tuple[float, float]:
+    """Returns (x, y) of the middle of a cell."""
+    return cell[1] + 0.5, cell[0] + 0.5
+
+
+def _scale(ax: Axes, instance: Instance) -> float:
+    """Returns the factor by which lines and letters, measured in points, shrink where cells are small."""
+    figure = ax.get_figure(root=True)
+    width = figure.get_figwidth() * ax.get_position().width if figure else 0.0
+    return min(1.0, 72 * width / instance.size / 20)

@@ -19,13 +19,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from mapflake.env.svg import PALETTE as COLORS
 from mapflake.plots.tables import NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
     from IPython.display import Image
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES: tuple[Any, ...] = (
     "-",

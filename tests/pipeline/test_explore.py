@@ -1,230 +1,136 @@
-"""Looking at things by hand: what is found, what is shown, and that the knobs do it."""
+"""Views of notebooks/explore.ipynb: what they find and show, and that knobs change it."""
 
 from __future__ import annotations
 
-import itertools
-import json
+import html
 import re
-import shutil
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from IPython.display import HTML
 
 from mapflake import explore
-from mapflake.env import EnvConfig, Instance, Plan, Task, check, format_plan, generate, solve
-from mapflake.explore import panels, views
-from mapflake.explore.records import Failure, readable
+from mapflake.engineer import Proposal
+from mapflake.env import EnvConfig, Instance, Plan, check, format_plan, generate, judge_completion, solve
+from mapflake.explore import Failure
 from mapflake.trainer import evaluate
 
 ROOT = Path(__file__).resolve().parents[2]
-LEDGERS = sorted((ROOT / "reports/rounds").glob("*.jsonl"))
 BOARD = Instance.from_text("S1 . . G2\n . H . .\n . . H .\n S2 . . G1")
 WRONG = Plan(("RDRRDD", "RRRUUU"))
 
 
-def words(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+def words(shown: HTML) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", shown.data).split())
 
 
-class Echo:
-    """A policy that answers every prompt with one text."""
-
-    prompt_format = "compact"
-
-    def __init__(self, answer: str | None) -> None:
-        self.answer, self.asked = answer, []
-
-    def complete(self, prompts, **settings):
-        self.asked.append((list(prompts), settings))
-        return [[self.answer] for _ in prompts]
-
-
-# ---------------------------------------------------------------- what is found
-
-
-def test_histories_put_the_shared_round_before_each_arm() -> None:
-    found = explore.histories(LEDGERS)
-    assert "engineer" in found
-    for arm, history in found.items():
+def test_every_published_round_can_be_shown() -> None:
+    histories = explore.histories(sorted((ROOT / "reports/rounds").glob("*.jsonl")))
+    assert "engineer" in histories
+    for arm, history in histories.items():
         assert [one.index for one in history] == list(range(len(history))), arm
         assert history[1].parent_sha256 == history[0].checkpoint_sha256, arm
         assert {one.arm for one in history[1:]} == {arm}
+        assert explore.failures([*history, *history]) == explore.failures(history)
+        for before, after in pairwise(history):
+            assert "valid " in words(explore.exchange((before, after)))
+    assert "sampled at random" in words(explore.exchange((history[0], history[0])))
 
 
-def test_failures_are_those_of_the_report_or_of_the_runs_own_files(tmp_path: Path) -> None:
-    (ledger,) = [path for path in LEDGERS if path.stem == "engineer_loop"]
-    history = explore.histories([ledger])["engineer"]
-    published = explore.failures(history)
-    assert [one.instance.to_text() for one in published] == [e.board for one in history for e in one.report.examples]
-    assert {one.source for one in published} == {"engineer, round 1", "engineer, round 2"}
-    for one in published:
-        assert one.kinds
-        assert one.plan is None or one.kinds == check(one.instance, one.plan).kinds
-    assert explore.failures([*history, *history]) == published
-
-    shutil.copy(ledger, tmp_path / "rounds.jsonl")
-    tasks = generate(EnvConfig.uniform([3], 0.1), 3, seed=0)
-    texts = ["no plan", format_plan(tasks[1].instance, Plan(("", "")), "compact"), "<U> X a0 <U> U a0 ;"]
-    done = [
-        evaluate.Rollout(t, 0, text, evaluate.judge(t, text, "compact")) for t, text in zip(tasks, texts, strict=True)
+def test_failures_are_those_of_the_runs_files_or_of_the_report(tmp_path: Path) -> None:
+    tasks = generate(EnvConfig.uniform([3], 0.1), 2, seed=0)
+    texts = ["no plan", format_plan(tasks[1].instance, Plan(("", "")), "compact")]
+    rollouts = [
+        evaluate.Rollout(task, 0, "compact", text, *judge_completion(task, text, "compact"))
+        for task, text in zip(tasks, texts, strict=True)
     ]
-    evaluate.save_rollouts(
-        tmp_path / json.loads(ledger.read_text().splitlines()[0])["files"]["failures"], done, "compact"
-    )
-    own = explore.failures(explore.histories([tmp_path / "rounds.jsonl"])["engineer"][:1])
-    assert [one.kinds for one in own] == [("parse",), ("goal",), done[2].verdict.kinds]
+    saved = tmp_path / "failures.jsonl"
+    evaluate.save_rollouts(saved, rollouts)
+    examples = [SimpleNamespace(board=BOARD.to_text(), moves=moves) for moves in (WRONG.moves, ())]
+    one = SimpleNamespace(index=0, arm="shared", files={"failures": saved}, report=SimpleNamespace(examples=examples))
+    plan = Plan(("", ""))
+    assert explore.failures([one, one]) == [
+        Failure("round 0", tasks[0].instance, None, ("parse",)),
+        Failure("round 0", tasks[1].instance, plan, check(tasks[1].instance, plan).kinds),
+    ]
+    later = SimpleNamespace(index=2, arm="engineer", files={"failures": tmp_path / "gone"}, report=one.report)
+    assert explore.failures([later]) == [
+        Failure("engineer, round 2", BOARD, WRONG, check(BOARD, WRONG).kinds),
+        Failure("engineer, round 2", BOARD, None, ("parse",)),
+    ]
 
 
-@pytest.mark.parametrize("prompt_format", ["chat", "compact"])
-def test_a_plan_is_read_in_both_prompt_formats(prompt_format: str) -> None:
-    plan = solve(BOARD).plan
-    assert readable(format_plan(BOARD, plan, prompt_format), BOARD).moves[0].rstrip("W") == plan.moves[0].rstrip("W")
-    assert readable("I do not know", BOARD) is None
-
-
-# ---------------------------------------------------------------- what is shown
-
-
-def test_a_moment_shows_what_went_wrong_so_far() -> None:
-    violations = check(BOARD, WRONG).violations
-    crosses = [views.moment(BOARD, WRONG, time).count("stroke-linecap") for time in range(WRONG.horizon + 1)]
-    ways = BOARD.num_agents  # each path has that attribute too
-    assert crosses == [ways + 2 * sum(v.time <= t for v in violations) for t in range(WRONG.horizon + 1)]
-    assert words(views.step(BOARD, WRONG, 0)).endswith("step 0 of 6")
-    assert "step 2 of 6: agent 1 down, agent 2 right step 2: agent 1 falls into a hole" in words(
-        views.step(BOARD, WRONG, 2)
-    )
-    best = solve(BOARD).plan
-    assert f"valid: makespan {best.horizon}" in views.step(BOARD, best, best.horizon)
-    assert "valid" not in views.step(BOARD, best, best.horizon - 1)
-    assert "agent 1 waits" in views.step(BOARD, Plan(("R", "RR")), 2)
-
-
-def test_the_gallery_filters_and_pages() -> None:
-    task = Task.of(BOARD)
+def test_gallery_filters_and_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: list[str] = []
+    monkeypatch.setattr(explore.plots, "gallery", lambda boards, plans, told: titles.append(told[-1]))
+    monkeypatch.setattr(explore, "_image", lambda figure: "")
     other = generate(EnvConfig.uniform([3], 0.0), 1, seed=0)[0].instance
-    found = [Failure(f"number {i}", BOARD, "", WRONG) for i in range(9)] + [Failure("<b>odd</b>", other, "?", None)]
-    assert {one.kinds for one in found} == {check(task.instance, WRONG).kinds, ("parse",)}
-    first = words(views.gallery(found))
-    assert first.startswith("1 to 8 of 10")
-    assert "number 7" in first
-    assert "number 8" not in first
-    assert "9 to 10 of 10" in views.gallery(found, page=2)
-    assert views.gallery(found, page=99) == views.gallery(found, page=2)
-    unread = views.gallery(found, size=3)
-    assert "1 to 1 of 1" in unread
-    assert "&lt;b&gt;odd&lt;/b&gt;" in unread
-    assert views.gallery(found, kind="parse") == unread
-    assert words(views.gallery(found, size=3, kind="hole")) == "none"
+    found = [Failure(f"number {i}", BOARD, WRONG, ("hole", "edge")) for i in range(9)]
+    found.append(Failure("odd", other, None, ("parse",)))
+    asked = [{}, {"page": 2}, {"page": 99}, {"size": 3}, {"kind": "parse"}, {"kind": "edge", "page": 2}]
+    said = [words(explore.gallery(found, **one)) for one in asked]
+    assert said == ["1 to 8 of 10", *["9 to 10 of 10"] * 2, *["1 to 1 of 1"] * 2, "9 to 9 of 9"]
+    assert titles == ["number 7\nhole, edge", *["odd\nparse"] * 4, "number 8\nhole, edge"]
+    assert words(explore.gallery(found, size=3, kind="hole")) == "none"
 
 
-def test_an_exchange_shows_prompt_replies_and_what_changed() -> None:
-    before, after = explore.histories(LEDGERS)["engineer"][:2]
-    shown = views.exchange(before, after)
-    assert after.proposal.prompt in shown
-    for reply in after.proposal.replies:
-        assert reply in shown
-    assert f"&gt; {after.proposal.reply}" in shown or f"> {after.proposal.reply}" in shown
-    assert "accepted" in shown
-    assert "drawn at random" in views.exchange(before, before)
+def test_exchange_shows_prompt_replies_and_changes() -> None:
     old, new = EnvConfig.uniform([3, 4], 0.1, 0.5), EnvConfig.uniform([3, 4], 0.1, None)
-    assert words(views.changes(old, new)) == "data holes waits 3x3 50% 10% 50% → any 4x4 50% 10% 50% → any"
+    report = SimpleNamespace(valid_rate=0.25, to_text=lambda: "all <fails>")
+    proposal = SimpleNamespace(prompt="the prompt", reply="b", replies=("a", "b"), config=new, rejection=None)
+    both = {"report": report, "proposal": proposal}
+    both["fallback"] = {3: {"asked": {"wait_ratio": 0.5}, "got": {"wait_ratio": None}}}
+    rounds = [SimpleNamespace(index=i, config=config, **both) for i, config in enumerate((old, new))]
+    shown = explore.exchange(tuple(rounds))
+    assert "all &lt;fails&gt;" in shown.data
+    assert words(shown).startswith("told the prompt answered (&gt; counts) a &gt; b the report all")
+    changes = "data holes waits 3x3 50% 10% 50% → any 4x4 50% 10% 50% → any"
+    missed = "3x3: no boards of {'wait_ratio': 0.5}, so {'wait_ratio': None}"
+    ended = f"accepted {changes} valid 25%, after the round 25% {missed}"
+    assert html.unescape(words(shown)).endswith(ended)
+    assert {"prompt", "reply", "replies", "config", "rejection"} <= set(Proposal.__dataclass_fields__)
 
 
-def test_an_answer_is_judged_and_escaped() -> None:
-    text, task = BOARD.to_text(), Task.of(BOARD)
-    best = Echo(format_plan(BOARD, task.solution.plan, "compact"))
-    shown = views.answered(best, text, temperature=0.5, seed=3)
-    assert "the answer: optimal" in shown
-    assert best.asked == [(["size4 holes b1 c2 agent1 a0 to d3 agent2 d0 to a3 plan"], {"temperature": 0.5, "seed": 3})]
-    assert "the answer: fails: hole" in views.answered(Echo(format_plan(BOARD, WRONG, "compact")), text)
-    odd = views.answered(Echo("<script>alert(1)</script>"), text)
-    assert "the answer: fails: parse" in odd
-    assert "<script>" not in odd
-    assert "(no answer)" in views.answered(Echo(None), text)
-
-
-# ---------------------------------------------------------------- knobs
-
-
-def test_turning_a_knob_changes_the_view() -> None:
+def test_turning_a_knob_of_the_generator_changes_the_boards(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple] = []
+    monkeypatch.setattr(explore, "generated", lambda *arguments: asked.append(arguments))
     panel = explore.generator([3, 4])
-    at_first = panel.shown.value
-    assert at_first.count("<svg") == 8
-    assert "data:image/png" in at_first
-    panel.controls["data_3"].value = 0.0
-    assert panel.shown.value != at_first
-    table = panel.shown.value[panel.shown.value.index("<table") :]
-    assert words(table).split()[6:9] == ["2", "4", "300"]  # agents, size, boards
-    panel.controls["data_4"].value = 0.0
-    assert "ValueError: no size of [3, 4] has a data ratio above 0" in words(panel.shown.value)
-    panel.controls["data_4"].value = 1.0
-    assert panel.shown.value.count("<svg") == 8
+    holes, quota = panel.children[1].children[1], panel.children[2].children[3]
+    holes.value, quota.value = 0.35, False
+    (first, agents, seed), (last, *_) = asked[0], asked[-1]
+    assert (agents, seed, first[4]) == (2, 0, {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.25})
+    assert (last[3]["hole_ratio"], last[4]["wait_ratio"]) == (0.35, None)
+    monkeypatch.undo()
+    shown = explore.generated(last, 2, 0, n=20).data
+    assert shown.count("data:image/png") == 2
+    nothing = {size: ratios | {"data_ratio": 0.0} for size, ratios in last.items()}
+    with pytest.raises(ValueError, match=r"no size of \[3, 4\] has a data ratio above 0"):
+        explore.generated(nothing, 2, 0)
 
 
-def test_a_panel_leaves_its_picture_where_no_browser_is() -> None:
-    panel = explore.stepper(BOARD, WRONG)
-    shown = panel._repr_mimebundle_()
-    assert {"application/vnd.jupyter.widget-view+json", "text/html"} <= set(shown)
-    assert shown["text/html"] == views.step(BOARD, WRONG, 0)
-    panel.controls["time"].value = 3
-    assert panel.shown.value == views.step(BOARD, WRONG, 3)
+def test_answers_are_judged_and_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: list[str] = []
+    monkeypatch.setattr(explore.plots, "gallery", lambda boards, plans, told: titles.append(told[0]))
+    monkeypatch.setattr(explore, "_image", lambda figure: "")
+    asked: list[tuple] = []
+    best = format_plan(BOARD, solve(BOARD).plan, "compact")
+    wrong = format_plan(BOARD, WRONG, "compact")
+    for answer in (best, wrong, "<script>alert(1)</script>", None):
 
+        def complete(prompts: list[str], answer: str | None = answer, **settings: float) -> list[list[str | None]]:
+            asked.append((prompts, settings))
+            return [[answer]]
 
-def test_filters_turn_back_to_the_first_page() -> None:
-    found = [Failure(str(i), BOARD, "", WRONG) for i in range(20)] + [Failure("x", BOARD, "", None)]
-    panel = explore.browse(found)
-    panel.controls["page"].value = 3
-    assert "17 to 21 of 21" in panel.shown.value
-    panel.controls["kind"].value = "parse"
-    assert (panel.controls["page"].value, panel.controls["page"].max) == (1, 1)
-    assert "1 to 1 of 1" in panel.shown.value
-    assert explore.browse([]).shown.value == views.gallery([])
-
-
-def test_rounds_of_all_arms_can_be_chosen() -> None:
-    found = explore.histories(LEDGERS)
-    panel = explore.rounds(found)
-    chosen = panel.controls["chosen"]
-    assert len(chosen.options) == sum(len(history) - 1 for history in found.values())
-    chosen.index = len(chosen.options) - 1
-    arm = list(found)[-1]
-    assert panel.shown.value == views.exchange(*found[arm][-2:])
-
-
-def test_a_board_is_drawn_by_clicks_and_solved_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = Echo("no plan")
-    monkeypatch.setattr(panels, "_policy", lambda checkpoint: policy)
-    panel = explore.ask(BOARD.to_text(), ["a/checkpoint"])
-    board = panel.children[0]
-    assert len(policy.asked) == 1
-    board.brush.value = "S1"
-    board.paint(2, 2)
-    assert Instance.from_text(board.text.value).starts[0] == (2, 2)
-    assert board.grid.children[10].description == "S1"
-    board.brush.value = "H"
-    for button in (board.grid.children[11], board.grid.children[14]):  # by a click; the second walls agent 1 in
-        button.click()
-    board.paint(1, 2)
-    assert "Unsolvable" in board.seen.value
-    assert len(policy.asked) == 1
-    panel.children[2].children[2].click()
-    assert "Unsolvable" in panel.shown.value
-    board.size.value = 3
-    assert "agent 1 has no goal" in board.seen.value
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(panels.BRUSHES)), max_size=12))
-def test_painting_keeps_every_start_and_goal_in_one_place(strokes: list[tuple[int, int, str]]) -> None:
-    text = BOARD.to_text()
-    for row, col, mark in strokes:
-        text = panels.painted(text, row, col, mark)
-        cells = [line.split() for line in text.splitlines()]
-        assert [len(line) for line in cells] == [4] * 4
-        assert mark in cells[row][col]
-        ends = re.findall(r"[SG]\d", text)
-        assert len(ends) == len(set(ends))
-        for cell in itertools.chain(*cells):
-            assert re.fullmatch(r"\.|H|S\d|G\d|S\dG\d", cell), cell
+        policy = SimpleNamespace(prompt_format="compact", complete=complete)
+        monkeypatch.setattr(explore, "load", lambda checkpoint, policy=policy: policy)
+        shown = explore.answered("a/checkpoint", BOARD.to_text(), temperature=0.5, seed=3)
+    assert titles == [
+        f"the answer: {outcome}" for outcome in ("optimal", "fails: hole, edge", "fails: parse", "fails: goal")
+    ]
+    prompt = "size4 holes b1 c2 agent1 a0 to d3 agent2 d0 to a3 plan"
+    assert asked[0] == ([prompt], {"temperature": 0.5, "seed": 3})
+    assert "(no answer)" in words(shown)
+    assert "&lt;script&gt;" in explore._block("its words", "<script>")
+    assert words(explore.board(BOARD.to_text())).endswith("6 steps")

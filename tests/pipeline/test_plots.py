@@ -76,11 +76,11 @@ def test_violations_in_words() -> None:
         "cannot be read",
         "not one move list for each agent",
     ]
-    assert boards.in_words([swap] * 3, 3) == [said[0]] * 3
-    assert boards.in_words([swap] * 9, 3) == [said[0]] * 2 + ["and 7 more"]
+    assert boards.describe_all([swap] * 3, 3) == [said[0]] * 3
+    assert boards.describe_all([swap] * 9, 3) == [said[0]] * 2 + ["and 7 more"]
     trajectory = [((0, 0), (0, 1)), ((0, 0), (0, 1)), ((0, 1), (0, 0)), ((0, 1), (-1, 9))]
-    assert boards.spot(swap, trajectory, 4) == (0, 0.5)  # between the two cells
-    assert boards.spot(far, trajectory, 4) == (-0.25, 3.25)  # at the rim, where it can be seen
+    assert boards.cross_at(swap, trajectory, 4) == (0, 0.5)  # between the two cells
+    assert boards.cross_at(far, trajectory, 4) == (-0.25, 3.25)  # at the rim, where it can be seen
 
 
 def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_violation_has_words() -> None:
-    assert set(boards.SAYS) == set(KINDS) - {"parse"}
+    assert set(boards.WORDS) == set(KINDS) - {"parse"}
 
 
 def test_an_arm_looks_the_same_in_every_figure() -> None:

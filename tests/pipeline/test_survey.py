@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mapflake import plots
-from mapflake.env import Census, EnvConfig, SizeConfig, generate, solve
+from mapflake.env import EnvConfig, Feasibility, SizeConfig, generate, solve
 from mapflake.plots import survey
 
 
@@ -26,21 +25,21 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int,
     """Puts counts that are easy to reckon with in the place of random boards; returns the calls."""
     calls = []
 
-    def census(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Census:
+    def feasibility(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Feasibility:
         calls.append((size, num_agents, hole_ratio, boards, seed))
         none = hole_ratio == 0.5
-        return Census(
+        return Feasibility(
             size, num_agents, 0, boards, connected=boards // 2, solved=0 if none else boards // 4, over_budget=1,
             waits=0 if none else boards // 20,
         )  # fmt: skip
 
-    monkeypatch.setattr(survey, "census", census)
+    monkeypatch.setattr(survey, "feasibility", feasibility)
     return calls
 
 
-def test_drawn_boards_are_measured_against_single_agents() -> None:
+def test_measure_compares_boards_with_single_agents() -> None:
     tasks = generate(EnvConfig.uniform([3, 4], 0.2, 0.5), 40, seed=0)
-    table = survey.drawn(tasks)
+    table = survey.measure(tasks)
     assert table.groupby("size").size().to_dict() == {3: 20, 4: 20}
     assert table["needs_wait"].mean() == 0.5
     assert (table["makespan"] >= table["distance"]).all()
@@ -74,13 +73,13 @@ def test_acceptance_is_what_the_wait_ratio_costs(counted: list[tuple[int, int, f
 def test_waits_are_as_frequent_as_in_generated_boards() -> None:
     config = EnvConfig.uniform([3], 0.3, 1.0)
     (row,) = survey.acceptance(config, boards=400, seed=0).itertuples()
-    natural = survey.drawn(generate(EnvConfig.uniform([3], 0.3), 400, seed=1))
+    random = survey.measure(generate(EnvConfig.uniform([3], 0.3), 400, seed=1))
     assert row.attempts == pytest.approx(1 / (row.solved * row.needs_wait), rel=1e-3)
-    assert row.needs_wait == pytest.approx(natural["needs_wait"].mean(), abs=0.08)
+    assert row.needs_wait == pytest.approx(random["needs_wait"].mean(), abs=0.08)
 
 
-def test_the_table_has_144_cells(counted: list[tuple[int, int, float, int, int]]) -> None:
-    table = survey.feasibility(boards=40, seed=7)
+def test_feasibility_table_has_144_kinds(counted: list[tuple[int, int, float, int, int]]) -> None:
+    table = survey.feasibility_table(boards=40, seed=7)
     assert len(table) == len(table.drop_duplicates(["agents", "size", "hole_ratio"])) == 144
     assert sorted(table["size"].unique()) == list(range(3, 11))
     impossible = table[table["boards"] == 0]
@@ -89,21 +88,11 @@ def test_the_table_has_144_cells(counted: list[tuple[int, int, float, int, int]]
     assert len(counted) == 142
     assert {call[3:] for call in counted} == {(40, 7)}
     assert table["needs_wait"].isna().sum() == 3 * 8 + 1  # nothing solved at 0.5, and the other impossible cell
-    assert "instances_a_second" not in table
-    assert table.to_csv(index=False) == survey.feasibility(boards=40, seed=7).to_csv(index=False)
+    assert table.to_csv(index=False) == survey.feasibility_table(boards=40, seed=7).to_csv(index=False)
 
 
-def test_a_clock_adds_speeds(counted: list[tuple[int, int, float, int, int]]) -> None:
-    ticks = count(0.0, 0.5)
-    done: list[int] = []
-    table = survey.feasibility(boards=40, seed=0, clock=lambda: next(ticks), progress=done.append)
-    assert sum(done) == 144
-    speeds = table[table["boards"] > 0].groupby("hole_ratio")["instances_a_second"].unique()
-    assert [list(found) for found in speeds] == [[20.0]] * 5 + [[0.0]]  # 10 boards solved in half a second
-
-
-def test_the_heat_map_shows_every_cell(counted: list[tuple[int, int, float, int, int]]) -> None:
-    figure = plots.feasibility_map(survey.feasibility(boards=400, seed=0))
+def test_feasibility_map_shows_every_kind(counted: list[tuple[int, int, float, int, int]]) -> None:
+    figure = plots.feasibility_map(survey.feasibility_table(boards=400, seed=0))
     shown = texts(figure)
     assert shown.count("50%") == 142  # connected
     assert shown.count("20%") == 142 - 3 * 8 + 1  # of the solved ones; none solved at 0.5
@@ -113,29 +102,34 @@ def test_the_heat_map_shows_every_cell(counted: list[tuple[int, int, float, int,
     (note,) = (text for text in shown if text.startswith("n = "))
     assert note.startswith("n = 400 random boards a cell, 0.2% of all over budget; crossed out: impossible; a dot: ")
     assert "5 agents: boards that need a wait" in shown
-    ticks = count(0.0, 1 / 128)
-    timed = texts(plots.feasibility_map(survey.feasibility(boards=400, seed=0, clock=lambda: next(ticks))))
-    assert timed.count("13k") == 142 - 3 * 8 + 1
 
 
-def test_shares_of_few_boards_are_in_brackets(counted: list[tuple[int, int, float, int, int]]) -> None:
-    shown = texts(plots.feasibility_map(survey.feasibility(boards=76, seed=0)))  # 19 of them with a plan
+def test_feasibility_map_puts_shares_of_few_boards_in_brackets(counted: list[tuple[int, int, float, int, int]]) -> None:
+    shown = texts(plots.feasibility_map(survey.feasibility_table(boards=76, seed=0)))  # 19 of them with a plan
     assert shown.count("(16%)") == 142 - 3 * 8 + 1
-    shown = texts(plots.feasibility_map(survey.feasibility(boards=80, seed=0)))
+    shown = texts(plots.feasibility_map(survey.feasibility_table(boards=80, seed=0)))
     assert shown.count("20%") == 142 - 3 * 8 + 1
 
 
-def test_small_shares_are_not_rounded_away() -> None:
+def test_percent_rounds_no_small_share_away() -> None:
     assert [survey._percent(share) for share in (0, 0.004, 0.01, 0.995, 1)] == ["0%", "0.4%", "1%", "100%", "100%"]
 
 
-def test_the_overview_says_what_is_generated() -> None:
+def test_overview_shows_the_tables() -> None:
     sample = pd.DataFrame({"agents": 2, "size": [3, 3, 3, 3, 4, 4], "distance": 2, "makespan": [2, 3, 4, 4, 5, 9]})
     sample = sample.assign(excess=[0, 1, 2, 5, 0, 0], needs_wait=[0, 1, 0, 1, 0, 0.0])
     accepted = pd.DataFrame({"size": [3, 4], "needs_wait": [0.25, np.nan], "attempts": [12.34, np.inf]})
     figure = plots.overview(sample, accepted)
     shown = texts(figure)
-    for text in ("optimal makespan", "boards with conflicts", "draws for one board", "3x3", "4x4", "12", "none\nfound"):
+    for text in (
+        "optimal makespan",
+        "boards with conflicts",
+        "boards sampled for one",
+        "3x3",
+        "4x4",
+        "12",
+        "none\nfound",
+    ):
         assert text in shown
     heights = [[bar.get_height() for bar in group] for group in figure.axes[1].containers]
     assert heights == [[0.25, 0], [0.25, 0], [0.25, 0]]  # 1, 2, and 3 or more moves above the shortest paths
