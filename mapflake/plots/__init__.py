@@ -1,9 +1,8 @@
-"""Floor 4: boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
+"""Boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
 
 from mapflake.plots.animation import Animation, animate
 from mapflake.plots.boards import describe, draw, gallery, snapshot
-from mapflake.plots.designs import beside_rules
-from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates
+from mapflake.plots.figures import beside_rules, configurations, curves, differences, failures, panels, rates
 from mapflake.plots.style import show
 from mapflake.plots.survey import feasibility_map, overview
 
