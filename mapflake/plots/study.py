@@ -39,9 +39,12 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
     Filled where a difference is seen: p below 5% after Holm's correction for the arms of the panel.
 
     Args:
-        compared: Title -> from `study.compare`; a row for each arm in any of them.
+        compared: Title -> from `study.compare`; a row for each arm in any of them, no panel for an empty one.
         against: The other side, as the axis names it.
     """
+    compared = {title: rows for title, rows in compared.items() if rows}
+    if not compared:
+        return _nothing()
     seeds = {d.arm: d.found.seeds for rows in compared.values() for d in rows}
     figure = Figure(figsize=(2.7 * len(compared) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
@@ -51,6 +54,8 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
             y = place[row.arm]
             ax.plot(100 * np.array(row.by_seed), np.full(len(row.by_seed), y - 0.24), "|", color=GREY, markersize=6)
             _interval(ax, 100 * row.found.mean, y, row.found, filled=row.seen)
+        if not any(any(row.by_seed) for row in rows):
+            ax.set_xlim(-1, 1)
         ax.axvline(0, color="#444444", lw=1)
         ax.set_title(title, loc="left")
         ax.set(yticks=list(place.values()), xlabel=f"points against {against}\n{BETTER}", ylim=(-0.7, len(seeds) - 0.4))
@@ -58,6 +63,13 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
         ax.grid(axis="y", visible=False)
     intervals = "bar: 95% interval; " if max(seeds.values(), default=0) > 1 else "one seed: no interval; "
     figure.supxlabel(f"(n) seeds; | one seed; {intervals}filled: p < 5% after Holm", x=1, ha="right", fontsize=7.5)
+    return figure
+
+
+def _nothing() -> Figure:
+    """Returns a figure that says that there is nothing to compare yet."""
+    figure = Figure(figsize=(4, 0.6))
+    figure.text(0.5, 0.5, "nothing to compare: run further arms", ha="center", va="center")
     return figure
 
 
@@ -81,8 +93,10 @@ def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", agains
     interval leaves out zero; the axis shows all seeds and may cut a wide interval.
     """
     kept = [arm for arm in arms if arm != against and {*study.seeds(arm)} & {*study.seeds(against)}]
-    columns = min(5, max(len(kept), 1))
-    lines = -(-len(kept) // columns) or 1
+    if not kept:
+        return _nothing()
+    columns = min(5, len(kept))
+    lines = -(-len(kept) // columns)
     figure = Figure(figsize=(1.8 * columns + 0.7, 1.8 * lines + 0.7), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     largest = 1.0
@@ -124,6 +138,8 @@ def designs(changes: pd.DataFrame, order: Sequence[str], columns: Sequence[str] 
         columns: Columns of `DESIGNS`.
     """
     arms = [arm for arm in order if arm in set(changes["arm"])]
+    if not arms:
+        return _nothing()
     figure = Figure(figsize=(1.9 * len(columns) + 1.7, 0.33 * len(arms) + 1.2), layout="constrained")
     axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     place = {arm: len(arms) - 1 - i for i, arm in enumerate(arms)}

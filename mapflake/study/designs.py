@@ -13,6 +13,8 @@ from mapflake.study.records import Study
 
 FRONTIER = 0.5  # valid rate from which on a size counts as one that the policy can do; our choice
 ALIKE = 0.051  # ratios that differ by less count as left alone: a step of the compact prompt format; our choice
+COLUMNS = ["arm", "seed", "round", "model", "below_frontier", "hole_ratio", "wait_ratio"]
+COLUMNS += ["moved", "kept", "unlike", "rejected"]
 
 
 def changes(study: Study, beside: str = "engineer") -> pd.DataFrame:
@@ -42,7 +44,7 @@ def changes(study: Study, beside: str = "engineer") -> pd.DataFrame:
                 | {"unlike": np.nan if other is None else variation(_shares(after.config), _shares(other))}
                 | {"rejected": float(proposal.config is None)}
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def variation(one: Mapping[int, float], other: Mapping[int, float]) -> float:

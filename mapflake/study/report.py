@@ -134,7 +134,7 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     }
     for title, (other, boards) in asked.items():
         if other in chosen:
-            rows = compare(study, chosen, other, **boards)
+            rows = compare(study, chosen, other, "valid", **boards)
             found[title] = {d.arm: points(d.found, d.seen) for d in rows}
     return pd.DataFrame(found).fillna("").rename(index=name).rename_axis("arm")
 
@@ -171,12 +171,12 @@ def sentence(study: Study, arm: str, against: str | Sequence[str], metric: str =
     others = [against] if isinstance(against, str) else list(against)
     if not (rows := compare(study, [arm], others, metric, **boards)):
         missing = [one for one in (arm, *others) if not study.seeds(one)]
-        return f"{name(arm)} against {_names(others)}: not run ({', '.join(missing) or 'no seed in common'})."
+        return f"*{name(arm)}* against {_names(others)}: not run ({', '.join(missing) or 'no seed in common'})."
     found = rows[0].found
     where = "the validation boards" if "validation" in boards else f"the benchmark's {found.boards} boards"
     where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
     more = "more" if found.mean >= 0 else "less"
-    said = f"{name(arm)} {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than {_names(others)}"
+    said = f"*{name(arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than {_names(others)}"
     if found.seeds == 1:
         return f"With one training seed, {said}; one seed gives no interval, so this says nothing about other seeds."
     interval = ""
@@ -198,9 +198,9 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
         found["validation"] = sentence(study, arm, against, metric, validation=1)
     if study.seeds(BASE) and study.seeds("fixed"):
         found["training"] = sentence(study, "fixed", BASE)
-    found["arms"] = _which(compare(study, others, "fixed"), "the fixed configuration")
+    found["arms"] = _which(compare(study, others, "fixed"), "fixed")
     if study.seeds("evaluation_matched"):
-        found["matched"] = _which(compare(study, study.arms, "evaluation_matched"), name("evaluation_matched"))
+        found["matched"] = _which(compare(study, study.arms, "evaluation_matched"), "evaluation_matched")
     if study.seeds("base_engineer") and study.seeds("engineer"):
         found["model"] = sentence(study, "base_engineer", "engineer")
     controls = [one for one in ("shuffled_failures", "schema_only") if study.seeds(one)]
@@ -208,12 +208,12 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
         found["contexts"] = " ".join(sentence(study, one, "engineer") for one in controls)
     found["designs"] = _designs(study)
     by_agents = {n: compare(study, others, "fixed", agents=n) for n in sorted({*study.boards["agents"]})}
-    found["agents"] = " ".join(f"With {n} agents: {_which(rows, 'fixed')}" for n, rows in by_agents.items())
+    found["agents"] = " ".join(f"{n} agents: {_which(rows, 'fixed')}" for n, rows in by_agents.items() if rows)
     return {topic: text for topic, text in found.items() if text}
 
 
 def _names(arms: Sequence[str]) -> str:
-    return name(arms[0]) if len(arms) == 1 else f"the mean of {', '.join(map(name, arms))}"
+    return f"*{name(arms[0])}*" if len(arms) == 1 else f"the mean of {', '.join(map(name, arms))}"
 
 
 def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
@@ -225,7 +225,7 @@ def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
     found = compare(study, [arm], against, metric)[0].found
     here = gain * float(study.benchmark(against, metric).to_numpy().mean())
     said = (
-        f"The paper's gain with 3 agents is {gain:.0%} of {name(against)}; in proportion, {100 * here:+.2f} points here"
+        f"The paper's gain with 3 agents is {gain:.0%} of *{name(against)}*, in proportion {100 * here:+.2f} points"
     )
     if found.low is None or found.high is None:
         return f"{said}."
@@ -237,9 +237,10 @@ def _which(rows: Sequence[Difference], against: str) -> str:
     if not rows:
         return ""
     if all(row.found.seeds == 1 for row in rows):
-        return f"one seed gives no interval, so none of {len(rows)} arms can be told from {against}."
-    seen = [f"{name(row.arm)} ({points(row.found)})" for row in rows if row.seen]
-    return f"of {len(rows)} arms compared with {against}, a difference is seen for {', '.join(seen) or 'none'}."
+        return f"One seed gives no interval, so that none of {len(rows)} arms can be told from *{name(against)}*."
+    seen = [f"*{name(row.arm)}* {points(row.found)}" for row in rows if row.seen]
+    said = f"Of {len(rows)} arms against *{name(against)}*, corrected for their number, a difference is seen for"
+    return f"{said} {'; '.join(seen) or 'none'}."
 
 
 def _designs(study: Study) -> str:
@@ -269,7 +270,7 @@ def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[s
     topics = ("asked", "paper", "training", "arms", "matched", "designs")
     rows = table(study, [BASE, "fixed", "evaluation_matched", "engineer", "base_engineer"])
     return {
-        "answer": "\n".join(f"- {_capital(said[topic])}" for topic in topics if topic in said),
+        "answer": "\n".join(f"- {said[topic]}" for topic in topics if topic in said),
         "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(),
     }
 
@@ -289,7 +290,7 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] =
         "differences in points, with 95% intervals over training seeds and boards where there are two seeds; a star:",
         "p < 5% after Holm's correction for the arms of the column. Designers see the validation boards.",
         "",
-        *(f"- {_capital(text)}" for text in sentences(study, comparison).values()),
+        *(f"- {text}" for text in sentences(study, comparison).values()),
         "",
         f"Measured at {', '.join(commits)} (working tree {clean}). The code that decides a result",
         "is still the same." if same else "has changed since.",
@@ -339,7 +340,3 @@ def measured_rounds(study: Study, arm: str) -> list[int]:
 
 def _json(found: Estimate, **more: float | None) -> dict[str, float]:
     return {key: round(value, 4) for key, value in (vars(found) | more).items() if value is not None}
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
