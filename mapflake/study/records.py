@@ -282,23 +282,24 @@ class Study:
             metric: One of `names.METRICS`.
             chosen: Only boards of these, e.g. `agents=2`.
         """
-        found = self._benchmark(arm, metric)
+        found = self._rates(arm, metric)
         for key, value in chosen.items():
             found = found.loc[:, (self.boards[key].loc[found.columns] == value).to_numpy()]
         return found
 
-    @functools.cache  # noqa: B019 - a study lives as long as the analysis
-    def _benchmark(self, arm: str, metric: str) -> pd.DataFrame:
-        names = [name for name in self.sets if name != "validation"]
-        place = self.boards.index.get_indexer(np.concatenate([self.sets[name]["board"] for name in names]))
-        rows = [np.concatenate([_shares(r.benchmark[name], metric) for name in names]) for r in self._of(arm)]
-        means = np.stack([np.bincount(place, weights=row) for row in rows]) / np.bincount(place)
-        return pd.DataFrame(means, index=self.seeds(arm), columns=self.boards.index)
-
     def validation(self, arm: str, metric: str, index: int = -1) -> pd.DataFrame:
         """Returns an arm's rates on the validation boards, `[seeds, boards]`, after its `index`-th measured round."""
-        rows = np.stack([_shares(r.validation[index], metric) for r in self._of(arm)])
-        return pd.DataFrame(rows, index=self.seeds(arm), columns=self.sets["validation"]["board"])
+        return self._rates(arm, metric, index)
+
+    @functools.cache  # noqa: B019 - a study lives as long as the analysis
+    def _rates(self, arm: str, metric: str, index: int | None = None) -> pd.DataFrame:
+        names = [name for name in self.sets if (name == "validation") == (index is not None)]
+        numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)
+        sums = []
+        for record in self._of(arm):
+            found = [record.benchmark[name] for name in names] if index is None else [record.validation[index]]
+            sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
+        return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
 
     @functools.cache  # noqa: B019
     def history(self, arm: str, seed: int) -> History:

@@ -224,9 +224,7 @@ def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
     gain = theirs[0] / theirs[1] - 1
     found = compare(study, [arm], against, metric)[0].found
     here = gain * float(study.benchmark(against, metric).to_numpy().mean())
-    said = (
-        f"The paper's gain with 3 agents is {gain:.0%} of *{name(against)}*, in proportion {100 * here:+.2f} points"
-    )
+    said = f"The paper's gain with 3 agents is {gain:.0%} of *{name(against)}*, in proportion {100 * here:+.2f} points"
     if found.low is None or found.high is None:
         return f"{said}."
     return f"{said}, which the interval {'includes' if found.low <= here <= found.high else 'leaves out'}."

@@ -57,8 +57,8 @@ def test_sentences_say_direction_interval_and_whether_it_is_seen(five: study.Stu
     assert found.high is not None
     assert report.sentence(five, arm, "fixed") == (
         f"Over 5 training seeds, *{report.name(arm)}* solves {100 * abs(found.mean):.2f} points {more} of the "
-        f"benchmark's 80 boards than *fixed configuration* (95% interval {100 * found.low:+.2f} to {100 * found.high:+.2f}): "
-        "a difference is seen."
+        f"benchmark's 80 boards than *fixed configuration* (95% interval {100 * found.low:+.2f} to "
+        f"{100 * found.high:+.2f}): a difference is seen."
     )
     assert report.sentence(five, "heuristic", "fixed").endswith("no difference is seen.")
     assert "of the validation boards than" in report.sentence(five, arm, "fixed", validation=1)
@@ -167,7 +167,7 @@ def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) ->
     figure = figures.learning(five, five.arms)
     assert figure.axes[0].get_title(loc="left") == "engineer: RL checkpoint (5)"
     own, fixed = (five.validation(arm, "valid").loc[0].mean() for arm in ("engineer", "fixed"))
-    assert figure.axes[0].lines[0].get_ydata()[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
+    assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
     assert "points against fixed configuration" in texts(figure)
     assert "nothing to compare" in texts(figures.learning(five, ["oracle"]))
 
