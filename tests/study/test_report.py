@@ -99,7 +99,7 @@ def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: stu
     row = study.table(five).loc["engineer: RL checkpoint"]
     found = statistics.estimate(five.benchmark("engineer", "valid"))
     assert row["seeds"] == 5
-    assert row["valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"  # type: ignore[operator]
+    assert row["valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
     assert row["valid against fixed"].endswith(")*")
     assert study.table(five).loc["fixed configuration", "valid against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]

@@ -92,8 +92,8 @@ def test_estimate_moves_and_turns_with_its_values(seeds: int, boards: int, shift
     one, moved, turned = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1]))
     assert None not in (one.low, one.high, moved.low, moved.high)
     assert moved.mean == pytest.approx(one.mean + shift)
-    assert moved.high - moved.low == pytest.approx(one.high - one.low)  # type: ignore[operator]
-    assert (turned.low, turned.high, turned.p) == pytest.approx((-one.high, -one.low, one.p))  # type: ignore[operator]
+    assert moved.high - moved.low == pytest.approx(one.high - one.low)
+    assert (turned.low, turned.high, turned.p) == pytest.approx((-one.high, -one.low, one.p))
     assert one.seen == (one.p is not None and one.p < 0.05)
 
 
