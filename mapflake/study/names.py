@@ -6,27 +6,13 @@ BASE, ROUND_0 = "base", "round_0"
 BEGINNINGS = (BASE, ROUND_0)
 """The model before RL and the round that all arms of a seed branch from, measured as if they were arms."""
 
-CONTEXTS = {
-    **{f"v{i}": f"engineer, V{i}" for i in range(1, 6)},
-    "v6_full": "engineer, V6 and RL details",
-    "previous_report": "engineer, the report before",
-    "shuffled_failures": "engineer, shuffled tables",
-    "schema_only": "engineer, no report",
-}
-"""Arms in which the current policy designs from another context than V6 -> their names."""
-
-DRAWS = {
-    "fixed": "fixed configuration",
-    "fixed_draw_2": "fixed, a second draw",
-    "fixed_draw_3": "fixed, a third draw",
-    "fixed_draw_4": "fixed, a fourth draw",
-}
-"""Arms that keep one random configuration -> their names."""
+DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3", "fixed_draw_4")
+"""The arms that keep one random configuration."""
 
 NAMES = {
     BASE: "before RL",
     ROUND_0: "round 0",
-    "fixed": DRAWS["fixed"],
+    "fixed": "fixed configuration",
     "engineer": "engineer: RL checkpoint",
     "base_engineer": "engineer: base model",
     "heuristic": "heuristic expert",
@@ -38,8 +24,14 @@ NAMES = {
     "evaluation_matched": "evaluation-matched",
     "random_search": "random search",
     "oracle": "oracle",
-    **DRAWS,
-    **CONTEXTS,
+    "fixed_draw_2": "fixed, a second draw",
+    "fixed_draw_3": "fixed, a third draw",
+    "fixed_draw_4": "fixed, a fourth draw",
+    **{f"v{i}": f"engineer, V{i}" for i in range(1, 6)},
+    "v6_full": "engineer, V6 and RL details",
+    "previous_report": "engineer, the report before",
+    "shuffled_failures": "engineer, shuffled tables",
+    "schema_only": "engineer, no report",
 }
 """Arm -> its name, in the order of tables; the first seven have a look of their own in figures."""
 

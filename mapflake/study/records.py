@@ -152,6 +152,7 @@ def write_record(
         ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
     """
     path, folder = Path(path), Path(boards_folder)
+    checked = load_tasks(folder / "validation.jsonl")
     steps = [repro.read_jsonl(one.checkpoint / "curve.jsonl") for one in history]
     record = Record(
         schema=SCHEMA,
@@ -159,7 +160,7 @@ def write_record(
         seed=seed,
         parameters=dict(parameters),
         benchmark={name: outcomes(benchmark[name], tasks) for name, tasks in _subsets(folder).items()},
-        validation=tuple(outcomes(found, load_tasks(folder / "validation.jsonl")) for found in validation),
+        validation=tuple(outcomes(found, checked) for found in validation),
         training_valid=tuple(tuple(round(row["rewards/valid/mean"], 4) for row in rows) for rows in steps),
         rounds=tuple(one.to_dict(path.parent.parent) for one in history),
         made=Made(*_commit(), code_sha256(), repro.versions(), round(time.process_time() / 60, 1)),
@@ -304,7 +305,7 @@ class Study:
     @functools.cache  # noqa: B019
     def history(self, arm: str, seed: int) -> History:
         """Returns the rounds of an arm under a seed, round 0 included if that cell is there."""
-        cells = [self.records[key] for key in ((ROUND_0, seed), (arm, seed)) if key in self.records]
+        cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
         return tuple(Round.from_dict(row, Path()) for record in cells for row in record.rounds)
 
     def _of(self, arm: str) -> list[Record]:

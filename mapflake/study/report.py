@@ -108,13 +108,6 @@ def _interval(found: Estimate, form: str) -> str:
     return f" ({100 * found.low:{form}} to {100 * found.high:{form}})"
 
 
-def numbers(compared: Mapping[str, Sequence[Difference]]) -> pd.DataFrame:
-    """Returns the differences that `plots.study.forest` draws as text: a row an arm, a column a title."""
-    columns = {title: {d.arm: points(d.found, d.seen) for d in found} for title, found in compared.items()}
-    seeds = {d.arm: d.found.seeds for found in compared.values() for d in found}
-    return pd.DataFrame({"seeds": seeds, **columns}).fillna("").rename(index=name)
-
-
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Returns the results table as text: rates in percent, differences in points, with 95% intervals.
 
