@@ -86,11 +86,13 @@ def _rates(study: Study, arm: str, metric: str, boards: Mapping[str, int]) -> pd
 def power(study: Study, comparison: Mapping[str, str] = ASKED, counts: Sequence[int] = (3, 5, 10, 20)) -> pd.DataFrame:
     """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
 
-    From the validation boards alone; empty with fewer than two seeds.
+    From the validation boards alone; empty where the two arms have fewer than two seeds in common.
     """
     arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
-    found = paired(study.validation(arm, metric), study.validation(against, metric))
-    shown = [100 * statistics.detectable(found, n) for n in counts] if len(found) > 1 else []
+    shown = []
+    if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
+        found = paired(study.validation(arm, metric), study.validation(against, metric))
+        shown = [100 * statistics.detectable(found, n) for n in counts]
     return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
 
 
@@ -186,7 +188,7 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
     arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
     others = [one for one in study.arms if one != "fixed"]
     found = {"asked": sentence(study, arm, against, metric)}
-    if study.seeds(arm) and study.seeds(against):
+    if {*study.seeds(arm)} & {*study.seeds(against)}:
         found["paper"] = _beside_gain(study, arm, against, metric)
         found["validation"] = sentence(study, arm, against, metric, validation=1)
     if study.seeds(BASE) and study.seeds("fixed"):

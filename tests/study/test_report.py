@@ -183,3 +183,11 @@ def test_designs_show_a_dot_a_design_with_units() -> None:
     assert dots == ["white", figures.style.COLORS[0]]
     assert not figure.axes[2].lines  # no wait ratio
     assert "nothing to compare" in texts(figures.designs(changes, []))
+
+
+def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
+    simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
+    found = study.load(simulate(tmp_path, {"engineer": 0.0}, seeds=[2, 3]))
+    assert study.sentences(found)["asked"].endswith("not run (no seed in common).")
+    assert report.power(found).empty
+    assert study.compare(found, found.arms, "fixed") == []
