@@ -2,8 +2,7 @@
 
 from mapflake.plots.animation import animate
 from mapflake.plots.boards import describe, draw, gallery, snapshot
-from mapflake.plots.designs import beside_rules
-from mapflake.plots.figures import configurations, curves, differences, failures, panels, rates
+from mapflake.plots.figures import beside_rules, configurations, curves, differences, failures, panels, rates
 from mapflake.plots.style import show
 from mapflake.plots.survey import feasibility_map, overview
 

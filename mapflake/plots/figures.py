@@ -7,7 +7,7 @@ estimate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -20,6 +20,9 @@ from mapflake.plots import style
 
 if TYPE_CHECKING:
     import pandas as pd
+
+HATCHES = ("", "///", "...", "xxx", "\\\\\\")
+LEVELS = ("as before", "towards half-solved", "one level", "near before", "free")
 
 
 @style.styled
@@ -39,7 +42,7 @@ def rates(
         x: Column of the horizontal axis.
         hue: Column of the lines; an arm looks the same in all figures.
         metrics: Columns to show, shares in [0, 1].
-        labels: What columns are called on the axes.
+        labels: Column -> its name on the axis.
         n: Column with the number of boards behind an estimate.
     """
     labels = {"size": "board size", "agents": "agents", **(labels or {})}
@@ -54,15 +57,9 @@ def rates(
             at = np.array([places[v] for v in rows[x]]) + 0.09 * (i - (len(groups) - 1) / 2)
             errors = [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
             ax.errorbar(
-                at,
-                rows[metric],
-                yerr=errors,
-                label=str(group),
-                capsize=2.5,
-                lw=1.6,
-                elinewidth=1.1,
+                at, rows[metric], yerr=errors, label=str(group), capsize=2.5, lw=1.6, elinewidth=1.1,
                 **style.look(look, 5.5),
-            )
+            )  # fmt: skip
         ax.set(xlabel=labels.get(x, x), xticks=range(len(places)), xlim=(-0.5, len(places) - 0.5))
         ax.set_title(metric.replace("_", " "), loc="left")
         ax.set_xticklabels([style.tick(x, value) for value in places])
@@ -118,10 +115,10 @@ def curves(
 
 @style.styled
 def configurations(table: pd.DataFrame, *, title: str | None = None) -> Figure:
-    """Returns what was trained on: a row of panels for each ratio, by board size, a column an arm, a bar a round.
+    """Returns the configurations trained on: panels by ratio (rows) and arm (columns), over board size, a bar a round.
 
     Args:
-        table: From `tables.configurations`: arm, round, size, and the ratios (NaN: as it falls).
+        table: From `tables.configurations`: arm, round, size, and the ratios (NaN: unconstrained).
         title: Above the figure.
     """
     arms, rounds = list(dict.fromkeys(table["arm"])), sorted(table["round"].unique())
@@ -129,8 +126,6 @@ def configurations(table: pd.DataFrame, *, title: str | None = None) -> Figure:
     names = [name for name in DIMENSIONS if name in table]
     figure = Figure(figsize=(max(2.5 * len(arms), 4.2) + 0.6, 5.6 * len(names) / 3), layout="constrained")
     axes = figure.subplots(len(names), len(arms), squeeze=False, sharex=True, sharey="row")
-    shades = [matplotlib.colormaps["Blues"](v) for v in np.linspace(0.35, 0.95, max(len(rounds), 2))]
-    hatches = ("", "///", "...", "xxx", "\\\\\\")
     width = 0.8 / len(rounds)
     tops = {name: 1.04 * DIMENSIONS[name].top for name in names}
     tops["data_ratio"] = 1.08 * float(table["data_ratio"].max())
@@ -141,10 +136,7 @@ def configurations(table: pd.DataFrame, *, title: str | None = None) -> Figure:
                 rows = table[(table["arm"] == arm) & (table["round"] == index)].set_index("size")
                 values = [float(rows[key].get(size, 0.0)) for size in sizes]
                 at = np.arange(len(sizes)) + width * (i - (len(rounds) - 1) / 2)
-                ax.bar(
-                    at, np.nan_to_num(values), width * 0.92, color=shades[i], hatch=hatches[i % len(hatches)],
-                    edgecolor="white", lw=0.4, label=f"round {index}",
-                )  # fmt: skip
+                ax.bar(at, np.nan_to_num(values), width * 0.92, label=f"round {index}", **_bar(i, len(rounds)))
                 for place, value in zip(at, values, strict=True):
                     if np.isnan(value):
                         ax.text(place, 0.005, "any", rotation=90, ha="center", va="bottom", fontsize=7)
@@ -169,7 +161,7 @@ def differences(
 
     Args:
         table: Columns `label`, metric, difference, low, high (shares), n.
-        baseline: What the difference is to; named on the axis.
+        baseline: The other side of the difference, as the axis names it.
         metrics: One panel each.
         label: Column of the rows.
     """
@@ -215,7 +207,7 @@ def panels(table: pd.DataFrame, *, x: str, ys: Mapping[str, str], hue: str) -> F
 
 @style.styled
 def failures(table: pd.DataFrame, *, hue: str, title: str | None = None) -> Figure:
-    """Returns which checks fail how often: share of completions by kind of violation, a bar for each value of `hue`.
+    """Returns how often each check fails: share of completions by kind of violation, a bar for each value of `hue`.
 
     Args:
         table: Columns kind, share, hue.
@@ -225,15 +217,14 @@ def failures(table: pd.DataFrame, *, hue: str, title: str | None = None) -> Figu
     kinds, groups = list(dict.fromkeys(table["kind"])), list(dict.fromkeys(table[hue]))
     figure = Figure(figsize=(7.4, 3.2), layout="constrained")
     ax = figure.subplots()
-    shades = [matplotlib.colormaps["Blues"](v) for v in np.linspace(0.35, 0.95, max(len(groups), 2))]
-    hatches = ("", "///", "...", "xxx", "\\\\\\")
     width = 0.8 / len(groups)
     for i, group in enumerate(groups):
         rows = table[table[hue] == group].set_index("kind")["share"]
-        ax.bar(
-            np.arange(len(kinds)) + width * (i - (len(groups) - 1) / 2), [rows.get(kind, 0.0) for kind in kinds],
-            width * 0.92, label=str(group), color=shades[i], hatch=hatches[i % len(hatches)], edgecolor="white", lw=0.4,
-        )  # fmt: skip
+        at, shares = (
+            np.arange(len(kinds)) + width * (i - (len(groups) - 1) / 2),
+            [rows.get(kind, 0.0) for kind in kinds],
+        )
+        ax.bar(at, shares, width * 0.92, label=str(group), **_bar(i, len(groups)))
     ax.set(xticks=range(len(kinds)), ylabel="completions with it")
     ax.set_xticklabels(kinds)
     ax.grid(axis="x", visible=False)
@@ -242,3 +233,39 @@ def failures(table: pd.DataFrame, *, hue: str, title: str | None = None) -> Figu
     if title:
         figure.suptitle(title)
     return figure
+
+
+@style.styled
+def beside_rules(rows: pd.DataFrame) -> Figure:
+    """Returns two panels: how far data ratios are from the nearest rule, and what hole and wait ratios are like.
+
+    Args:
+        rows: From `engineer.imitation.beside_rules`: designer, distance, levels.
+    """
+    figure = Figure(figsize=(8.2, 3.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    names = list(dict.fromkeys(rows["designer"]))
+    for i, name in enumerate(names):
+        own = rows[rows["designer"] == name]
+        color, line = style.COLORS[i % len(style.COLORS)], style.LINES[i % len(style.LINES)]
+        apart = np.sort(own["distance"].to_numpy())
+        share = np.arange(1, len(apart) + 1) / len(apart)
+        left.step(apart, share, where="post", color=color, linestyle=line, label=f"{name} (n = {len(apart)})")
+        told = own["levels"].dropna()
+        heights = [float((told == level).mean()) if len(told) else 0.0 for level in LEVELS]
+        places = np.arange(len(LEVELS)) + (i - (len(names) - 1) / 2) * 0.8 / len(names)
+        right.bar(places, heights, 0.8 / len(names), color=color, hatch=HATCHES[i % len(HATCHES)], edgecolor="white")
+    left.set(title="data ratios", xlabel="distance from the nearest rule", ylabel="share of designs", ylim=(0, 1.02))
+    left.legend(loc="lower right", fontsize=8)
+    right.set(title="holes and waits", xticks=range(len(LEVELS)), ylim=(0, 1.02))
+    right.set_xticklabels([level.replace(" ", "\n") for level in LEVELS], fontsize=8)
+    for ax in (left, right):
+        ax.yaxis.set_major_formatter(PercentFormatter(1))
+    right.grid(axis="x", visible=False)
+    return figure
+
+
+def _bar(i: int, n: int) -> dict[str, Any]:
+    """Returns the look of the i-th of n bars that stand side by side, as arguments of matplotlib."""
+    shade = matplotlib.colormaps["Blues"](np.linspace(0.35, 0.95, max(n, 2))[i])
+    return {"color": shade, "hatch": HATCHES[i % len(HATCHES)], "edgecolor": "white", "lw": 0.4}

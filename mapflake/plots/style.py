@@ -1,4 +1,4 @@
-"""How all figures of numbers look, and how they are written: one style, one way to save, what their panels share.
+"""The style of all figures of numbers, the one way to save them, and what their panels share.
 
 Figures can be read in grey: markers and line styles differ besides the colours. They are made without pyplot: no global
 state, and a notebook shows just what it saves.
@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from mapflake.env.svg import PALETTE as COLORS
-from mapflake.plots.tables import NAMES
+from mapflake.study.names import NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def show(figure: Figure, path: str | Path) -> Image:
 
 
 def look(i: int, size: float) -> dict[str, Any]:
-    """Returns what matplotlib takes for the i-th line: colour, dashes, and a marker of that size in points."""
+    """Returns the i-th look as arguments of matplotlib: colour, dashes, and a marker of that size in points."""
     return {
         "color": COLORS[i % len(COLORS)],
         "marker": MARKERS[i % len(MARKERS)],
@@ -98,7 +98,7 @@ def look(i: int, size: float) -> dict[str, Any]:
 
 
 def tick(name: str, value: Any) -> str:
-    """Returns what a value of the column `name` is called, e.g. `4x4` for size 4."""
+    """Returns the label of a value of the column `name`, e.g. `4x4` for size 4."""
     return f"{value}x{value}" if name == "size" else str(value)
 
 
@@ -109,13 +109,13 @@ def percent(ax: Axes, top: float) -> None:
 
 
 def top(largest: float) -> float:
-    """Returns where a percent axis ends: at 100%, or at the next 10% where all is far below."""
+    """Returns the end of a percent axis: 100%, or the next 10% where all values are far below."""
     return 1.0 if largest > 0.6 else min(1.0, math.ceil(10 * largest + 0.2) / 10)
 
 
 def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
-    """Returns the values of `hue` and the number of each one's look: arms have their own, others count up."""
-    found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())
+    """Returns the values of `hue` and the number of each one's look: seven arms have their own, others count up."""
+    found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())[: len(COLORS)]
     looks = {group: known.index(group) for group in known if group in found}
     free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]
     others = [group for group in found if group not in known]
@@ -123,7 +123,7 @@ def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
 
 
 def say_n(ax: Axes, counts: pd.Series) -> None:
-    """Writes above the panel how many boards are behind a point."""
+    """Writes the number of boards behind a point above the panel."""
     least, most = int(counts.min()), int(counts.max())
     text = f"n = {least} boards a point" if least == most else f"n = {least} to {most} boards a point"
     ax.annotate(text, (1, 1.015), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from mapflake import repro
 from mapflake.env import KINDS, Task, careless_fails
+from mapflake.study.names import METRICS, name
+from mapflake.trainer import evaluate
 
 if TYPE_CHECKING:
     from mapflake.engineer import Round
+    from mapflake.trainer.evaluate import Rollout
 
-
-METRICS = ("valid", "optimal", "soc_optimal")
-
-NAMES = {
-    "warm_start": "before RL",
-    "round_0": "round 0",
-    "fixed": "fixed configuration",
-    "engineer": "engineer: RL checkpoint",
-    "base_engineer": "engineer: base model",
-    "heuristic": "heuristic expert",
-    "domain_randomisation": "domain randomisation",
-}
-"""What an arm is called in figures and tables; others go by their own name."""
-
+__all__ = ["METRICS", "benchmark", "configurations", "curves", "differences", "failures", "name", "summary", "tasks"]
 
 COLUMNS = {
     "rewards/valid/mean": "valid",
@@ -35,12 +24,7 @@ COLUMNS = {
     "frac_reward_zero_std": "groups_without_signal",
     "completions/mean_length": "completion_length",
 }
-"""What TRL calls a column of its log, and what figures call it."""
-
-
-def name(arm: str) -> str:
-    """Returns what an arm is called in figures and tables."""
-    return NAMES.get(arm, arm.replace("_", " "))
+"""Column of TRL's log -> its name in figures."""
 
 
 def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
@@ -59,7 +43,7 @@ def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
 
 
 def summary(chosen: Iterable[Task]) -> pd.DataFrame:
-    """Returns what a set of tasks holds, a row for each (agents, size)."""
+    """Returns the makeup of a set of tasks, a row for each (agents, size)."""
     groups = tasks(chosen).groupby(["agents", "size"])
     table = groups.agg(
         boards=("makespan", "size"),
@@ -101,27 +85,21 @@ def curves(history: Sequence[Round], arm: str) -> pd.DataFrame:
     return pd.DataFrame(rows).rename(columns=COLUMNS)
 
 
-def benchmark(folders: Mapping[str, Path], subsets: Iterable[str]) -> pd.DataFrame:
-    """Returns the rollouts on the benchmark as `evaluate.frame` has them, with the columns arm and subset.
-
-    Args:
-        folders: Arm -> the folder that holds `<subset>.jsonl`.
-        subsets: Names of the benchmark's subsets.
-    """
-    from mapflake.trainer import evaluate
-
-    frames = []
-    for arm, folder in folders.items():
-        for subset in subsets:
-            rows = evaluate.frame(evaluate.iter_rollouts(folder / f"{subset}.jsonl"))
-            frames.append(rows.assign(arm=arm, subset=subset))
-    return pd.concat(frames, ignore_index=True)
+def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.DataFrame:
+    """Returns the rollouts of `study.benchmark`, by arm, as an `evaluate.frame` with the columns arm and subset."""
+    parts = [
+        evaluate.frame(rollouts).assign(arm=arm, subset=subset)
+        for arm, by_subset in measured.items()
+        for subset, rollouts in by_subset.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def differences(frame: pd.DataFrame, baseline: str, metrics: Sequence[str] = ("valid", "optimal")) -> pd.DataFrame:
-    """Returns one row for each (arm, metric): its difference to the arm `baseline`, paired by board, with interval."""
-    from mapflake.trainer import evaluate
+    """Returns one row for each (arm, metric): its difference to the arm `baseline`, paired by board, with interval.
 
+    The interval is over boards alone: it holds for these checkpoints, not for other training seeds.
+    """
     reference = frame[frame["arm"] == baseline]
     rows = []
     for arm in dict.fromkeys(frame["arm"]):

@@ -1,9 +1,38 @@
-"""The study: every arm under several seeds from one base model, kept small enough to be committed, and what it says.
+"""The study: a record of every arm under every training seed, and the comparisons made of them.
 
-`plan` says what is to be measured, `cells` measures one (arm, seed), `record` reads what was measured, `statistics`
-compares. Figures are in `mapflake.plots.study`, the text around them in notebook 05.
+`records` measures and keeps a cell, `statistics` gives intervals over seeds and boards, `designs` describes the changes
+that designers made, `report` makes tables and sentences. Figures are in `mapflake.plots.study`.
 """
 
 from mapflake.study.designs import changes
+from mapflake.study.records import (
+    Record,
+    Study,
+    StudyError,
+    benchmark,
+    differences,
+    load,
+    load_run,
+    write_boards,
+    write_record,
+)
+from mapflake.study.report import compare, metrics, readme_blocks, results_markdown, sentences, table
 
-__all__ = ["changes"]
+__all__ = [
+    "Record",
+    "Study",
+    "StudyError",
+    "benchmark",
+    "changes",
+    "compare",
+    "differences",
+    "load",
+    "load_run",
+    "metrics",
+    "readme_blocks",
+    "results_markdown",
+    "sentences",
+    "table",
+    "write_boards",
+    "write_record",
+]

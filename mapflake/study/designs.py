@@ -1,60 +1,68 @@
-"""What designers changed, in the paper's terms: budget beside the frontier of competence, settings that worked."""
+"""Changes that designers made, in the paper's terms: budget beside the frontier of competence, settings that worked."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from mapflake.engineer.imitation import variation
 from mapflake.env import EnvConfig
-from mapflake.study.record import Study
+from mapflake.study.records import Study
 
 FRONTIER = 0.5  # valid rate from which on a size counts as one that the policy can do; our choice
+ALIKE = 0.051  # ratios that differ by less count as left alone: a step of the compact prompt format; our choice
+COLUMNS = ["arm", "seed", "round", "model", "below_frontier", "hole_ratio", "wait_ratio"]
+COLUMNS += ["moved", "kept", "unlike", "rejected"]
 
 
 def changes(study: Study, beside: str = "engineer") -> pd.DataFrame:
-    """Returns a row for each design: arm, seed, round, and what it changed.
+    """Returns a row for each design, with arm, seed, round and these columns.
 
+    - `model`: whether a model wrote it.
     - `below_frontier`: the frontier (the largest size solved at least half of the time before the design; the smallest
-      if none is) minus the mean size of the boards asked for; positive: smaller boards than that.
+      if none is) minus the mean size of the boards asked for, in sizes; positive: smaller boards than that.
     - `hole_ratio`, `wait_ratio`: means over the boards asked for; a wait ratio of None is left out.
     - `moved`: total variation between its data ratios and those before, 0 to 1.
-    - `kept`: of the sizes solved at least half of the time and still asked for, the share whose hole and wait
-      ratios both stay within 0.05; NaN if there is none.
+    - `kept`: share of the sizes solved at least half of the time and still asked for whose hole and wait ratios both
+      stay within 0.05; NaN if there is no such size.
     - `unlike`: total variation between its data ratios and those of the arm `beside` in the same seed and round; NaN
       if that was not run.
     - `rejected`: whether no reply was legal, so that all stayed as it was.
     """
     rows = []
-    theirs = {seed: history for (arm, seed), history in study.histories.items() if arm == beside}
-    for (arm, seed), history in study.histories.items():
-        for before, after in itertools.pairwise(history):
-            if arm in study.arms and after.proposal is not None:
-                row = _change(before.config, after.config, {s.size: s.valid_rate for s in before.report.sizes})
-                other = [
-                    variation(after.config, _shares(r.config)) for r in theirs.get(seed, ()) if r.index == after.index
-                ]
-                row |= {"unlike": other[0] if other else np.nan, "rejected": float(after.proposal.config is None)}
-                rows.append({"arm": arm, "seed": seed, "round": after.index, **row})
-    return pd.DataFrame(rows)
+    for arm, seed in study.records:
+        theirs = {r.index: r.config for r in study.history(beside, seed)}
+        for before, after in itertools.pairwise(study.history(arm, seed)):
+            if arm not in study.arms or after.proposal is None:
+                continue
+            proposal, other = after.proposal, theirs.get(after.index)
+            rows.append(
+                {"arm": arm, "seed": seed, "round": after.index, "model": proposal.prompt_format is not None}
+                | _change(before.config, after.config, {s.size: s.valid_rate for s in before.report.sizes})
+                | {"unlike": np.nan if other is None else variation(_shares(after.config), _shares(other))}
+                | {"rejected": float(proposal.config is None)}
+            )
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _change(before: EnvConfig, after: EnvConfig, valid: dict[int, float]) -> dict[str, float]:
+def variation(one: Mapping[int, float], other: Mapping[int, float]) -> float:
+    """Returns the total variation of two distributions over sizes: half the sum of absolute differences, 0 to 1."""
+    return sum(abs(one.get(size, 0.0) - other.get(size, 0.0)) for size in {*one, *other}) / 2
+
+
+def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> dict[str, float]:
     able = [size for size, rate in valid.items() if rate >= FRONTIER]
-    frontier = max(able, default=min(valid))
-    parts = after.sizes
-    share = _shares(after)
+    parts, share = after.sizes, _shares(after)
     waits = {size: part.wait_ratio for size, part in parts.items() if part.wait_ratio is not None}
-    both = [size for size in able if share.get(size) and size in before.sizes]
+    alike = [_alike(before.sizes[s].ratios, parts[s].ratios) for s in able if share.get(s) and s in before.sizes]
     return {
-        "below_frontier": frontier - sum(size * ratio for size, ratio in share.items()),
+        "below_frontier": max(able, default=min(valid)) - sum(size * ratio for size, ratio in share.items()),
         "hole_ratio": sum(parts[size].hole_ratio * ratio for size, ratio in share.items()),
-        "wait_ratio": float(np.average(list(waits.values()), weights=[share[s] for s in waits])) if waits else np.nan,
-        "moved": variation(after, _shares(before)),
-        "kept": float(np.mean([_alike(before.sizes[s], parts[s]) for s in both])) if both else np.nan,
+        "wait_ratio": float(np.average([*waits.values()], weights=[share[s] for s in waits])) if waits else np.nan,
+        "moved": variation(share, _shares(before)),
+        "kept": float(np.mean(alike)) if alike else np.nan,
     }
 
 
@@ -62,8 +70,7 @@ def _shares(config: EnvConfig) -> dict[int, float]:
     return {size: part.data_ratio for size, part in config.sizes.items()}
 
 
-def _alike(one: Any, other: Any) -> bool:
-    if (one.wait_ratio is None) != (other.wait_ratio is None):
-        return False
-    waits = 0.0 if one.wait_ratio is None else abs(one.wait_ratio - other.wait_ratio)
-    return abs(one.hole_ratio - other.hole_ratio) < 0.051 and waits < 0.051
+def _alike(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> bool:
+    """Returns whether all ratios but the data ratio are nearly the same; None is like None alone."""
+    pairs = [(one[key], other[key]) for key in one if key != "data_ratio"]
+    return all(x == y or (x is not None and y is not None and abs(x - y) < ALIKE) for x, y in pairs)

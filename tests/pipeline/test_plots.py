@@ -10,8 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from mapflake import plots
-from mapflake.env import KINDS, Instance, Plan, Violation, check
-from mapflake.plots import boards, report, style, tables
+from mapflake.env import KINDS, EnvConfig, Instance, Plan, Violation, check, format_plan, generate, judge
+from mapflake.plots import boards, style, tables
+from mapflake.trainer.evaluate import Rollout
 
 BOARD = Instance.from_text("S1 . H G2\n. . . .\nH . S2 .\nG1 . . .")
 WRONG = Plan(("RRDDDL", "ULLURRR"))
@@ -98,8 +99,9 @@ def test_every_kind_of_violation_has_words() -> None:
 
 
 def test_an_arm_looks_the_same_in_every_figure() -> None:
-    every = style.looks(pd.DataFrame({"arm": list(tables.NAMES.values())[::-1]}), "arm")
-    assert len(set(every.values())) == len(tables.NAMES) <= len(style.COLORS)
+    known = [tables.name(arm) for arm in ("base", "round_0", "fixed", "engineer", "base_engineer", "heuristic")]
+    every = style.looks(pd.DataFrame({"arm": known[::-1]}), "arm")
+    assert len(set(every.values())) == len(known)
     some = style.looks(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
     assert some[tables.name("engineer")] == every[tables.name("engineer")]
     assert len(set(some.values())) == 3
@@ -148,48 +150,25 @@ def test_designs_beside_rules_show_every_designer_and_level() -> None:
     assert bars == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]  # five levels of the model, then of the demonstrations
 
 
-def test_results_as_markdown() -> None:
-    table = pd.DataFrame({"policy": ["a", "long name"], "valid %": ["1.0", "10.0"]}).set_index("policy")
-    assert report.markdown(table, ["Note."]) == (
-        "| policy    | valid % |\n|-----------|---------|\n| a         | 1.0     |\n| long name | 10.0    |\n\nNote.\n"
-    )
-
-
-def test_metrics_hold_every_arm_and_group() -> None:
+def test_differences_are_paired_by_board() -> None:
     found = []
     for arm, rate in (("fixed", 0.0), ("engineer", 1.0)):
         for board in range(8):
-            row = {"arm": arm, "board": f"b{board}", "agents": 2 + board % 2, "size": 3, "subset": "wr025"}
-            found.append(row | {"valid": rate, "optimal": rate / 2, "soc_optimal": 0.0})
-    frame = pd.DataFrame(found)
-    differences = tables.differences(frame, "fixed")
-    assert differences[["arm", "metric", "difference", "n"]].values.tolist() == [
+            found.append({"arm": arm, "board": f"b{board}", "valid": rate, "optimal": rate / 2})
+    table = tables.differences(pd.DataFrame(found), "fixed")
+    assert table[["arm", "metric", "difference", "n"]].values.tolist() == [
         ["engineer", "valid", 1.0, 8],
         ["engineer", "optimal", 0.5, 8],
     ]
-    written = report.metrics(frame, differences, {"more": 1})
-    assert written["more"] == 1
-    engineer = written["benchmark"]["engineer"]
-    assert engineer["all"]["boards"] == 8
-    assert engineer["by_agents"]["3"]["valid"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
-    assert engineer["against_fixed"]["optimal"]["mean"] == 0.5
-    assert written["benchmark"]["fixed"]["against_fixed"] == {}
-    shown = report.table(frame, differences)
-    assert shown.loc["engineer: RL checkpoint", "valid against fixed, points"] == "+100.0 (+100.0 to +100.0)"
-    assert shown.loc["fixed configuration", "valid %"] == "0.0 (0.0 to 0.0)"
 
 
-def test_the_papers_table_with_ours_beside_it() -> None:
-    found = []
-    for arm, rate in (("fixed", 0.25), ("engineer", 0.75), ("heuristic", 1.0)):
-        found += [{"arm": arm, "board": f"b{i}", "agents": 2 + i % 2, "valid": rate, "optimal": 0.0} for i in range(4)]
-    both = report.beside_paper(pd.DataFrame(found))
-    assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
-    row = both.loc["GRPO, engineer: RL checkpoint"]
-    assert (row["paper, 3 agents"], row["ours, 3 agents"]) == ("51.7 / 31.7", "75.0 / 0.0")
-    assert both.loc["Qwen3-4B, no training", "ours, 2 agents"] == ""
-    gains = report.gains_beside_paper(pd.DataFrame(found))
-    row = gains.loc["GRPO, engineer: RL checkpoint"]
-    assert (row["paper, 3 agents"], row["ours, 3 agents"]) == ("+11.2", "+50.0")
-    for _, rates in report.PAPER.values():
-        assert all(valid >= optimal for valid, optimal in rates.values())
+def test_benchmark_is_a_frame_of_all_arms_and_subsets() -> None:
+    (task,) = generate(EnvConfig.uniform([3], 0.1), 1, seed=0)
+    right = format_plan(task.instance, task.solution.plan, "chat")
+    rollouts = [Rollout(task, i, text, judge(task, text, "chat")) for i, text in enumerate((right, "?"))]
+    frame = tables.benchmark({"fixed": {"wr025": rollouts, "wr050": rollouts[:1]}})
+    assert frame[["arm", "subset", "valid"]].values.tolist() == [
+        ["fixed", "wr025", 1.0],
+        ["fixed", "wr025", 0.0],
+        ["fixed", "wr050", 1.0],
+    ]

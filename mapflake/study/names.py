@@ -1,0 +1,41 @@
+"""Names of arms and metrics, the same in all figures, tables and sentences."""
+
+METRICS = ("valid", "optimal", "soc_optimal")
+
+BASE, ROUND_0 = "base", "round_0"
+BEGINNINGS = (BASE, ROUND_0)
+"""The model before RL and the round that all arms of a seed branch from, measured as if they were arms."""
+
+DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3", "fixed_draw_4")
+"""The arms that keep one random configuration."""
+
+NAMES = {
+    BASE: "before RL",
+    ROUND_0: "round 0",
+    "fixed": "fixed configuration",
+    "engineer": "engineer: RL checkpoint",
+    "base_engineer": "engineer: base model",
+    "heuristic": "heuristic expert",
+    "domain_randomisation": "domain randomisation",
+    "learnability": "learnability",
+    "learning_progress": "learning progress",
+    "accel_lite": "ACCEL-lite",
+    "uniform": "uniform",
+    "evaluation_matched": "evaluation-matched",
+    "random_search": "random search",
+    "oracle": "oracle",
+    "fixed_draw_2": "fixed, a second draw",
+    "fixed_draw_3": "fixed, a third draw",
+    "fixed_draw_4": "fixed, a fourth draw",
+    **{f"v{i}": f"engineer, V{i}" for i in range(1, 6)},
+    "v6_full": "engineer, V6 and RL details",
+    "previous_report": "engineer, the report before",
+    "shuffled_failures": "engineer, shuffled tables",
+    "schema_only": "engineer, no report",
+}
+"""Arm -> its name, in the order of tables; the first seven have a look of their own in figures."""
+
+
+def name(arm: str) -> str:
+    """Returns the name of an arm in figures and tables."""
+    return NAMES.get(arm, arm.replace("_", " "))

@@ -1,0 +1,391 @@
+"""The record of a cell, an arm under one training seed: small, of one JSON file, and all that the analysis reads.
+
+Within a seed every arm branches from the same round 0 and has the same budget, boards and sampling noise: arms are
+paired. A record keeps one digit a board, the rounds with every prompt and reply, and the commit that made it; made
+again at that commit, it differs in nothing but `made.cpu_minutes`. Checkpoints and rollouts stay in the run.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mapflake import repro
+from mapflake.engineer import History, Round
+from mapflake.env import Task, load_tasks
+from mapflake.study.names import BEGINNINGS, METRICS, NAMES, ROUND_0
+from mapflake.trainer import evaluate
+
+SCHEMA = 2
+CODE = ("repro.py", "env", "trainer", "engineer", "study/records.py")
+"""The part of the package that decides a record; beside it, the code of the notebooks 01 to 04."""
+
+UNMADE = (":!reports", ":!runs", ":!dvc.lock")
+"""What a pipeline itself changes in the repository."""
+
+
+class StudyError(ValueError):
+    """Records that cannot be read, or do not belong together; the message names the file and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What came of the answers to a set of boards.
+
+    Attributes:
+        boards_sha256: Hash of the boards in their order.
+        samples: Answers to each board.
+        valid: A digit a board: how many of its answers are valid.
+        optimal: The same for optimal answers.
+        soc_optimal: The same for answers with the least sum of costs.
+    """
+
+    boards_sha256: str
+    samples: int
+    valid: str
+    optimal: str
+    soc_optimal: str
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a record came to be.
+
+    Attributes:
+        commit: HEAD of the repository; None outside one.
+        clean: Whether nothing but results had been changed since that commit.
+        code_sha256: Hash of the code that decides a record.
+        versions: Python and the packages that compute.
+        cpu_minutes: CPU time of the notebook up to this record.
+    """
+
+    commit: str | None
+    clean: bool
+    code_sha256: str
+    versions: dict[str, str]
+    cpu_minutes: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished cell.
+
+    Attributes:
+        schema: Version of the format.
+        arm: A name of `engineer.ARMS`, a designer of one's own, or one of `names.BEGINNINGS`.
+        seed: Training seed.
+        parameters: All parameters that decide the record, as JSON values.
+        benchmark: Subset -> outcomes of the last checkpoint.
+        validation: Outcomes of each measured checkpoint on the validation boards, the last one last.
+        training_valid: For each round, the valid rate of each training step.
+        rounds: The arm's own rounds as rows of its ledger.
+        made: How it came to be.
+    """
+
+    schema: int
+    arm: str
+    seed: int
+    parameters: dict[str, Any]
+    benchmark: dict[str, Outcomes]
+    validation: tuple[Outcomes, ...]
+    training_valid: tuple[tuple[float, ...], ...]
+    rounds: tuple[dict[str, Any], ...]
+    made: Made
+
+
+# ---------------------------------------------------------------- writing
+
+
+def benchmark(
+    policy: evaluate.Completer, boards_folder: str | Path, *, seed: int, samples: int, title: str = ""
+) -> dict[str, list[evaluate.Rollout]]:
+    """Returns rollouts of a policy on each subset of the benchmark; all policies of a seed get the same noise.
+
+    Args:
+        policy: Asked at temperature 1.
+        boards_folder: Notebook 01's, with settings.json and `benchmark_<subset>.jsonl`.
+        seed: Training seed.
+        samples: Answers to each board, at most 9 for `write_record`.
+        title: Of the progress bar.
+    """
+    return {
+        name: evaluate.rollout(
+            policy, tasks, samples=samples, seed=repro.seed_for(seed, "benchmark", name), progress=f"{title} {name}"
+        )
+        for name, tasks in _subsets(Path(boards_folder)).items()
+    }
+
+
+def write_record(
+    path: str | Path,
+    *,
+    arm: str,
+    seed: int,
+    boards_folder: str | Path,
+    benchmark: Mapping[str, Sequence[evaluate.Rollout]],
+    validation: Sequence[Sequence[evaluate.Rollout]],
+    history: History = (),
+    parameters: Mapping[str, Any],
+) -> None:
+    """Writes the record of a cell.
+
+    Args:
+        path: `records/<arm>-<seed>.json` in the folder of the stage.
+        arm: The arm.
+        seed: Training seed.
+        boards_folder: Notebook 01's.
+        benchmark: From `benchmark`, of the last checkpoint.
+        validation: Rollouts on the validation boards after each measured round.
+        history: The arm's own rounds, in the folder of the stage.
+        parameters: All that decide the record, as JSON values.
+
+    Raises:
+        ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
+    """
+    path, folder = Path(path), Path(boards_folder)
+    checked = load_tasks(folder / "validation.jsonl")
+    steps = [repro.read_jsonl(one.checkpoint / "curve.jsonl") for one in history]
+    record = Record(
+        schema=SCHEMA,
+        arm=arm,
+        seed=seed,
+        parameters=dict(parameters),
+        benchmark={name: outcomes(benchmark[name], tasks) for name, tasks in _subsets(folder).items()},
+        validation=tuple(outcomes(found, checked) for found in validation),
+        training_valid=tuple(tuple(round(row["rewards/valid/mean"], 4) for row in rows) for rows in steps),
+        rounds=tuple(one.to_dict(path.parent.parent) for one in history),
+        made=Made(*_commit(), code_sha256(), repro.versions(), round(time.process_time() / 60, 1)),
+    )
+    repro.write_text(path, repro.dumps(repro.to_json(record), indent=1) + "\n")
+
+
+def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequence[Task]]) -> None:
+    """Writes what is behind each digit of all outcomes.
+
+    Args:
+        path: boards.json in the folder of notebook 01.
+        sizes: Board sizes of the study.
+        sets: "validation" and each subset of the benchmark -> its boards. A board in several sets gets one number.
+    """
+    numbers: dict[str, int] = {}
+    found = {}
+    for name, tasks in sets.items():
+        found[name] = {
+            "sha256": _boards_sha256(tasks),
+            "board": [numbers.setdefault(t.instance.key, len(numbers)) for t in tasks],
+            "agents": [t.instance.num_agents for t in tasks],
+            "size": [t.instance.size for t in tasks],
+        }
+    repro.write_text(path, repro.dumps({"sizes": list(sizes), "sets": found}) + "\n")
+
+
+def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Outcomes:
+    """Returns for each metric one digit a board: how many of its answers reach it.
+
+    Args:
+        rollouts: `[len(tasks) * samples]`, task-major, at most 9 samples.
+        tasks: The boards; one may be there twice.
+
+    Raises:
+        ValueError: The rollouts are not those.
+    """
+    samples = len(rollouts) // len(tasks)
+    keys = [task.instance.key for task in tasks for _ in range(samples)]
+    if not 1 <= samples <= 9 or [r.task.instance.key for r in rollouts] != keys:
+        raise ValueError("a record takes the same number of answers to each board, 1 to 9, board after board")
+    digits = {}
+    for metric in METRICS:
+        reached = [bool(getattr(r.verdict, metric)) for r in rollouts]
+        digits[metric] = "".join(str(sum(reached[i : i + samples])) for i in range(0, len(reached), samples))
+    return Outcomes(_boards_sha256(tasks), samples, **digits)
+
+
+@functools.cache
+def code_sha256() -> str:
+    """Returns one hash of the code that decides a record."""
+    package = Path(repro.__file__).parent
+    files = [f for name in CODE for f in ([package / name] if name.endswith(".py") else (package / name).rglob("*"))]
+    found = {f.relative_to(package).as_posix(): repro.file_sha256(f) for f in files if f.suffix in (".py", ".c", ".h")}
+    for notebook in sorted((package.parent / "notebooks").glob("0[1-4]*.ipynb")):
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        found[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
+    return repro.json_sha256(found)
+
+
+def _commit() -> tuple[str | None, bool]:
+    """Returns HEAD of the repository that holds the package, and whether only results have been changed since."""
+    at = ["git", "-C", str(Path(repro.__file__).parent.parent)]
+    try:
+        head = subprocess.run([*at, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        status = subprocess.run(
+            [*at, "status", "--porcelain", "--", ".", *UNMADE], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None, False
+    return head, not status.stdout
+
+
+def _subsets(boards_folder: Path) -> dict[str, list[Task]]:
+    names = repro.read_json(boards_folder / "settings.json")["subsets"]
+    return {name: load_tasks(boards_folder / f"benchmark_{name}.jsonl") for name in names}
+
+
+def _boards_sha256(tasks: Sequence[Task]) -> str:
+    return repro.json_sha256([t.instance.key for t in tasks])
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Finished cells that belong together; rates are mean shares of the samples, `[seeds, boards]`.
+
+    Attributes:
+        records: (arm, seed) -> record.
+        sets: "validation" and each subset of the benchmark -> a row a board: board (its number), agents, size.
+    """
+
+    records: Mapping[tuple[str, int], Record]
+    sets: Mapping[str, pd.DataFrame]
+
+    @property
+    def arms(self) -> list[str]:
+        """Arms with a finished cell in the order of tables, without what all arms begin with."""
+        order = [*NAMES]
+        arms = {arm for arm, _ in self.records} - {*BEGINNINGS}
+        return sorted(arms, key=lambda arm: (order.index(arm) if arm in NAMES else len(order), arm))
+
+    @functools.cached_property
+    def boards(self) -> pd.DataFrame:
+        """Agents and size of each board of the benchmark, by its number."""
+        rows = pd.concat([rows for name, rows in self.sets.items() if name != "validation"])
+        return rows.drop_duplicates("board").set_index("board").sort_index()
+
+    def seeds(self, arm: str) -> list[int]:
+        """Returns the seeds under which an arm is finished."""
+        return sorted(seed for one, seed in self.records if one == arm)
+
+    def benchmark(self, arm: str, metric: str, **chosen: int) -> pd.DataFrame:
+        """Returns an arm's rates on the benchmark, `[seeds, boards]`; a board in several subsets is one.
+
+        Args:
+            arm: The arm.
+            metric: One of `names.METRICS`.
+            chosen: Only boards of these, e.g. `agents=2`.
+        """
+        found = self._rates(arm, metric)
+        for key, value in chosen.items():
+            found = found.loc[:, (self.boards[key].loc[found.columns] == value).to_numpy()]
+        return found
+
+    def validation(self, arm: str, metric: str, index: int = -1) -> pd.DataFrame:
+        """Returns an arm's rates on the validation boards, `[seeds, boards]`, after its `index`-th measured round."""
+        return self._rates(arm, metric, index)
+
+    @functools.cache  # noqa: B019 - a study lives as long as the analysis
+    def _rates(self, arm: str, metric: str, index: int | None = None) -> pd.DataFrame:
+        names = [name for name in self.sets if (name == "validation") == (index is not None)]
+        numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)
+        sums = []
+        for record in self._of(arm):
+            found = [record.benchmark[name] for name in names] if index is None else [record.validation[index]]
+            sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
+        return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
+
+    @functools.cache  # noqa: B019
+    def history(self, arm: str, seed: int) -> History:
+        """Returns the rounds of an arm under a seed, round 0 included if that cell is there."""
+        cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
+        return tuple(Round.from_dict(row, Path()) for record in cells for row in record.rounds)
+
+    def _of(self, arm: str) -> list[Record]:
+        return [self.records[arm, seed] for seed in self.seeds(arm)]
+
+
+def load(folder: str | Path) -> Study:
+    """Returns the study of all records in `folder`, with boards.json beside them; arms and seeds may be missing.
+
+    Raises:
+        StudyError: There is no record, one cannot be read, or two do not belong together.
+    """
+    folder = Path(folder)
+    return _study(sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json")
+
+
+def load_run(run: str | Path) -> Study:
+    """Returns the study of all records in the folders `records` of a run's stages, see `load`."""
+    run = Path(run)
+    return _study(sorted(run.rglob("records/*.json")), run / "env_design/boards.json")
+
+
+def _study(paths: Sequence[Path], boards: Path) -> Study:
+    if not paths or not boards.is_file():
+        missing = "records" if boards.is_file() else boards.name
+        raise StudyError(f"{boards.parent}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
+    sets = _read(boards)["sets"]
+    records: dict[tuple[str, int], Record] = {}
+    for path in paths:
+        value = _read(path)
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise StudyError(f"{path}: not a record of schema {SCHEMA}")
+        try:
+            record = repro.from_json(Record, value, str(path))
+        except ValueError as error:
+            raise StudyError(str(error)) from None
+        first, key = next(iter(records.values()), record), (record.arm, record.seed)
+        if key in records:
+            raise StudyError(f"{path}: arm {record.arm} under seed {record.seed} is there twice")
+        for name in ("rl", "samples"):
+            if record.parameters.get(name) != first.parameters.get(name):
+                found, other = (repro.dumps(r.parameters.get(name)) for r in (record, first))
+                raise StudyError(f"{path}: {name} {found} is not that of {first.arm}-{first.seed}, {other}")
+        named = [*record.benchmark.items(), *(("validation", outcome) for outcome in record.validation)]
+        for name, outcome in named:
+            _check(path, name, outcome, sets.get(name))
+        if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
+            raise StudyError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
+        records[key] = record
+    columns = ("board", "agents", "size")
+    return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
+
+
+def _check(path: Path, name: str, outcome: Outcomes, boards: Mapping[str, Any] | None) -> None:
+    if boards is None or outcome.boards_sha256 != boards["sha256"]:
+        raise StudyError(f"{path}: was measured on other {name} boards than boards.json has: run the cell anew")
+    for metric in METRICS:
+        digits = getattr(outcome, metric)
+        if len(digits) != len(boards["board"]) or not {*digits} <= {*"0123456789"[: outcome.samples + 1]}:
+            raise StudyError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
+
+
+def _read(path: Path) -> Any:
+    try:
+        return repro.read_json(path)
+    except ValueError as error:
+        raise StudyError(str(error)) from None
+
+
+def _shares(outcome: Outcomes, metric: str) -> np.ndarray:
+    return (np.frombuffer(getattr(outcome, metric).encode(), np.uint8) - ord("0")) / outcome.samples
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any], where: str = "") -> list[str]:
+    """Returns the keys in which two records, as JSON, differ; `made.cpu_minutes` may. Equal ones give none."""
+    found = []
+    for key in dict.fromkeys([*one, *other]):
+        mine, theirs, name = one.get(key), other.get(key), f"{where}{key}"
+        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+            found += differences(mine, theirs, f"{name}.")
+        elif mine != theirs and name != "made.cpu_minutes":
+            found.append(name)
+    return found

@@ -1,0 +1,335 @@
+"""Comparisons of arms, and the tables and sentences made of them; no number of a conclusion is typed anywhere.
+
+Differences are in points (percent of all answers), paired by seed and board. A sentence says that a difference is seen
+where the 95% interval leaves out zero; of several arms, where p is below 5% after Holm's correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from mapflake.study import statistics
+from mapflake.study.designs import changes
+from mapflake.study.names import BASE, BEGINNINGS, METRICS, ROUND_0, name
+from mapflake.study.records import Study, code_sha256
+from mapflake.study.statistics import Estimate, estimate, paired
+
+ASKED = {"metric": "valid", "arm": "engineer", "against": "fixed"}
+VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
+
+PAPER = {
+    "base": ("Qwen3-4B, no training", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
+    "fixed": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
+    "base_engineer": ("GRPO, engineer: untrained base", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
+    "engineer": ("GRPO, engineer: RL checkpoint", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
+}
+"""Our arm -> the paper's name of it (arXiv 2606.17682) and, by agents, its valid and optimal rates in percent."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An arm against others.
+
+    Attributes:
+        arm: The arm.
+        found: Mean difference, a share.
+        holm: p-value corrected for the number of arms compared together; None with one seed.
+        by_seed: Mean difference of each seed.
+    """
+
+    arm: str
+    found: Estimate
+    holm: float | None
+    by_seed: tuple[float, ...]
+
+    @property
+    def seen(self) -> bool:
+        """Whether p is below 5% after Holm's correction."""
+        return self.holm is not None and self.holm < 0.05
+
+
+def compare(
+    study: Study, arms: Sequence[str], against: str | Sequence[str], metric: str = "valid", **boards: int
+) -> list[Difference]:
+    """Returns the difference of each arm to `against`, on the benchmark.
+
+    Arms without a seed in common with it are left out, and so is `against`; the list is empty if that was not run.
+
+    Args:
+        study: Finished cells.
+        arms: The arms, corrected together.
+        against: An arm, or several, of which the mean is taken.
+        metric: One of `names.METRICS`.
+        boards: Boards of the benchmark to keep, e.g. `agents=2`; `validation=1` takes the validation boards instead.
+    """
+    others = [against] if isinstance(against, str) else list(against)
+    common = set.intersection(*({*study.seeds(other)} for other in others)) if others else set()
+    kept = [arm for arm in arms if arm not in others and common & {*study.seeds(arm)}]
+    rates = {arm: _rates(study, arm, metric, boards) for arm in [*kept, *(others if kept else [])]}
+    found = {arm: paired(rates[arm], *(rates[other] for other in others)) for arm in kept}
+    estimates = [estimate(values) for values in found.values()]
+    corrected = statistics.holm([one.p for one in estimates])
+    return [
+        Difference(arm, one, p, tuple(found[arm].mean(axis=1)))
+        for arm, one, p in zip(kept, estimates, corrected, strict=True)
+    ]
+
+
+def _rates(study: Study, arm: str, metric: str, boards: Mapping[str, int]) -> pd.DataFrame:
+    return study.validation(arm, metric) if "validation" in boards else study.benchmark(arm, metric, **boards)
+
+
+def power(study: Study, comparison: Mapping[str, str] = ASKED, counts: Sequence[int] = (3, 5, 10, 20)) -> pd.DataFrame:
+    """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
+
+    From the validation boards alone; empty where the two arms have fewer than two seeds in common.
+    """
+    arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
+    shown = []
+    if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
+        found = paired(study.validation(arm, metric), study.validation(against, metric))
+        shown = [100 * statistics.detectable(found, n) for n in counts]
+    return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
+
+
+# ---------------------------------------------------------------- tables
+
+
+def points(found: Estimate, star: bool = False) -> str:
+    """Returns a difference as text: points, and the 95% interval if there is one; `star` marks it as seen."""
+    return f"{100 * found.mean:+.1f}{_interval(found, '+.1f')}" + ("*" if star else "")
+
+
+def _interval(found: Estimate, form: str) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    return f" ({100 * found.low:{form}} to {100 * found.high:{form}})"
+
+
+def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
+    """Returns the results table as text: rates in percent, differences in points, with 95% intervals.
+
+    Args:
+        study: Finished cells.
+        arms: The rows; all that there are, unless given.
+    """
+    chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
+    found: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
+    for metric in ("valid", "optimal"):
+        rates = {arm: estimate(study.benchmark(arm, metric)) for arm in chosen}
+        found[f"{metric} %"] = {arm: f"{100 * e.mean:.1f}{_interval(e, '.1f')}" for arm, e in rates.items()}
+    asked: dict[str, tuple[str, dict[str, int]]] = {
+        "valid against fixed": ("fixed", {}),
+        "valid against evaluation-matched": ("evaluation_matched", {}),
+        "on validation against fixed": ("fixed", {"validation": 1}),
+    }
+    for title, (other, boards) in asked.items():
+        if other in chosen:
+            rows = compare(study, chosen, other, "valid", **boards)
+            found[title] = {d.arm: points(d.found, d.seen) for d in rows}
+    return pd.DataFrame(found).fillna("").rename(index=name).rename_axis("arm")
+
+
+def beside_paper(study: Study) -> pd.DataFrame:
+    """Returns the paper's rates and ours: valid / optimal in percent by agents, in brackets the gain over fixed."""
+    everyone = sorted({*study.boards["agents"], *PAPER["fixed"][1]})
+    ours = {
+        (arm, n): tuple(100 * study.benchmark(arm, m, agents=n).to_numpy().mean() for m in ("valid", "optimal"))
+        for arm in PAPER
+        for n in sorted({*study.boards["agents"]})
+        if study.seeds(arm)
+    }
+    theirs = {(arm, n): rates for arm, (_, by_agents) in PAPER.items() for n, rates in by_agents.items()}
+    columns = {}
+    for title, rates in (("paper", theirs), ("ours", ours)):
+        for n in everyone:
+            cells = {}
+            for arm, (label, _) in PAPER.items():
+                if (arm, n) in rates:
+                    gain = rates[arm, n][0] - rates.get(("fixed", n), (float("nan"),))[0]
+                    shown = f" ({gain:+.1f})" if arm not in (BASE, "fixed") and gain == gain else ""
+                    cells[label] = "{:.1f} / {:.1f}".format(*rates[arm, n]) + shown
+            if cells:
+                columns[f"{title}, {n} agents"] = cells
+    return pd.DataFrame(columns, index=[label for label, _ in PAPER.values()]).fillna("")
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def sentence(study: Study, arm: str, against: str | Sequence[str], metric: str = "valid", **boards: int) -> str:
+    """Returns one comparison in words, with its interval and whether a difference is seen; arguments as `compare`."""
+    others = [against] if isinstance(against, str) else list(against)
+    if not (rows := compare(study, [arm], others, metric, **boards)):
+        missing = [one for one in (arm, *others) if not study.seeds(one)]
+        return f"*{name(arm)}* against {_names(others)}: not run ({', '.join(missing) or 'no seed in common'})."
+    found = rows[0].found
+    where = "the validation boards" if "validation" in boards else f"the benchmark's {found.boards} boards"
+    where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
+    more = "more" if found.mean >= 0 else "less"
+    said = f"*{name(arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than {_names(others)}"
+    if found.seeds == 1:
+        return f"With one training seed, {said}; one seed gives no interval, so this says nothing about other seeds."
+    interval = ""
+    if found.low is not None and found.high is not None:
+        interval = f" (95% interval {100 * found.low:+.2f} to {100 * found.high:+.2f})"
+    return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if found.seen else 'no'} difference is seen."
+
+
+def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
+    """Returns all conclusions in words, by topic; what was not run is left out.
+
+    Topics: asked, paper, validation, training, arms, matched, model, contexts, designs, agents.
+    """
+    arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
+    others = [one for one in study.arms if one != "fixed"]
+    found = {"asked": sentence(study, arm, against, metric)}
+    if {*study.seeds(arm)} & {*study.seeds(against)}:
+        found["paper"] = _beside_gain(study, arm, against, metric)
+        found["validation"] = sentence(study, arm, against, metric, validation=1)
+    if study.seeds(BASE) and study.seeds("fixed"):
+        found["training"] = sentence(study, "fixed", BASE)
+    found["arms"] = _which(compare(study, others, "fixed"), "fixed")
+    if study.seeds("evaluation_matched"):
+        found["matched"] = _which(compare(study, study.arms, "evaluation_matched"), "evaluation_matched")
+    if study.seeds("base_engineer") and study.seeds("engineer"):
+        found["model"] = sentence(study, "base_engineer", "engineer")
+    controls = [one for one in ("shuffled_failures", "schema_only") if study.seeds(one)]
+    if controls and study.seeds("engineer"):
+        found["contexts"] = " ".join(sentence(study, one, "engineer") for one in controls)
+    found["designs"] = _designs(study)
+    by_agents = {n: compare(study, others, "fixed", agents=n) for n in sorted({*study.boards["agents"]})}
+    found["agents"] = " ".join(f"{n} agents: {_which(rows, 'fixed')}" for n, rows in by_agents.items() if rows)
+    return {topic: text for topic, text in found.items() if text}
+
+
+def _names(arms: Sequence[str]) -> str:
+    return f"*{name(arms[0])}*" if len(arms) == 1 else f"the mean of {', '.join(map(name, arms))}"
+
+
+def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
+    """Returns whether the interval of a comparison that the paper made leaves out a gain in proportion to its own."""
+    if not {arm, against} <= {*PAPER} or metric not in ("valid", "optimal"):
+        return ""
+    theirs = [PAPER[one][1][3][("valid", "optimal").index(metric)] for one in (arm, against)]
+    gain = theirs[0] / theirs[1] - 1
+    found = compare(study, [arm], against, metric)[0].found
+    here = gain * float(study.benchmark(against, metric).to_numpy().mean())
+    said = f"The paper's gain with 3 agents is {gain:.0%} of *{name(against)}*, in proportion {100 * here:+.2f} points"
+    if found.low is None or found.high is None:
+        return f"{said}."
+    return f"{said}, which the interval {'includes' if found.low <= here <= found.high else 'leaves out'}."
+
+
+def _which(rows: Sequence[Difference], against: str) -> str:
+    """Returns which of several arms are seen to differ, after Holm's correction."""
+    if not rows:
+        return ""
+    if all(row.found.seeds == 1 for row in rows):
+        return f"One seed gives no interval, so that none of {len(rows)} arms can be told from *{name(against)}*."
+    seen = [f"*{name(row.arm)}* {points(row.found)}" for row in rows if row.seen]
+    said = f"Of {len(rows)} arms against *{name(against)}*, corrected for their number, a difference is seen for"
+    return f"{said} {'; '.join(seen) or 'none'}."
+
+
+def _designs(study: Study) -> str:
+    """Returns how the engineer's designs look, and how far other designers' are from them."""
+    rows = changes(study)
+    if rows.empty or "engineer" not in set(rows["arm"]):
+        return ""
+    own, parts = rows[rows["arm"] == "engineer"], []
+    side = "below" if own["below_frontier"].mean() >= 0 else "above"
+    parts.append(f"the engineer asks for boards {abs(own['below_frontier'].mean()):.1f} sizes {side} its frontier")
+    if own["kept"].notna().any():
+        parts.append(f"leaves {own['kept'].mean():.0%} of the settings that worked as they were")
+    others = rows[rows["arm"] != "engineer"].dropna(subset="unlike")
+    for model, who in ((True, "other contexts and models"), (False, "rules and fixed configurations")):
+        by_arm = others[others["model"] == model].groupby("arm")["unlike"].mean()
+        if len(by_arm):
+            parts.append(f"{who} ask for {by_arm.min():.0%} to {by_arm.max():.0%} other boards than it does")
+    return f"On average {'; '.join(parts)}."
+
+
+# ---------------------------------------------------------------- files
+
+
+def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
+    """Returns the parts of the README that hold numbers, as Markdown: "answer" and "results"."""
+    said = sentences(study, comparison)
+    topics = ("asked", "paper", "training", "arms", "matched", "designs")
+    rows = table(study, [BASE, "fixed", "evaluation_matched", "engineer", "base_engineer"])
+    return {
+        "answer": "\n".join(f"- {said[topic]}" for topic in topics if topic in said),
+        "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(),
+    }
+
+
+def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] = ASKED) -> str:
+    """Returns reports/results.md: the full table, the conclusions, and the commits that the cells were made at."""
+    made = [record.made for record in study.records.values()]
+    commits = sorted({one.commit or "no commit" for one in made})
+    clean = "clean" if all(one.clean for one in made) else "not clean: something beside results was changed"
+    same = all(one.code_sha256 == code_sha256() for one in made)
+    lines = [
+        f"# Results, profile {profile}",
+        "",
+        table(study).to_markdown(),
+        "",
+        f"{len(made)} cells on {len(study.boards)} boards of the benchmark, temperature 1. Rates are in percent,",
+        "differences in points, with 95% intervals over training seeds and boards where there are two seeds; a star:",
+        "p < 5% after Holm's correction for the arms of the column. Designers see the validation boards.",
+        "",
+        *(f"- {text}" for text in sentences(study, comparison).values()),
+        "",
+        f"Measured at {', '.join(commits)} (working tree {clean}). The code that decides a result",
+        "is still the same." if same else "has changed since.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, Any]:
+    """Returns metrics.json: every rate and difference as shares, with intervals where there are two seeds.
+
+    Keys: `asked`, the comparison that was named beforehand; `benchmark`, by arm `all`, `by_agents`, `by_size` and
+    `against_fixed`; `validation_by_round`, a row for each arm and round; `designs`, how many a model wrote.
+    """
+    asked = compare(study, [comparison["arm"]], comparison["against"], comparison["metric"])
+    everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
+    against = {m: {d.arm: d for d in compare(study, everyone, "fixed", m)} for m in METRICS}
+    found = {}
+    for arm in everyone:
+        parts: dict[str, Any] = {"all": {m: _json(estimate(study.benchmark(arm, m))) for m in METRICS}}
+        for key in ("agents", "size"):
+            values = sorted({*study.boards[key].tolist()})
+            parts[f"by_{key}"] = {
+                str(v): {m: _json(estimate(study.benchmark(arm, m, **{key: v}))) for m in METRICS} for v in values
+            }
+        rows = {m: compared[arm] for m, compared in against.items() if arm in compared}
+        found[arm] = parts | {"against_fixed": {m: _json(d.found, holm=d.holm) for m, d in rows.items()}}
+    rates = []
+    for arm in everyone:
+        for i, index in enumerate(measured_rounds(study, arm)):
+            means = {m: round(float(study.validation(arm, m, i).to_numpy().mean()), 4) for m in METRICS}
+            rates.append({"arm": name(arm), "round": index, **means})
+    designs = changes(study)
+    written = designs[designs["model"]].groupby("arm")["rejected"] if len(designs) else []
+    return {
+        "asked": {**comparison, **(_json(asked[0].found) if asked else {})},
+        "benchmark": found,
+        "validation_by_round": rates,
+        "designs": {arm: {"designs": len(rows), "rejected": int(rows.sum())} for arm, rows in written},
+    }
+
+
+def measured_rounds(study: Study, arm: str) -> list[int]:
+    """Returns the rounds after which an arm was measured on the validation boards: -1 for the model before RL."""
+    first = {BASE: -1, ROUND_0: 0}.get(arm, 1)
+    return [first + i for i in range(len(study.records[arm, study.seeds(arm)[0]].validation))]
+
+
+def _json(found: Estimate, **more: float | None) -> dict[str, float]:
+    return {key: round(value, 4) for key, value in (vars(found) | more).items() if value is not None}

@@ -1,0 +1,201 @@
+"""Records of cells: measured and written small, read back whole, refused when they do not belong together."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated import simulate
+
+from mapflake import repro, study
+from mapflake.engineer import FailureReport, Proposal, Round, project
+from mapflake.engineer.report import SizeReport
+from mapflake.env import EnvConfig, format_plan, generate, load_tasks, save_tasks
+from mapflake.study import StudyError, records
+from mapflake.trainer import evaluate
+
+TASKS = generate(EnvConfig.uniform([3, 4], 0.1), 4, seed=0, split="validation")
+BOARDS = [*TASKS, TASKS[0]]  # a board may be there twice
+
+
+class Solver:
+    """A policy that solves the first boards of what it is asked, in its first sample alone."""
+
+    prompt_format, identity = "chat", "solver"
+
+    def __init__(self, tasks: list[Any], solved: int) -> None:
+        self.tasks, self.solved = tasks, solved
+
+    def complete(self, prompts: Any, *, n: int = 1, **asked: Any) -> list[list[str]]:
+        right = [format_plan(t.instance, t.solution.plan, "chat") for t in self.tasks[: self.solved]]
+        return [[right[i] if i < len(right) and not k else "?" for k in range(n)] for i in range(len(prompts))]
+
+
+@pytest.fixture
+def boards(tmp_path: Path) -> Path:
+    """Notebook 01's folder: four validation boards, five in the one subset of the benchmark."""
+    folder = tmp_path / "run/env_design"
+    folder.mkdir(parents=True)
+    save_tasks(folder / "validation.jsonl", TASKS)
+    save_tasks(folder / "benchmark_wr050.jsonl", BOARDS)
+    repro.write_json(folder / "settings.json", {"sizes": [3, 4], "subsets": ["wr050"]})
+    study.write_boards(folder / "boards.json", [3, 4], {"validation": TASKS, "wr050": BOARDS})
+    return folder
+
+
+def write(boards: Path, arm: str, solved: int, samples: int = 2, history: tuple[Round, ...] = ()) -> Path:
+    """Measures a policy that solves so many boards and writes its record."""
+    path = boards.parent / f"{arm}/records/{arm}-0.json"
+    on_benchmark = study.benchmark(Solver(BOARDS, solved), boards, seed=0, samples=samples)
+    on_validation = evaluate.rollout(Solver(TASKS, 1), load_tasks(boards / "validation.jsonl"), seed=0)
+    measured: dict[str, Any] = {"benchmark": on_benchmark, "validation": [on_validation], "history": history}
+    study.write_record(path, arm=arm, seed=0, boards_folder=boards, parameters={"samples": samples}, **measured)
+    return path
+
+
+def test_write_record_keeps_a_digit_a_board_and_load_run_reads_it(boards: Path) -> None:
+    record = repro.read_json(write(boards, "engineer", 3))
+    assert record["benchmark"]["wr050"]["valid"] == "11100"
+    assert record["made"]["code_sha256"] == records.code_sha256()
+    found = study.load_run(boards.parent)
+    assert found.arms == ["engineer"]
+    assert found.benchmark("engineer", "valid").loc[0].tolist() == [
+        0.25,
+        0.5,
+        0.5,
+        0.0,
+    ]  # the first board is there twice
+    assert found.benchmark("engineer", "valid", size=4).shape == (1, sum(t.instance.size == 4 for t in TASKS))
+    assert found.validation("engineer", "optimal").loc[0].tolist() == [1, 0, 0, 0]
+    assert found.boards["size"].tolist() == [t.instance.size for t in TASKS]
+
+
+def test_write_record_again_differs_in_cpu_minutes_alone(boards: Path) -> None:
+    one = repro.read_json(write(boards, "fixed", 3))
+    again = repro.read_json(write(boards, "fixed", 3)) | {"made": one["made"] | {"cpu_minutes": 99.0}}
+    assert study.differences(one, again) == []
+    other = repro.read_json(write(boards, "fixed", 2))
+    assert study.differences(one, other) == [f"benchmark.wr050.{m}" for m in ("valid", "optimal", "soc_optimal")]
+
+
+@pytest.mark.parametrize("samples", [10, 0])
+def test_outcomes_takes_one_to_nine_answers_to_each_board(boards: Path, samples: int) -> None:
+    rollouts = evaluate.rollout(Solver(BOARDS, 2), BOARDS, samples=samples or 2, seed=0)
+    with pytest.raises(ValueError, match="the same number of answers to each board, 1 to 9, board after board"):
+        records.outcomes(rollouts[: None if samples else -1], BOARDS)
+
+
+def test_made_names_the_commit_and_whether_more_than_results_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*command: str) -> str:
+        config = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(
+            ["git", *config, *command], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+
+    (tmp_path / "mapflake").mkdir()
+    monkeypatch.setattr(records.repro, "__file__", str(tmp_path / "mapflake/repro.py"))
+    assert records._commit() == (None, False)
+    (tmp_path / "mapflake/repro.py").touch()
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    head = git("rev-parse", "HEAD").strip()
+    for name in ("reports/x.md", "runs/x", "dvc.lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert records._commit() == (head, True)
+    (tmp_path / "mapflake/repro.py").write_text("pass")
+    assert records._commit() == (head, False)
+
+
+def edited(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda record: {**record, **changes}
+
+
+def lost_digit(record: dict[str, Any]) -> dict[str, Any]:
+    record["benchmark"]["wr050"]["valid"] = record["benchmark"]["wr050"]["valid"][1:]
+    return record
+
+
+def other_boards(record: dict[str, Any]) -> dict[str, Any]:
+    record["benchmark"]["wr050"]["boards_sha256"] = "0"
+    return record
+
+
+def lost_set(record: dict[str, Any]) -> dict[str, Any]:
+    del record["benchmark"]["wr050"]
+    return record
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (edited(schema=7), "not a record of schema 2"),
+        (edited(seed="1"), r"\.seed: '1' is not legal: input should be a valid integer"),
+        (edited(arm="fixed"), "arm fixed under seed 1 is there twice"),
+        (edited(parameters={"rl": {"steps": 1}, "samples": 3}), "samples 3 is not that of engineer-0, 8"),
+        (edited(parameters={"rl": {"steps": 2}, "samples": 8}), r"rl \{.steps.: 2\} is not that of"),
+        (lost_digit, r"wr050\.valid: takes a digit up to 8 for each board"),
+        (other_boards, "was measured on other wr050 boards than boards.json has: run the cell anew"),
+        (lost_set, "wr025, validation: not the sets of boards.json"),
+    ],
+)
+def test_load_refuses_records_that_do_not_belong_together(
+    tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], said: str
+) -> None:
+    path = simulate(tmp_path, {"engineer": 0.0, "fixed": 0.0}, seeds=[0, 1]) / "heuristic-1.json"
+    repro.write_json(path, change(repro.read_json(tmp_path / "fixed-1.json") | {"arm": "heuristic"}))
+    for beginning in ("base", "round_0"):
+        (tmp_path / f"{beginning}-0.json").unlink()
+        (tmp_path / f"{beginning}-1.json").unlink()
+    with pytest.raises(StudyError, match=said) as caught:
+        study.load(tmp_path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"no boards\.json; `make repro`, or notebooks 01 and 02, make them"):
+        study.load(tmp_path)
+    path = simulate(tmp_path, {}, seeds=[0]) / "base-0.json"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(StudyError, match=r"base-0\.json: not JSON"):
+        study.load(tmp_path)
+
+
+def test_changes_describe_a_design_in_the_papers_terms(boards: Path) -> None:
+    def report(*valid: int) -> FailureReport:
+        sizes = zip((3, 4), valid, strict=True)
+        return FailureReport(tuple(SizeReport(s, 10, v, v, 0, 0, 0, (10 - v, *[0] * 7)) for s, v in sizes))
+
+    def config(data: float, holes: float, waits: float | None) -> EnvConfig:
+        part = {"hole_ratio": holes, "wait_ratio": waits}
+        return project({3: {"data_ratio": data, **part}, 4: {"data_ratio": 1 - data, **part}}, [3, 4])
+
+    def rounds(arm: str, *made: Round) -> tuple[Round, ...]:
+        checkpoint = boards.parent / arm / "checkpoint"
+        repro.write_jsonl(checkpoint / "curve.jsonl", [{"rewards/valid/mean": 0.12345}])
+        return tuple(Round(**{**vars(one), "checkpoint": checkpoint}) for one in made)
+
+    first = Round("shared", 0, config(0.5, 0.1, 0.5), report(9, 5))
+    after = [
+        Round("engineer", 1, c := config(0.75, 0.1, 0.5), report(9, 4), proposal=Proposal("", c, None)),
+        Round("engineer", 2, c, report(2, 1), proposal=Proposal("", None, "no JSON")),
+    ]
+    kept = Round("fixed", 1, first.config, report(9, 4), proposal=Proposal("", first.config, None))
+    for arm, made in (("round_0", [first]), ("engineer", after), ("fixed", [kept])):
+        record = repro.read_json(write(boards, arm, 1, history=rounds(arm, *made)))
+        assert record["training_valid"] == [[0.1235]] * len(made)
+    found = study.changes(study.load_run(boards.parent)).set_index("arm")
+    assert (found.loc["fixed", "unlike"], found.loc["fixed", "moved"]) == pytest.approx((0.25, 0.0))
+    table = found.loc["engineer"].set_index("round")
+    assert table["unlike"].to_dict() == {1: 0.0, 2: 0.0}
+    assert table["below_frontier"].to_dict() == pytest.approx({1: 4 - 3.25, 2: 3 - 3.25})
+    assert table["moved"].to_dict() == pytest.approx({1: 0.25, 2: 0.0})
+    assert table["kept"].to_dict() == {1: 1.0, 2: 1.0}
+    assert table["rejected"].to_dict() == {1: 0.0, 2: 1.0}
+    assert table["wait_ratio"].to_dict() == {1: 0.5, 2: 0.5}

@@ -1,0 +1,193 @@
+"""Tables, sentences and figures say what the records say, whatever was run."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from simulated import simulate
+
+from mapflake import repro, study
+from mapflake.plots import study as figures
+from mapflake.study import report, statistics
+
+ARMS = {"fixed": 0.0, "engineer": 0.15, "heuristic": 0.0, "evaluation_matched": -0.15}
+
+
+@pytest.fixture(scope="module")
+def five(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
+    """Five seeds, in which the engineer is 15 points above fixed and evaluation-matched 15 below."""
+    return study.load(simulate(tmp_path_factory.mktemp("five"), ARMS))
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
+    return study.load(simulate(tmp_path_factory.mktemp("one"), ARMS, seeds=[4]))
+
+
+def texts(figure: Figure) -> str:
+    """All that is written in a figure."""
+    figure.savefig(io.BytesIO())
+    return "\n".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+
+
+def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None:
+    found = study.compare(five, five.arms, "fixed")
+    assert [d.arm for d in found] == ["engineer", "heuristic", "evaluation_matched"]
+    assert {d.arm: d.seen for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
+    own, fixed = (five.benchmark(arm, "valid") for arm in ("engineer", "fixed"))
+    assert found[0].by_seed == pytest.approx((own - fixed).mean(axis=1))
+    assert found[0].found == statistics.estimate(own - fixed)
+    assert [d.holm for d in found] == statistics.holm([d.found.p for d in found])
+    both = study.compare(five, ["engineer"], ["fixed", "heuristic"])[0]
+    assert both.found.mean == pytest.approx(
+        (own - (fixed + five.benchmark("heuristic", "valid")) / 2).to_numpy().mean()
+    )
+    assert study.compare(five, five.arms, "oracle") == []
+
+
+@pytest.mark.parametrize(("arm", "more"), [("engineer", "more"), ("evaluation_matched", "less")])
+def test_sentences_say_direction_interval_and_whether_it_is_seen(five: study.Study, arm: str, more: str) -> None:
+    found = study.compare(five, [arm], "fixed")[0].found
+    assert found.low is not None
+    assert found.high is not None
+    assert report.sentence(five, arm, "fixed") == (
+        f"Over 5 training seeds, *{report.name(arm)}* solves {100 * abs(found.mean):.2f} points {more} of the "
+        f"benchmark's 80 boards than *fixed configuration* (95% interval {100 * found.low:+.2f} to "
+        f"{100 * found.high:+.2f}): a difference is seen."
+    )
+    assert report.sentence(five, "heuristic", "fixed").endswith("no difference is seen.")
+    assert "of the validation boards than" in report.sentence(five, arm, "fixed", validation=1)
+    assert "the benchmark's 40 boards with 3 agents" in report.sentence(five, arm, "fixed", agents=3)
+
+
+def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
+    said = study.sentences(five)
+    assert "Of 3 arms against *fixed configuration*" in said["arms"]
+    assert "*engineer: RL checkpoint* +1" in said["arms"]
+    assert "*evaluation-matched* -1" in said["arms"]
+    assert "heuristic" not in said["arms"]
+    assert "28% of *fixed configuration*" in said["paper"]
+    assert {"model", "contexts", "designs"}.isdisjoint(said)  # not run
+
+
+def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
+    said = study.sentences(one)
+    assert said["asked"].endswith("one seed gives no interval, so this says nothing about other seeds.")
+    assert said["arms"] == "One seed gives no interval, so that none of 3 arms can be told from *fixed configuration*."
+    everything = [*said.values(), *study.readme_blocks(one).values(), study.results_markdown(one, "smoke")]
+    for text in everything:
+        assert "is seen" not in text
+        assert "95% interval +" not in text
+        assert "*|" not in text.replace(" ", "")
+
+
+def test_sentences_say_what_was_not_run(tmp_path: Path) -> None:
+    found = study.load(simulate(tmp_path, {"fixed": 0.0}))
+    assert study.sentences(found)["asked"] == (
+        "*engineer: RL checkpoint* against *fixed configuration*: not run (engineer)."
+    )
+    assert "arms" not in study.sentences(found)
+    assert study.metrics(found)["asked"] == report.ASKED
+
+
+def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: study.Study) -> None:
+    row = study.table(five).loc["engineer: RL checkpoint"]
+    found = statistics.estimate(five.benchmark("engineer", "valid"))
+    assert row["seeds"] == 5
+    assert row["valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    assert row["valid against fixed"].endswith(")*")
+    assert study.table(five).loc["fixed configuration", "valid against fixed"] == ""
+    alone = study.table(one).loc["engineer: RL checkpoint"]
+    assert alone["valid %"] == f"{100 * one.benchmark('engineer', 'valid').to_numpy().mean():.1f}"
+
+
+def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
+    blocks = study.readme_blocks(five)
+    assert [line.split("|")[1].strip() for line in blocks["results"].splitlines()[2:]] == [
+        *("before RL", "fixed configuration", "evaluation-matched", "engineer: RL checkpoint")
+    ]
+    results = study.results_markdown(five, "smoke")
+    assert blocks["answer"].splitlines()[0].removeprefix("- ") in results
+    assert "profile smoke" in results
+    assert results.endswith(
+        "Measured at c0ffee (working tree clean). The code that decides a result\nhas changed since.\n"
+    )
+
+
+def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
+    found = study.metrics(five)
+    assert found["asked"]["mean"] == found["benchmark"]["engineer"]["against_fixed"]["valid"]["mean"]
+    assert found["benchmark"]["engineer"]["all"]["valid"].keys() == {"mean", "seeds", "boards", "low", "high", "p"}
+    assert set(found["benchmark"]["engineer"]["by_agents"]) == {"2", "3"}
+    assert found["benchmark"]["fixed"]["against_fixed"] == {}
+    rounds = [row["round"] for row in found["validation_by_round"] if row["arm"] == "engineer: RL checkpoint"]
+    assert rounds == [1, 2]
+    assert [r["round"] for r in found["validation_by_round"]][:2] == [-1, 0]
+    assert study.metrics(one)["benchmark"]["engineer"]["all"]["valid"].keys() == {"mean", "seeds", "boards"}
+    assert '"low"' not in repro.dumps(study.metrics(one))
+
+
+def test_beside_paper_sets_gains_beside_gains(five: study.Study) -> None:
+    both = report.beside_paper(five)
+    assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
+    row = both.loc["GRPO, engineer: RL checkpoint"]
+    assert row["paper, 3 agents"] == "51.7 / 31.7 (+11.2)"
+    rates = {arm: 100 * five.benchmark(arm, "valid", agents=3).to_numpy().mean() for arm in ("engineer", "fixed")}
+    assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
+    assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
+    assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
+
+
+def test_power_falls_with_seeds_and_is_unknown_with_one(five: study.Study, one: study.Study) -> None:
+    assert report.power(five)["detectable, points"].is_monotonic_decreasing
+    assert report.power(one).empty
+
+
+def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, one: study.Study) -> None:
+    compared = {"valid": study.compare(five, five.arms, "fixed"), "not run": []}
+    figure = figures.forest(compared, against="fixed")
+    said = texts(figure)
+    for text in ("engineer: RL checkpoint (5)", "points against fixed", "worse | better", "bar: 95% interval"):
+        assert text in said
+    (ax,) = figure.axes
+    strokes = [line for line in ax.lines if line.get_marker() == "|" and len(line.get_xdata()) == 5]
+    assert strokes[0].get_xdata() == pytest.approx(100 * np.array(compared["valid"][0].by_seed))
+    alone = figures.forest({"valid": study.compare(one, one.arms, "fixed")}, against="fixed")
+    assert "one seed: no interval" in texts(alone)
+    assert not alone.axes[0].collections  # no bar
+    assert "nothing to compare" in texts(figures.forest({"valid": []}, against="fixed"))
+
+
+def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) -> None:
+    figure = figures.learning(five, five.arms)
+    assert figure.axes[0].get_title(loc="left") == "engineer: RL checkpoint (5)"
+    own, fixed = (five.validation(arm, "valid").loc[0].mean() for arm in ("engineer", "fixed"))
+    assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
+    assert "points against fixed configuration" in texts(figure)
+    assert "nothing to compare" in texts(figures.learning(five, ["oracle"]))
+
+
+def test_designs_show_a_dot_a_design_with_units() -> None:
+    row = {"arm": "engineer", "below_frontier": 1.0, "hole_ratio": 0.1, "wait_ratio": np.nan, "moved": 0.2, "kept": 1.0}
+    changes = pd.DataFrame([row | {"round": 1}, row | {"round": 2}])
+    figure = figures.designs(changes, ["oracle", "engineer"])
+    said = texts(figure)
+    for text in ("engineer: RL checkpoint", "boards below frontier\n(sizes)", "holes\n(share of cells)"):
+        assert text in said
+    dots = [line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert dots == ["white", figures.style.COLORS[0]]
+    assert not figure.axes[2].lines  # no wait ratio
+    assert "nothing to compare" in texts(figures.designs(changes, []))
+
+
+def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
+    simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
+    found = study.load(simulate(tmp_path, {"engineer": 0.0}, seeds=[2, 3]))
+    assert study.sentences(found)["asked"].endswith("not run (no seed in common).")
+    assert report.power(found).empty
+    assert study.compare(found, found.arms, "fixed") == []
