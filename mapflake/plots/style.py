@@ -38,7 +38,7 @@ LINES: tuple[Any, ...] = (
 )
 FILL = "#CFE3F1"
 DPI = 150
-SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "careless_fails")
+SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "naive_plan_fails")
 """Columns that are shares and get a percent axis."""
 
 P = ParamSpec("P")

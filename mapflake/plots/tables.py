@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from mapflake import repro
-from mapflake.env import KINDS, Task, careless_fails
+from mapflake.env import KINDS, Task, naive_plan_fails
 from mapflake.study.names import METRICS, name
 from mapflake.trainer import evaluate
 
@@ -28,7 +28,7 @@ COLUMNS = {
 
 
 def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
-    """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait and careless_fails (0 or 1)."""
+    """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait and naive_plan_fails (0 or 1)."""
     return pd.DataFrame(
         {
             "agents": t.instance.num_agents,
@@ -36,7 +36,7 @@ def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
             "hole_ratio": round(len(t.instance.holes) / t.instance.size**2, 1),
             "makespan": t.solution.makespan,
             "needs_wait": float(t.needs_wait),
-            "careless_fails": float(careless_fails(t.instance)),
+            "naive_plan_fails": float(naive_plan_fails(t.instance)),
         }
         for t in chosen
     )
@@ -49,7 +49,7 @@ def summary(chosen: Iterable[Task]) -> pd.DataFrame:
         boards=("makespan", "size"),
         makespan=("makespan", "mean"),
         needs_wait=("needs_wait", "mean"),
-        careless_fails=("careless_fails", "mean"),
+        naive_plan_fails=("naive_plan_fails", "mean"),
     )
     return table.round(2)
 
