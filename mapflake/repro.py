@@ -284,7 +284,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def to_json(record: Any) -> Any:
     """Returns a record (a dataclass or a pydantic model) as JSON values; `from_json` takes them back."""
-    return _adapter(type(record)).dump_python(record, mode="json")
+    return _adapter(type(record)).dump_python(record, mode="json")  # type: ignore[arg-type]
 
 
 def from_json(kind: type[T], value: Any, where: str) -> T:
@@ -294,7 +294,7 @@ def from_json(kind: type[T], value: Any, where: str) -> T:
         ValueError: `value` is no such record; one line for each offending key, which begins with `where`.
     """
     try:
-        return _adapter(kind).validate_json(dumps(value), strict=True)
+        return _adapter(kind).validate_json(dumps(value), strict=True)  # type: ignore[arg-type,no-any-return]
     except ValidationError as error:
         raise ValueError("\n".join(_explain(kind, where, e) for e in error.errors())) from None
 

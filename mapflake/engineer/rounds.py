@@ -205,6 +205,7 @@ class _Step:
         parameters = {
             "arm": s.arm,
             "seed": s.seed,
+            "code_sha256": repro.code_sha256(),
             "parent_sha256": parent_sha256,
             "config": None if config is None else repro.to_json(config),
             "instances": s.trainer.instances,

@@ -1,8 +1,8 @@
 """The folders of a run: what a notebook writes, and what it needs from earlier ones.
 
 `runs/<run>/<stage>/` holds what one stage made. A stage of the pipeline goes on in the folder that an interrupted one
-left: the ledger and the trainer know what of it is finished. By hand (`runs/interactive`), a notebook begins in an empty
-folder.
+left: the ledger and the trainer know what of it is finished. By hand (`runs/interactive`), a notebook begins in an
+empty folder.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def start(run: str, stage: str) -> Path:
 
 
 def cells(run: str) -> Path:
-    """Returns the folder of the records of a run's finished cells: of the pipeline's in reports/, where git keeps them."""
+    """Returns the folder of a run's records of finished cells; the pipeline's are in reports/, where git keeps them."""
     base = root()
     pipeline = (base / run / "locks").is_dir()
     return base / REPORTS / "cells" / Path(run).name if pipeline else base / run / "cells"

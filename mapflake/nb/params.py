@@ -1,8 +1,8 @@
 """params.yaml: one section for each notebook, profiles laid over them, everything validated before anything runs.
 
-The line `run` says what is active: a profile, arms and training seeds; dvc.yaml's matrices read it. What a stage reads is
-`build/params/<section>.json`, written by `prepare`, so that an edit of a comment, or of a profile that is not active, runs
-nothing again.
+The line `run` names what is active: a profile, arms and training seeds; dvc.yaml's matrices read it. A stage reads
+`build/params/<section>.json`, written by `prepare`, so that an edit of a comment, or of a profile that is not active,
+runs nothing again.
 """
 
 from __future__ import annotations

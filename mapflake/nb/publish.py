@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mapflake import repro
+from mapflake import repro, study
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
@@ -69,8 +69,13 @@ def publish(root: Path) -> None:
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Returns of metrics.json what fits on a screen: by arm the rates on the benchmark and the gain over fixed."""
-    raise NotImplementedError
+    """Returns an extract of metrics.json: by arm the rates on the benchmark and the gain over `fixed`."""
+    found = {}
+    for arm, rates in metrics["benchmark"].items():
+        found[arm] = {metric: rates["all"][metric]["mean"] for metric in ("valid", "optimal")}
+        if "valid" in rates["against_fixed"]:  # fixed itself is compared with nothing
+            found[arm]["valid_against_fixed"] = rates["against_fixed"]["valid"]["mean"]
+    return found
 
 
 def results(root: Path) -> str:
@@ -88,14 +93,12 @@ def results(root: Path) -> str:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the generated blocks of README.md anew from the committed records; all else of it stays."""
+    """Writes the generated blocks of README.md anew from the records of the active run; all else of it stays."""
+    run, sections = params.check(root)
+    found = study.load(root / REPORTS / "cells" / run["profile"], ["fixed", "engineer", *run["arms"]], run["seeds"])
+    blocks = study.readme_blocks(found, sections["analysis"]["comparison"])
     path = root / "README.md"
-    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(root)))
-
-
-def readme_blocks(root: Path) -> dict[str, str]:
-    """Returns the generated blocks of README.md: name -> Markdown, made of the records in reports/cells/default."""
-    raise NotImplementedError
+    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
 
 
 def with_blocks(text: str, blocks: Mapping[str, str]) -> str:
@@ -108,5 +111,6 @@ def with_blocks(text: str, blocks: Mapping[str, str]) -> str:
         marks = re.compile(rf"<!-- {name}: .*? -->\n.*?<!-- /{name} -->", re.DOTALL)
         if not marks.search(text):
             raise PublishError(f"README.md has no marks <!-- {name}: ... --> and <!-- /{name} -->")
-        text = marks.sub(lambda _, block=block, name=name: BLOCK.format(name=name, text=block.strip()), text, count=1)
+        written = BLOCK.format(name=name, text=block.strip())
+        text = marks.sub(written.replace("\\", r"\\"), text, count=1)
     return text

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from mapflake.engineer import EngineerParams, params_of
-from mapflake.engineer.compact import BaseParams
+from mapflake.engineer.compact.base import BaseParams
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
 from mapflake.trainer.grpo import RLParams

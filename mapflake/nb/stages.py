@@ -1,8 +1,8 @@
 """Runs one notebook as a stage of the pipeline: papermill, with what papermill leaves open.
 
-Output is passed through as it comes (live progress under `dvc repro`); a failure keeps the notebook as far as it got and
-shows the cell; `sys.exit(0)` in a cell is a failure, and so is an input that changed meanwhile: DVC hashes inputs after
-the run and would record new code against old results. What an interrupted stage finished stays in its folder (`persist`
+Output is passed through as it comes (live progress under `dvc repro`); a failure keeps the notebook as far as it got
+and shows the cell; `sys.exit(0)` in a cell is a failure, and so is an input that changed meanwhile: DVC hashes inputs
+after the run and would record new code against old results. What an interrupted stage finished stays in its folder (`persist`
 in dvc.yaml), and its ledger and trainer go on from there.
 """
 
@@ -59,8 +59,8 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
 
 
 def warm_start(root: Path) -> None:
-    """Trains the model that all seeds and arms branch from, in `runs/<profile>/warm_start` (see `compact.base_model`)."""
-    from mapflake.engineer.compact import BaseParams, base_model
+    """Trains the model that all seeds and arms branch from, in `runs/<profile>/warm_start` (see `base_model`)."""
+    from mapflake.engineer.compact.base import BaseParams, base_model
 
     values = BaseParams.parse(params.stage_values(root, "warm_start", {}), "warm_start")
     with _stage(root, "warm_start") as (run, folder):

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from mapflake.env import EnvConfig, Feasibility, Task, cells_needed, distances, feasibility, num_holes
+from mapflake.env import BoardStatistics, EnvConfig, Task, board_statistics, cells_needed, distances, num_holes
 from mapflake.plots import style
 
 SIZES = tuple(range(3, 11))
@@ -63,7 +63,7 @@ def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
     """
     rows = []
     for size, part in config.sizes.items():
-        found = feasibility(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
+        found = board_statistics(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
         wanted = [(1.0, found.solved)]
         if part.wait_ratio is not None:
             wanted = [(part.wait_ratio, found.waits), (1 - part.wait_ratio, found.solved - found.waits)]
@@ -91,12 +91,12 @@ def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
                 holes = num_holes(size, ratio)
                 row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": ratio, "holes": holes, "boards": 0}
                 if size * size - holes >= cells_needed(agents):
-                    row |= _shares(feasibility(size, agents, ratio, boards=boards, seed=seed))
+                    row |= _shares(board_statistics(size, agents, ratio, boards=boards, seed=seed))
                 rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _shares(found: Feasibility) -> dict[str, float]:
+def _shares(found: BoardStatistics) -> dict[str, float]:
     return {
         "boards": found.boards,
         "connected": round(found.connected / found.boards, 4),

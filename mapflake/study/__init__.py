@@ -12,7 +12,6 @@ from mapflake.study.records import (
     benchmark,
     differences,
     load,
-    load_run,
     write_boards,
     write_record,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "compare",
     "differences",
     "load",
-    "load_run",
     "metrics",
     "readme_blocks",
     "results_markdown",

@@ -2,7 +2,7 @@
 
 Within a seed every arm branches from the same round 0 and has the same budget, boards and sampling noise: arms are
 paired. A record keeps one digit a board, the rounds with every prompt and reply, and the commit that made it; made
-again at that commit, it differs in nothing but `made.cpu_minutes`. Checkpoints and rollouts stay in the run.
+again at that commit, it is the same file. Checkpoints and rollouts stay in the run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import functools
 import json
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,6 @@ from mapflake.study.names import BEGINNINGS, METRICS, NAMES, ROUND_0
 from mapflake.trainer import evaluate
 
 SCHEMA = 2
-CODE = ("repro.py", "env", "trainer", "engineer", "study/records.py")
-"""The part of the package that decides a record; beside it, the code of the notebooks 01 to 04."""
-
 UNMADE = (":!reports", ":!runs", ":!dvc.lock")
 """What a pipeline itself changes in the repository."""
 
@@ -65,14 +61,12 @@ class Made:
         clean: Whether nothing but results had been changed since that commit.
         code_sha256: Hash of the code that decides a record.
         versions: Python and the packages that compute.
-        cpu_minutes: CPU time of the notebook up to this record.
     """
 
     commit: str | None
     clean: bool
     code_sha256: str
     versions: dict[str, str]
-    cpu_minutes: float
 
 
 @dataclass(frozen=True)
@@ -86,7 +80,6 @@ class Record:
         parameters: All parameters that decide the record, as JSON values.
         benchmark: Subset -> outcomes of the last checkpoint.
         validation: Outcomes of each measured checkpoint on the validation boards, the last one last.
-        training_valid: For each round, the valid rate of each training step.
         rounds: The arm's own rounds as rows of its ledger.
         made: How it came to be.
     """
@@ -97,7 +90,6 @@ class Record:
     parameters: dict[str, Any]
     benchmark: dict[str, Outcomes]
     validation: tuple[Outcomes, ...]
-    training_valid: tuple[tuple[float, ...], ...]
     rounds: tuple[dict[str, Any], ...]
     made: Made
 
@@ -139,13 +131,13 @@ def write_record(
     """Writes the record of a cell.
 
     Args:
-        path: `records/<arm>-<seed>.json` in the folder of the stage.
+        path: `<arm>-<seed>.json` in the folder of the run's records.
         arm: The arm.
         seed: Training seed.
         boards_folder: Notebook 01's.
         benchmark: From `benchmark`, of the last checkpoint.
         validation: Rollouts on the validation boards after each measured round.
-        history: The arm's own rounds, in the folder of the stage.
+        history: The arm's own rounds.
         parameters: All that decide the record, as JSON values.
 
     Raises:
@@ -153,7 +145,6 @@ def write_record(
     """
     path, folder = Path(path), Path(boards_folder)
     checked = load_tasks(folder / "validation.jsonl")
-    steps = [repro.read_jsonl(one.checkpoint / "curve.jsonl") for one in history]
     record = Record(
         schema=SCHEMA,
         arm=arm,
@@ -161,9 +152,8 @@ def write_record(
         parameters=dict(parameters),
         benchmark={name: outcomes(benchmark[name], tasks) for name, tasks in _subsets(folder).items()},
         validation=tuple(outcomes(found, checked) for found in validation),
-        training_valid=tuple(tuple(round(row["rewards/valid/mean"], 4) for row in rows) for rows in steps),
-        rounds=tuple(one.to_dict(path.parent.parent) for one in history),
-        made=Made(*_commit(), code_sha256(), repro.versions(), round(time.process_time() / 60, 1)),
+        rounds=tuple(repro.to_json(replace(one, checkpoint=Path(), files={})) for one in history),
+        made=Made(*_commit(), code_sha256(), repro.versions()),
     )
     repro.write_text(path, repro.dumps(repro.to_json(record), indent=1) + "\n")
 
@@ -212,10 +202,8 @@ def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Out
 @functools.cache
 def code_sha256() -> str:
     """Returns one hash of the code that decides a record."""
-    package = Path(repro.__file__).parent
-    files = [f for name in CODE for f in ([package / name] if name.endswith(".py") else (package / name).rglob("*"))]
-    found = {f.relative_to(package).as_posix(): repro.file_sha256(f) for f in files if f.suffix in (".py", ".c", ".h")}
-    for notebook in sorted((package.parent / "notebooks").glob("0[1-4]*.ipynb")):
+    found = {"package": repro.code_sha256(*repro.DECIDING, "study/records.py")}
+    for notebook in sorted((Path(repro.__file__).parent.parent / "notebooks").glob("0[1-4]*.ipynb")):
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         found[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
     return repro.json_sha256(found)
@@ -306,32 +294,32 @@ class Study:
     def history(self, arm: str, seed: int) -> History:
         """Returns the rounds of an arm under a seed, round 0 included if that cell is there."""
         cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
-        return tuple(Round.from_dict(row, Path()) for record in cells for row in record.rounds)
+        return tuple(repro.from_json(Round, row, arm) for record in cells for row in record.rounds)
 
     def _of(self, arm: str) -> list[Record]:
         return [self.records[arm, seed] for seed in self.seeds(arm)]
 
 
-def load(folder: str | Path) -> Study:
-    """Returns the study of all records in `folder`, with boards.json beside them; arms and seeds may be missing.
+def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
+    """Returns the study of the records in `folder`, with boards.json beside them.
+
+    Args:
+        folder: Has a file `<arm>-<seed>.json` for each finished cell.
+        arms: The arms to take, with what they begin with; all that there are, unless given.
+        seeds: The training seeds to take; all that there are, unless given.
 
     Raises:
         StudyError: There is no record, one cannot be read, or two do not belong together.
     """
     folder = Path(folder)
-    return _study(sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json")
-
-
-def load_run(run: str | Path) -> Study:
-    """Returns the study of all records in the folders `records` of a run's stages, see `load`."""
-    run = Path(run)
-    return _study(sorted(run.rglob("records/*.json")), run / "env_design/boards.json")
-
-
-def _study(paths: Sequence[Path], boards: Path) -> Study:
+    paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"
+    if arms is not None:
+        paths = [p for p in paths if p.stem.rpartition("-")[0] in (*BEGINNINGS, *arms)]
+    if seeds is not None:
+        paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
     if not paths or not boards.is_file():
         missing = "records" if boards.is_file() else boards.name
-        raise StudyError(f"{boards.parent}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
+        raise StudyError(f"{folder}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
     sets = _read(boards)["sets"]
     records: dict[tuple[str, int], Record] = {}
     for path in paths:
@@ -380,12 +368,12 @@ def _shares(outcome: Outcomes, metric: str) -> np.ndarray:
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any], where: str = "") -> list[str]:
-    """Returns the keys in which two records, as JSON, differ; `made.cpu_minutes` may. Equal ones give none."""
+    """Returns the keys in which two records, as JSON, differ; equal ones give none."""
     found = []
     for key in dict.fromkeys([*one, *other]):
         mine, theirs, name = one.get(key), other.get(key), f"{where}{key}"
         if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
             found += differences(mine, theirs, f"{name}.")
-        elif mine != theirs and name != "made.cpu_minutes":
+        elif mine != theirs:
             found.append(name)
     return found

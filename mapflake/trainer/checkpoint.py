@@ -24,6 +24,8 @@ from mapflake import repro
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+CODE = ("repro.py", "env", "trainer")
+"""The parts of the package whose code goes into the input hash of a checkpoint."""
 
 # transformers restores the optimizer of rank r on a CPU to the device cpu:r, a name that torch.load does not know.
 torch.serialization.register_package(

@@ -112,7 +112,8 @@ def train_round(
         raise ValueError(f"the round takes {params.instances} instances, {len(tasks)} were given")
     out = Path(out)
     origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
-    input_hash = repro.json_sha256([origin, [t.instance.key for t in tasks], params.model_dump(), seed])
+    code = repro.code_sha256(*checkpoint.CODE)
+    input_hash = repro.json_sha256([code, origin, [t.instance.key for t in tasks], params.model_dump(), seed])
     if not checkpoint.is_result_of(out, input_hash):
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
             _train(start, tasks, params, out, input_hash, seed)

@@ -78,7 +78,8 @@ def warm_start(
     if not pairs:
         raise ValueError("warm_start needs at least one (prompt, completion) pair")
     out = Path(out)
-    input_hash = repro.json_sha256([list(map(list, pairs)), list(vocabulary), params.model_dump(), seed])
+    code = repro.code_sha256(*checkpoint.CODE)
+    input_hash = repro.json_sha256([code, list(map(list, pairs)), list(vocabulary), params.model_dump(), seed])
     if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
         policy = from_scratch(params.model, vocabulary, seed=seed)

@@ -9,7 +9,8 @@ from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import VARIANTS, build_prompt, demonstrations, format_config, project, read_reply
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer.compact import imitation, warm_start_pairs
+from mapflake.engineer.compact import imitation
+from mapflake.engineer.compact.base import warm_start_pairs
 from mapflake.engineer.compact.demonstrations import DATA_RULES, data_ratios, synthetic_report
 from mapflake.env import VOCABULARY, EnvConfig, SizeConfig, generate, naive_plan_fails
 

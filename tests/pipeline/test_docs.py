@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mapflake import engineer, env
 from benchmarks.report import PAGE, block, markdown
+from mapflake import engineer, env
 
 ROOT = Path(__file__).parents[2]
 

@@ -34,7 +34,7 @@ def simulate(
         about = {"agents": [AGENTS[b % 2] for b in half], "size": [3 + b % 4 // 2 for b in half]}
         sets[name] = {"sha256": f"sha of {name}", "board": list(half), **about}
     repro.write_json(folder / "boards.json", {"sizes": [3, 4], "sets": sets})
-    made = {"commit": "c0ffee", "clean": True, "code_sha256": "s", "versions": {"python": "3"}, "cpu_minutes": 1.5}
+    made = {"commit": "c0ffee", "clean": True, "code_sha256": "s", "versions": {"python": "3"}}
     for arm, effect in {BASE: -0.2, ROUND_0: 0.0, **effects}.items():
         for seed in seeds:
             rng = rng_for(seed, "simulated", arm)
@@ -51,7 +51,7 @@ def simulate(
                 "parameters": {"samples": samples, "rl": {"steps": 1}},
             }
             record |= {"validation": [values.pop("validation")] * rounds, "benchmark": values}
-            record |= {"training_valid": [[0.5]], "rounds": [], "made": made}
+            record |= {"rounds": [], "made": made}
             repro.write_json(folder / f"{arm}-{seed}.json", record)
     return folder
 

@@ -5,16 +5,18 @@ The warm start stands for pretraining: solved boards, and the engineer's languag
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from mapflake import env, repro
-from mapflake.engineer.compact.demonstrations import warm_start_pairs
+from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
 from mapflake.engineer.prompt import VARIANTS
-from mapflake.repro import Params
+from mapflake.env import Task, format_plan, naive_plan_fails, render_prompt, transform_task
+from mapflake.repro import Params, rng_for
 from mapflake.trainer.warmstart import WarmStartParams
 
 
@@ -57,8 +59,50 @@ def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]
     )
 
 
+def warm_start_pairs(
+    solved: Sequence[Task],
+    sizes: Iterable[int],
+    n: int,
+    *,
+    hard_share: float,
+    engineer_share: float,
+    variants: Sequence[str],
+    seed: int,
+) -> list[tuple[str, str]]:
+    """Returns n (prompt, completion) pairs for the warm start: solved boards first, then the engineer's demonstrations.
+
+    Args:
+        solved: Boards with their answers; each is shown turned or mirrored, its agents renamed, at random.
+        sizes: Board sizes of the engineer's demonstrations.
+        n: Number of pairs.
+        hard_share: Chance that a board is one that the naive plan does not solve (`naive_plan_fails`).
+        engineer_share: Share of the pairs that are demonstrations of the engineer's language.
+        variants: Variants of the engineer's prompt, each as often as the others.
+        seed: Root of the random streams.
+
+    Raises:
+        ValueError: There are no boards of a kind that is to be shown, or as `demonstrations` raises.
+    """
+    rng = rng_for(seed, "demonstrations")
+    hard = [task for task in solved if naive_plan_fails(task.instance)]
+    easy = [task for task in solved if not naive_plan_fails(task.instance)]
+    pools = [hard if rng.random() < hard_share else easy for _ in range(round((1 - engineer_share) * n))]
+    if not all(pools):
+        kind = "fails" if hard_share and not hard else "solves"
+        raise ValueError(f"solved: there is no board that the naive plan {kind}, and hard_share is {hard_share:g}")
+    shown = [pool[rng.integers(len(pool))] for pool in pools]
+    turned = [
+        transform_task(task, int(rng.integers(8)), rng.permutation(task.instance.num_agents).tolist()) for task in shown
+    ]
+    pairs = [
+        (render_prompt(task.instance, "compact"), format_plan(task.instance, task.solution.plan, "compact"))
+        for task in turned
+    ]
+    return pairs + demonstrations(n - len(pairs), sizes, seed=seed, variants=variants)
+
+
 def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
-    """Returns the model before any RL: `folder/checkpoint`, trained there unless it is there already, or `params.base`."""
+    """Returns the model before any RL: `folder/checkpoint`, trained unless it is there already, or `params.base`."""
     from mapflake.trainer.warmstart import warm_start
 
     if params.base is not None:
