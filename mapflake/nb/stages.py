@@ -1,9 +1,9 @@
 """Runs one notebook as a stage of the pipeline: papermill, with what papermill leaves open.
 
-Output is passed through as it comes (live progress under `dvc repro`); a failure keeps the notebook as far as it got
-and shows the cell; `sys.exit(0)` in a cell is a failure, and so is an input that changed meanwhile: DVC hashes inputs
-after the run and would record new code against old results. What an interrupted stage finished stays in its folder (`persist`
-in dvc.yaml), and its ledger and trainer go on from there.
+Output is passed through as it comes (live progress under `dvc repro`). A failure keeps the notebook as far as it got and
+shows the cell; `sys.exit(0)` in a cell is a failure, and so is an input that changed meanwhile: DVC hashes inputs after
+the run and would record new code against old results. An interrupted stage keeps its folder (`persist` in dvc.yaml), and
+its ledger and trainer go on from there.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ def execute(root: Path, notebook: Any, name: str, values: Mapping[str, Any], par
 
     partial.parent.mkdir(parents=True, exist_ok=True)
     seen = f"; the notebook as far as it got: {partial.relative_to(root)}"
+    for cell in notebook.cells:
+        cell.metadata.setdefault("tags", [])  # papermill looks into all of them
     injected = parameterize_notebook(notebook, dict(values), kernel_name="python3", language="python")
     try:
         executed = papermill.execute_notebook(
