@@ -1,9 +1,9 @@
 """Runs one notebook as a stage of the pipeline: papermill, with what papermill leaves open.
 
-Output is passed through as it comes (live progress under `dvc repro`). A failure keeps the notebook as far as it got and
-shows the cell; `sys.exit(0)` in a cell is a failure, and so is an input that changed meanwhile: DVC hashes inputs after
-the run and would record new code against old results. An interrupted stage keeps its folder (`persist` in dvc.yaml), and
-its ledger and trainer go on from there.
+Output is passed through as it comes (live progress under `dvc repro`). A failure keeps the notebook as far as it got
+and shows the cell; `sys.exit(0)` in a cell is a failure, and so is an input that changed meanwhile: DVC hashes inputs
+after the run and would record new code against old results. An interrupted stage keeps its folder (`persist` in
+dvc.yaml), and its ledger and trainer go on from there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import nbformat
 
 from mapflake import repro
 from mapflake.nb import notebooks, params
@@ -117,8 +119,9 @@ def execute(root: Path, notebook: Any, name: str, values: Mapping[str, Any], par
 
     partial.parent.mkdir(parents=True, exist_ok=True)
     seen = f"; the notebook as far as it got: {partial.relative_to(root)}"
+    notebook.metadata["papermill"] = nbformat.NotebookNode()  # what papermill expects of notebooks that it reads
     for cell in notebook.cells:
-        cell.metadata.setdefault("tags", [])  # papermill looks into all of them
+        cell.metadata.setdefault("tags", [])
     injected = parameterize_notebook(notebook, dict(values), kernel_name="python3", language="python")
     try:
         executed = papermill.execute_notebook(
