@@ -95,7 +95,8 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 def _warm_start(out: Path) -> Path:
     """Returns the folder of a policy of the default shape after some hundred steps on boards that need care."""
     from mapflake.env import VOCABULARY, EnvConfig, format_plan, generate, naive_plan_fails, render_prompt
-    from mapflake.trainer.warmstart import WarmStartParams, warm_start
+    from mapflake.trainer.params import WarmStartParams
+    from mapflake.trainer.warmstart import warm_start
 
     tasks = [t for h in (0.1, 0.2) for t in generate(EnvConfig.uniform((3, 4, 5, 6), h), 6000, seed=0)]
     tasks = [t for i, t in enumerate(tasks) if i % 3 == 0 or naive_plan_fails(t.instance)]
@@ -112,11 +113,12 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
 
     from mapflake.env import EnvConfig, generate, reward_functions
     from mapflake.trainer import grpo
+    from mapflake.trainer.params import RLParams
     from mapflake.trainer.policy import load_policy
     from mapflake.trainer.round_trainer import RoundTrainer
 
     torch.set_num_threads(1)
-    params = grpo.RLParams(instances=64 * (STEPS + 1), epochs=1, save_every=1000)
+    params = RLParams(instances=64 * (STEPS + 1), epochs=1, save_every=1000)
     tasks = generate(EnvConfig.uniform((3, 4, 5, 6), 0.15, 0.2), params.instances, seed=1)
     policy = load_policy(start)
     rows = grpo.training_rows(policy, tasks, params, seed=0)

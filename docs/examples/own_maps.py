@@ -40,9 +40,10 @@ def drawn_on(grid: GridMap, n: int, num_agents: int, *, seed: int) -> list[Task]
 
 def train(tasks: list[Task], folder: Path) -> None:
     """Shows a new, tiny policy a right and a wrong plan for each task, lets GRPO decide, and prints the valid rates."""
-    from mapflake.trainer.grpo import RLParams, train_round
-    from mapflake.trainer.policy import ModelParams, load_policy
-    from mapflake.trainer.warmstart import WarmStartParams, warm_start
+    from mapflake.trainer.grpo import train_round
+    from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
+    from mapflake.trainer.policy import load_policy
+    from mapflake.trainer.warmstart import warm_start
 
     pairs = [
         (render_prompt(task.instance, "compact"), format_plan(task.instance, plan, "compact"))

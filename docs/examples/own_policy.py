@@ -65,7 +65,7 @@ class Server(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    tasks = benchmark_sets(cells={2: [4, 6], 4: [4, 6]}, wait_ratios=[0.5], boards=20)["wr050"]
+    tasks = benchmark_sets(strata={2: [4, 6], 4: [4, 6]}, wait_ratios=[0.5], boards=20)["wr050"]
     by_rule = evaluate.rollout(ShortestPaths(), tasks, seed=0)
     rates = evaluate.rates(evaluate.frame(by_rule), by=["agents", "size"])
     print(rates[["agents", "size", "boards", "valid", "optimal"]].to_string(index=False))

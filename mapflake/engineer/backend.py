@@ -14,7 +14,7 @@ from mapflake.env import Task
 from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
-    from mapflake.trainer.grpo import RLParams
+    from mapflake.trainer.params import RLParams
 
 
 class TrainingBackend(Protocol):
@@ -56,7 +56,8 @@ class Grpo:
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
-        from mapflake.trainer.policy import SamplingParams, load_policy
+        from mapflake.trainer.params import SamplingParams
+        from mapflake.trainer.policy import load_policy
 
         sampling = SamplingParams(
             max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"

@@ -14,14 +14,14 @@ from mapflake.env.config import EnvConfig
 from mapflake.env.generator import generate
 from mapflake.env.task import Task
 
-PAPER_CELLS: Mapping[int, Sequence[int]] = MappingProxyType({3: range(3, 11), 4: range(4, 11), 5: range(5, 11)})
+PAPER_STRATA: Mapping[int, Sequence[int]] = MappingProxyType({3: range(3, 11), 4: range(4, 11), 5: range(5, 11)})
 """Number of agents -> sizes."""
 
 
 def benchmark_sets(
     seed: int = 0,
     *,
-    cells: Mapping[int, Sequence[int]] = PAPER_CELLS,
+    strata: Mapping[int, Sequence[int]] = PAPER_STRATA,
     wait_ratios: Sequence[float] = (0.25, 0.5, 0.75),
     hole_ratio: float = 0.2,
     boards: int = 50,
@@ -34,7 +34,7 @@ def benchmark_sets(
 
     Args:
         seed: Any non-negative integer.
-        cells: Number of agents -> sizes.
+        strata: Number of agents -> sizes.
         wait_ratios: The wait ratio of each subset.
         hole_ratio: The hole ratio of all boards.
         boards: Boards for each number of agents and size, in every subset.
@@ -50,7 +50,7 @@ def benchmark_sets(
     return {
         name: [
             task
-            for agents, sizes in cells.items()
+            for agents, sizes in strata.items()
             for task in generate(
                 EnvConfig.uniform(sizes, hole_ratio, ratio, agents),
                 boards * len(sizes),

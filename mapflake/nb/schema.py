@@ -14,7 +14,7 @@ from mapflake.engineer import EngineerParams, params_of
 from mapflake.engineer.compact.base import BaseParams
 from mapflake.env import EnvConfig
 from mapflake.repro import Params
-from mapflake.trainer.grpo import RLParams
+from mapflake.trainer.params import RLParams
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
 HoleRatio = Annotated[float, Field(ge=0, le=0.5)]

@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY
 
 if TYPE_CHECKING:
-    from mapflake.trainer.grpo import RLParams
+    from mapflake.trainer.params import RLParams
 
 logger = logging.getLogger(__name__)
 

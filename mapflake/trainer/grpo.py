@@ -13,83 +13,23 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from datasets import Dataset
-from pydantic import Field, model_validator
 from trl import GRPOConfig
 
 from mapflake import repro
 from mapflake.env import REWARD, Task, load_tasks, save_tasks, to_dataset
-from mapflake.repro import Params, rng_for, seed_for
+from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.estimate import estimate_round
+from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
 from mapflake.trainer.warmstart import run
 
 ACCELERATE = Path(__file__).parent / "accelerate"
-
-
-class LoraParams(Params):
-    """Low-rank adapters instead of full training (Hu et al. 2021); merged into the weights as the round ends."""
-
-    rank: int = Field(default=32, ge=1)
-    alpha: int = Field(default=64, ge=1)
-
-
-class RLParams(Params):
-    """GRPO of one round. An instance is seen `epochs` times; a step takes `prompts` instances x `generations` samples.
-
-    `prompts` counts over all processes, `microbatch` within one. The paper has 4000 instances and 2 epochs a round;
-    it does not state learning rate and group size, which are our choice.
-    """
-
-    instances: int = Field(default=640, ge=1)
-    epochs: int = Field(default=2, ge=1)
-    prompts: int = Field(default=64, ge=1)
-    generations: int = Field(default=8, ge=2)
-    microbatch: int = Field(default=512, ge=1)
-    learning_rate: float = Field(default=2e-4, gt=0)
-    warmup_steps: int = Field(default=3, ge=0)
-    beta: float = Field(default=0.0, ge=0)
-    temperature: float = Field(default=1.0, gt=0)
-    max_new_tokens: int = Field(default=128, ge=1)
-    lora: LoraParams | None = None
-    vllm: Literal["off", "colocate", "server"] = "off"
-    processes: int = Field(default=1, ge=1)
-    sharding: Literal["none", "fsdp2"] = "none"
-    save_every: int = Field(default=5, ge=1)
-    threads: int = Field(default=1, ge=1)
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> RLParams:
-        if self.instances % self.prompts:
-            raise ValueError(f"instances ({self.instances}) must be a multiple of prompts ({self.prompts})")
-        if self.prompts % self.processes:
-            raise ValueError(f"prompts ({self.prompts}) must be a multiple of processes ({self.processes})")
-        if self.samples_a_process % self.microbatch:
-            raise ValueError(
-                f"microbatch ({self.microbatch}) must divide prompts x generations / processes "
-                f"({self.samples_a_process})"
-            )
-        if self.sharding != "none" and (self.processes == 1 or self.lora or self.vllm == "off"):
-            raise ValueError(
-                f"sharding ({self.sharding}) is for full training on several processes that vllm samples for: "
-                "processes above 1, lora null, vllm colocate or server"
-            )
-        return self
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps of one round."""
-        return self.instances * self.epochs // self.prompts
-
-    @property
-    def samples_a_process(self) -> int:
-        """Completions that one process samples for a step, in whole groups."""
-        return self.prompts * self.generations // self.processes
 
 
 def train_round(

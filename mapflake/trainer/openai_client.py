@@ -24,7 +24,7 @@ import openai
 from tqdm import tqdm
 
 from mapflake.repro import check_address, seed_for
-from mapflake.trainer.policy import SamplingParams
+from mapflake.trainer.params import SamplingParams
 
 logger = logging.getLogger(__name__)
 

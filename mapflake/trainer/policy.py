@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tqdm import tqdm
 from transformers import (
@@ -29,34 +28,16 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from mapflake.repro import Params, rng_for, seed_for, write_jsonl
+from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.decoding import decode
+from mapflake.trainer.params import ModelParams, SamplingParams
 
 PAD, EOS = "<pad>", "<eos>"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
 
 disable_progress_bar()  # a bar for every file that is read or written would bury our own
-
-
-class ModelParams(Params):
-    """Shape of the from-scratch policy: Qwen3's architecture in small (0.46M parameters as given here)."""
-
-    hidden_size: int = Field(default=96, ge=8, le=65_536)
-    layers: int = Field(default=4, ge=1, le=1024)
-    heads: int = Field(default=4, ge=1, le=1024)
-    intermediate_size: int = Field(default=256, ge=8, le=262_144)
-    max_positions: int = Field(default=1024, ge=64, le=1_048_576)
-
-
-class SamplingParams(Params):
-    """How completions are drawn."""
-
-    temperature: float = Field(default=1.0, ge=0)
-    max_new_tokens: int = Field(default=128, ge=1)
-    batch_size: int = Field(default=256, ge=1)
-    backend: Literal["transformers", "vllm"] = "transformers"
 
 
 @dataclass(frozen=True)

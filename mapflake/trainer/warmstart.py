@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 from tqdm import tqdm
 from transformers import (
     PreTrainedTokenizerBase,
@@ -29,35 +28,13 @@ from transformers import (
 )
 
 from mapflake import repro
-from mapflake.repro import Params, rng_for, seed_for
+from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
-from mapflake.trainer.policy import ModelParams, encode_prompts, from_scratch, save_policy
+from mapflake.trainer.params import WarmStartParams
+from mapflake.trainer.policy import encode_prompts, from_scratch, save_policy
 from mapflake.trainer.tracking import Tracking
 
 logger = logging.getLogger(__name__)
-
-
-class WarmStartParams(Params):
-    """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
-
-    A policy that was not cooled down samples worse than it knows, and gains much more from a short GRPO round.
-    """
-
-    model: ModelParams = ModelParams()
-    steps: int = Field(default=900, ge=1)
-    batch_size: int = Field(default=48, ge=1)
-    microbatch: int = Field(default=16, ge=1)
-    learning_rate: float = Field(default=2e-3, gt=0)
-    warmup_steps: int = Field(default=50, ge=0)
-    final_share: float = Field(default=0.1, gt=0, le=1)
-    save_every: int = Field(default=100, ge=1)
-    threads: int = Field(default=1, ge=1)
-
-    @model_validator(mode="after")
-    def _divisible(self) -> WarmStartParams:
-        if self.batch_size % self.microbatch:
-            raise ValueError(f"microbatch ({self.microbatch}) must divide batch_size ({self.batch_size})")
-        return self
 
 
 def warm_start(

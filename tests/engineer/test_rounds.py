@@ -449,8 +449,8 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
     from mapflake.engineer import Grpo, designer_for
     from mapflake.env import VOCABULARY
-    from mapflake.trainer.grpo import RLParams
-    from mapflake.trainer.policy import ModelParams, from_scratch, save_policy
+    from mapflake.trainer.params import ModelParams, RLParams
+    from mapflake.trainer.policy import from_scratch, save_policy
 
     sizes = (3, 4)
     shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=32, max_positions=256)

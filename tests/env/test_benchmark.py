@@ -23,7 +23,7 @@ def content(subsets: dict[str, list[Task]]) -> str:
 
 
 def test_a_small_one():
-    subsets = benchmark_sets(7, cells={2: [3, 5], 3: [4]}, wait_ratios=[0.0, 0.3], hole_ratio=0.1, boards=5)
+    subsets = benchmark_sets(7, strata={2: [3, 5], 3: [4]}, wait_ratios=[0.0, 0.3], hole_ratio=0.1, boards=5)
     assert list(subsets) == ["wr000", "wr030"]
     for waits, tasks in zip((0, 2), subsets.values(), strict=True):
         cells = Counter((task.instance.num_agents, task.instance.size) for task in tasks)
@@ -35,7 +35,7 @@ def test_a_small_one():
 
 def test_subsets_do_not_hide_each_other():
     with pytest.raises(ValueError, match=re.escape("wait_ratios: [0.5, 0.501] give two subsets one name, of wr050")):
-        benchmark_sets(cells={2: [3]}, wait_ratios=[0.5, 0.501])
+        benchmark_sets(strata={2: [3]}, wait_ratios=[0.5, 0.501])
 
 
 @pytest.mark.slow

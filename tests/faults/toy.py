@@ -22,9 +22,8 @@ from mapflake import env, repro
 from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
 from mapflake.trainer import checkpoint, decoding, evaluate, warmstart
-from mapflake.trainer.grpo import RLParams
-from mapflake.trainer.policy import ModelParams
-from mapflake.trainer.warmstart import WarmStartParams, warm_start
+from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
+from mapflake.trainer.warmstart import warm_start
 
 SIZES = (3,)
 WARM = WarmStartParams(

@@ -40,7 +40,8 @@ from mapflake.repro import ParamError
 from mapflake.trainer.checkpoint import CheckpointError, write_manifest
 from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
-from mapflake.trainer.policy import ModelParams, compact_tokenizer, from_scratch, load_policy, save_policy
+from mapflake.trainer.params import ModelParams
+from mapflake.trainer.policy import compact_tokenizer, from_scratch, load_policy, save_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = TASKS[0]

@@ -21,8 +21,8 @@ from mapflake.engineer.rounds import RoundSettings, run_arm
 from mapflake.env import EnvConfig, generate
 from mapflake.nb import notebooks, runner
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
-from mapflake.trainer.policy import ModelParams
-from mapflake.trainer.warmstart import WarmStartParams, warm_start
+from mapflake.trainer.params import ModelParams, WarmStartParams
+from mapflake.trainer.warmstart import warm_start
 
 ROOT, SERVER = Path(__file__).resolve().parents[2], sys.argv[1]
 SHAPE = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16)

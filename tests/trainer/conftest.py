@@ -4,8 +4,9 @@ from starts import TASKS, byte_level_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mapflake.env import VOCABULARY, Plan, format_plan, render_prompt
-from mapflake.trainer.policy import ModelParams, Policy, encode_prompts, from_scratch, save_policy
-from mapflake.trainer.warmstart import WarmStartParams, warm_start
+from mapflake.trainer.params import ModelParams, WarmStartParams
+from mapflake.trainer.policy import Policy, encode_prompts, from_scratch, save_policy
+from mapflake.trainer.warmstart import warm_start
 
 WORDS = [f"w{i}" for i in range(40)]
 

@@ -4,7 +4,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from mapflake.env import EnvConfig, generate, render_prompt
-from mapflake.trainer.grpo import RLParams
+from mapflake.trainer.params import RLParams
 
 TASKS = generate(EnvConfig.uniform((3,), 0.0, 0.0), 8, seed=1)
 PARAMS = RLParams(

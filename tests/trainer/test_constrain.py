@@ -13,7 +13,8 @@ from mapflake.engineer import read_reply, reply_grammar
 from mapflake.env import VOCABULARY
 from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.decoding import decode
-from mapflake.trainer.policy import ModelParams, Policy, from_scratch
+from mapflake.trainer.params import ModelParams
+from mapflake.trainer.policy import Policy, from_scratch
 
 SIZES = (3, 4, 5)
 ZERO = "all data ratios are zero: no size would get an instance"

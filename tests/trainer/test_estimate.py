@@ -6,7 +6,8 @@ from transformers import Qwen3Config
 
 from mapflake.trainer import estimate
 from mapflake.trainer.estimate import DoesNotFit, estimate_round
-from mapflake.trainer.grpo import RLParams, train_round
+from mapflake.trainer.grpo import train_round
+from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import load_policy
 
 

@@ -13,7 +13,8 @@ from starts import PARAMS, TASKS
 from mapflake.env import reward
 from mapflake.repro import ParamError
 from mapflake.trainer import checkpoint, evaluate, grpo
-from mapflake.trainer.grpo import RLParams, train_round
+from mapflake.trainer.grpo import train_round
+from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import encode_prompts, load_policy
 
 

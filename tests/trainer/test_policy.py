@@ -7,7 +7,8 @@ from safetensors.torch import load_file, save_file
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.policy import ModelParams, from_scratch, load_policy, save_policy
+from mapflake.trainer.params import ModelParams
+from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@ from pydantic import ValidationError
 
 from mapflake.repro import ParamError, rng_for
 from mapflake.trainer import checkpoint
+from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import load_policy
-from mapflake.trainer.warmstart import WarmStartParams, _order, warm_start
+from mapflake.trainer.warmstart import _order, warm_start
 
 WORDS = [f"w{i}" for i in range(12)]
 PAIRS = [(f"w{i} w{j}", " ".join([f"w{j}"] * (1 + i % 3))) for i in range(12) for j in range(12)]

@@ -17,7 +17,7 @@ from mapflake.engineer.compact.words import VOCABULARY
 from mapflake.engineer.prompt import VARIANTS
 from mapflake.env import Task, format_plan, naive_plan_fails, render_prompt, transform_task
 from mapflake.repro import Params, rng_for
-from mapflake.trainer.warmstart import WarmStartParams
+from mapflake.trainer.params import WarmStartParams
 
 
 def _is_variant(name: str) -> str:

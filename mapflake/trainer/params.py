@@ -1,0 +1,111 @@
+"""The parameters of the trainer, apart from what they set up: reading them imports no torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from mapflake.repro import Params
+
+
+class ModelParams(Params):
+    """Shape of the from-scratch policy: Qwen3's architecture in small (0.46M parameters as given here)."""
+
+    hidden_size: int = Field(default=96, ge=8, le=65_536)
+    layers: int = Field(default=4, ge=1, le=1024)
+    heads: int = Field(default=4, ge=1, le=1024)
+    intermediate_size: int = Field(default=256, ge=8, le=262_144)
+    max_positions: int = Field(default=1024, ge=64, le=1_048_576)
+
+
+class SamplingParams(Params):
+    """How completions are drawn."""
+
+    temperature: float = Field(default=1.0, ge=0)
+    max_new_tokens: int = Field(default=128, ge=1)
+    batch_size: int = Field(default=256, ge=1)
+    backend: Literal["transformers", "vllm"] = "transformers"
+
+
+class WarmStartParams(Params):
+    """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
+
+    A policy that was not cooled down samples worse than it knows, and gains much more from a short GRPO round.
+    """
+
+    model: ModelParams = ModelParams()
+    steps: int = Field(default=900, ge=1)
+    batch_size: int = Field(default=48, ge=1)
+    microbatch: int = Field(default=16, ge=1)
+    learning_rate: float = Field(default=2e-3, gt=0)
+    warmup_steps: int = Field(default=50, ge=0)
+    final_share: float = Field(default=0.1, gt=0, le=1)
+    save_every: int = Field(default=100, ge=1)
+    threads: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _divisible(self) -> WarmStartParams:
+        if self.batch_size % self.microbatch:
+            raise ValueError(f"microbatch ({self.microbatch}) must divide batch_size ({self.batch_size})")
+        return self
+
+
+class LoraParams(Params):
+    """Low-rank adapters instead of full training (Hu et al. 2021); merged into the weights as the round ends."""
+
+    rank: int = Field(default=32, ge=1)
+    alpha: int = Field(default=64, ge=1)
+
+
+class RLParams(Params):
+    """GRPO of one round. An instance is seen `epochs` times; a step takes `prompts` instances x `generations` samples.
+
+    `prompts` counts over all processes, `microbatch` within one. The paper has 4000 instances and 2 epochs a round;
+    it does not state learning rate and group size, which are our choice.
+    """
+
+    instances: int = Field(default=640, ge=1)
+    epochs: int = Field(default=2, ge=1)
+    prompts: int = Field(default=64, ge=1)
+    generations: int = Field(default=8, ge=2)
+    microbatch: int = Field(default=512, ge=1)
+    learning_rate: float = Field(default=2e-4, gt=0)
+    warmup_steps: int = Field(default=3, ge=0)
+    beta: float = Field(default=0.0, ge=0)
+    temperature: float = Field(default=1.0, gt=0)
+    max_new_tokens: int = Field(default=128, ge=1)
+    lora: LoraParams | None = None
+    vllm: Literal["off", "colocate", "server"] = "off"
+    processes: int = Field(default=1, ge=1)
+    sharding: Literal["none", "fsdp2"] = "none"
+    save_every: int = Field(default=5, ge=1)
+    threads: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RLParams:
+        if self.instances % self.prompts:
+            raise ValueError(f"instances ({self.instances}) must be a multiple of prompts ({self.prompts})")
+        if self.prompts % self.processes:
+            raise ValueError(f"prompts ({self.prompts}) must be a multiple of processes ({self.processes})")
+        if self.samples_a_process % self.microbatch:
+            raise ValueError(
+                f"microbatch ({self.microbatch}) must divide prompts x generations / processes "
+                f"({self.samples_a_process})"
+            )
+        if self.sharding != "none" and (self.processes == 1 or self.lora or self.vllm == "off"):
+            raise ValueError(
+                f"sharding ({self.sharding}) is for full training on several processes that vllm samples for: "
+                "processes above 1, lora null, vllm colocate or server"
+            )
+        return self
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of one round."""
+        return self.instances * self.epochs // self.prompts
+
+    @property
+    def samples_a_process(self) -> int:
+        """Completions that one process samples for a step, in whole groups."""
+        return self.prompts * self.generations // self.processes
