@@ -49,13 +49,13 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
         notebooks.check(notebook, name, [*values, "run"])
         view = root / params.BUILD_CODE / f"{name}.py"
-        if notebooks.code_view(notebook, name) != view.read_text(encoding="utf-8"):
+        code = view.read_text(encoding="utf-8")
+        if notebooks.code_view(notebook, name) != code:
             raise StageError(f"{name}: its code changed since it was checked: run `dvc repro`")
         partial = root / run / "unfinished" / f"{stage.replace('/', '_')}.ipynb"
         with kernel_environment(root, params.load(root)["wandb"]):
             executed = execute(root, notebook, name, {**values, "run": run}, partial)
-        now = params.stage_values(root, section, items), notebooks.code_view(notebook, name)
-        if now != (values, view.read_text(encoding="utf-8")):
+        if (params.stage_values(root, section, items), view.read_text(encoding="utf-8")) != (values, code):
             raise StageError(f"{name}: its parameters or code changed while it ran; run it again")
         repro.write_text(folder / "notebook.ipynb", notebooks.normalise(executed, {str(root): "."}))
 
