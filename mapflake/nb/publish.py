@@ -55,10 +55,11 @@ def publish(root: Path) -> None:
             raise PublishError(f"{path.relative_to(root)} has {len(content)} bytes; published are at most {MAX_BYTES}")
         if str(root).encode() in content:
             raise PublishError(f"{path.relative_to(root)} names the folder {root}")
+    elsewhere = tuple(name for stage, name in stages.items() if not (source / stage / "notebook.ipynb").is_file())
     for folder in ("figures", "notebooks"):
         (target / folder).mkdir(parents=True, exist_ok=True)
         for old in (target / folder).iterdir():
-            if not any(name in old.name for name in stages.values()):
+            if not old.stem.removeprefix(old.name[:3] if folder == "notebooks" else "").startswith(elsewhere):
                 old.unlink()
     for path, copy in copies.items():
         shutil.copyfile(path, copy)

@@ -25,8 +25,8 @@ from mapflake.study.names import BEGINNINGS, METRICS, NAMES, ROUND_0
 from mapflake.trainer import evaluate
 
 SCHEMA = 2
-UNMADE = (":!reports", ":!runs", ":!dvc.lock")
-"""What a pipeline itself changes in the repository."""
+UNMADE = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")
+"""Files that a pipeline itself changes in the repository; parameters are in the record."""
 
 
 class StudyError(ValueError):

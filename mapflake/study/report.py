@@ -264,7 +264,7 @@ def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[s
     rows = table(study, [BASE, "fixed", "evaluation_matched", "engineer", "base_engineer"])
     return {
         "answer": "\n".join(f"- {said[topic]}" for topic in topics if topic in said),
-        "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(),
+        "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(disable_numparse=True),
     }
 
 
@@ -277,7 +277,7 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] =
     lines = [
         f"# Results, profile {profile}",
         "",
-        table(study).to_markdown(),
+        table(study).to_markdown(disable_numparse=True),
         "",
         f"{len(made)} cells on {len(study.boards)} boards of the benchmark, temperature 1. Rates are in percent,",
         "differences in points, with 95% intervals over training seeds and boards where there are two seeds; a star:",

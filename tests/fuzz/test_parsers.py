@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from mapflake.engineer import read_reply
 from mapflake.env import Instance, PlanParseError, check, parse_completion
 from mapflake.env.maps import read_map, read_scenario
-from mapflake.nb import sections
+from mapflake.nb import params as parameters
 from mapflake.repro import ParamError
 
 BOARD = Instance.from_text("S1 . G2\n. H .\nS2 . G1")
 MAP = "type octile\nheight 2\nwidth 2\nmap\n..\n.@\n"
-SMALLEST = "profile: default\nwandb: disabled\nprofiles: {default: {}}\n" + "".join(
-    f"{name}: {{}}\n" for name in sections.MADE_BY
+SMALLEST = "run: {}\nwandb: disabled\nruns: {default: {}}\nprofiles: {default: {}}\n" + "".join(
+    f"{name}: {{}}\n" for name in parameters.SECTIONS
 )
 
 
@@ -64,7 +64,7 @@ def params(text: str) -> None:
     path = FOLDER / "params.yaml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
-        sections.effective(sections.load(FOLDER), "default")
+        parameters.effective(parameters.load(FOLDER), "default")
     except ParamError as error:
         message(error, 5000)
 
@@ -76,7 +76,6 @@ def message(error: Exception, longest: int = 400) -> None:
 
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz"))
-sections.schemas()  # imports torch: not in the time of the first text
 PARSERS = {
     "reply_json": lambda text: reply(text, "json"),
     "reply_compact": lambda text: reply(text, "compact"),

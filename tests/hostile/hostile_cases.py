@@ -25,14 +25,12 @@ from safetensors.torch import load_file, save_file
 from starts import TASKS
 
 from mapflake import repro
-from mapflake.engineer import Ledger, LedgerError, read_reply, replay, reply_grammar
+from mapflake.engineer import LedgerError, read_reply, reply_grammar
 from mapflake.engineer.designers import EngineerParams, params_of
-from mapflake.engineer.ledger import Round
-from mapflake.engineer.report import FailureReport
-from mapflake.env import EnvConfig, judge, load_tasks, save_tasks
+from mapflake.env import judge, load_tasks, save_tasks
 from mapflake.env.dataset import tasks_of, to_dataset
 from mapflake.env.maps import read_map
-from mapflake.nb import runner, sections
+from mapflake.nb import params, stages
 from mapflake.nb.folders import require, start
 from mapflake.nb.notebooks import NotebookError
 from mapflake.nb.publish import publish
@@ -308,40 +306,7 @@ SERVER_ERRORS = {
 }
 
 
-# ---------------------------------------------------------------- ledgers, grammars
-
-
-def ledger(edit: Any = None, line: str | None = None) -> Any:
-    """Opens a ledger of one round with an edit, or of one line."""
-    config = EnvConfig.uniform((3,), 0.1)
-    row = Round("shared", 0, config, FailureReport(()), Path("round-0")).to_dict(Path())
-    if edit:
-        edit(row)
-    Path("rounds.jsonl").write_text((line or json.dumps(row)) + "\n")
-    return Ledger("rounds.jsonl").rounds
-
-
-def changed_reply() -> Any:
-    proposal = read_reply(ratios("1"), (3,)).to_dict() | {"reply": "no", "replies": ["no"]}
-    ledger(lambda r: r.update(proposal=proposal))
-    return replay("rounds.jsonl")
-
-
-LEDGERS = {
-    "ledger: a checkpoint elsewhere": (
-        lambda: ledger(lambda r: r.update(checkpoint="../../../etc")),
-        "'../../../etc' leads out of the ledger's folder",
-    ),
-    "ledger: a round that is a word": (lambda: ledger(lambda r: r.update(index="0")), "index: '0' is not int"),
-    "ledger: a round of -1": (lambda: ledger(lambda r: r.update(index=-1)), "index: -1 is not a number of a round"),
-    "ledger: a report that is a list": (lambda: ledger(lambda r: r.update(report=[])), "line 1: "),
-    "ledger: a size that is a path": (lambda: ledger(lambda r: r.update(relaxed={"../x": {}})), "line 1: invalid lit"),
-    "ledger: a configuration that is NaN": (
-        lambda: ledger(lambda r: r["config"]["sizes"]["3"].update(hole_ratio=float("nan"))),
-        "hole_ratio: nan is not in",
-    ),
-    "ledger: another reply than was read": (changed_reply, "the reply now reads as (None, 'no JSON object')"),
-}
+# ---------------------------------------------------------------- grammars
 
 
 def mask(grammar: str) -> Any:
@@ -369,7 +334,7 @@ def parameters(folder: Path, old: str = "", new: str = "", text: str | bytes | N
     (folder / "params.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     shutil.copytree(ROOT / "notebooks", folder / "notebooks")
     (folder / "mapflake").symlink_to(ROOT / "mapflake")
-    sections.prepare(folder)
+    params.prepare(folder)
 
 
 PARAMETERS = {
@@ -378,7 +343,7 @@ PARAMETERS = {
         "could not determine a constructor",
     ),
     "parameters: a NUL": ({"text": "a: \x00"}, "special characters are not allowed"),
-    "parameters: a key twice": ({"old": "  seed: 0", "new": "  seed: 0\n  seed: 1"}, "'seed' is given twice"),
+    "parameters: a key twice": ({"old": "  seed: 0", "new": "  seed: 0\n  seed: 1"}, 'found duplicate key "seed"'),
     "parameters: NaN": ({"old": "hard_share: 0.6", "new": "hard_share: .nan"}, "hard_share: nan is not legal"),
     "parameters: infinity": ({"old": "learning_rate: 2.0e-3", "new": "learning_rate: .inf"}, "inf is not legal"),
     "parameters: true for a number": ({"old": "samples: 2 ", "new": "samples: true "}, "True is not legal"),
@@ -393,11 +358,11 @@ PARAMETERS = {
         },
         "base_url: has a user, a password or a query in it",
     ),
-    "parameters: a profile of code": ({"old": "profile: default", "new": "profile: [default]"}, "is not legal: one of"),
+    "parameters: a profile of code": ({"old": "profile: default", "new": "profile: [default]"}, "is not legal"),
 }  # fmt: skip
 
 
-def stage(folder: Path, values: Any, item: str | None = None, name: str = "05_analysis") -> Any:
+def stage(folder: Path, values: Any, name: str = "05_analysis", **items: Any) -> Any:
     """Runs a notebook as a stage whose prepared parameters are `values`."""
     (folder / "mapflake").symlink_to(ROOT / "mapflake")
     shutil.copy(ROOT / "params.yaml", folder)
@@ -405,10 +370,9 @@ def stage(folder: Path, values: Any, item: str | None = None, name: str = "05_an
     cells[0].metadata["tags"] = ["parameters"]
     (folder / "notebooks").mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / f"{name}.ipynb")
-    section = name[3:]
     (folder / "build/params").mkdir(parents=True)
-    (folder / f"build/params/{section}.json").write_text(values if isinstance(values, str) else json.dumps(values))
-    return runner.run(folder, name, item)
+    (folder / f"build/params/{name[3:]}.json").write_text(json.dumps(values))
+    return stages.run(folder, name, items)
 
 
 def in_repository(folder: Path, action: Any) -> Any:
@@ -426,12 +390,11 @@ NOTEBOOKS = {
     "papermill: a name that is code": (
         lambda f: stage(f, {"arms": [], f"x = {CODE} #": 1}), f"lacks x = {CODE} #", NotebookError
     ),
-    "papermill: parameters that are a list": (lambda f: stage(f, [1]), "is not a section", ParamError),
     "papermill: an item that is a path": (
-        lambda f: stage(f, {"arms": ["fixed"]}, "arm=../../x", "04_ablations"), "takes -p arm=<one of", ParamError
+        lambda f: stage(f, {}, "04_ablations", arm="../../x", seed=0), "ablations takes arm=<one of", ParamError
     ),
     "papermill: a notebook elsewhere": (
-        lambda f: runner.run(f, "../../../etc/passwd"), "no such notebook; one of", ParamError
+        lambda f: stages.run(f, "../../../etc/passwd", {}), "no such notebook; one of", ParamError
     ),
     "run: a folder above": (
         lambda f: in_repository(f, lambda: start("runs/../..", "x")), "a run is a folder inside", ValueError
@@ -447,11 +410,12 @@ NOTEBOOKS = {
 
 
 def too_large_to_publish(folder: Path) -> Any:
-    big = folder / "runs/pipeline/analysis/figures/x.png"
+    shutil.copy(ROOT / "params.yaml", folder)
+    big = folder / "runs/default/analysis/figures/x.png"
     big.parent.mkdir(parents=True)
     big.write_bytes(b"x" * 1_000_001)
-    for name in ("results.md", "study.md"):
-        (folder / "runs/pipeline/analysis" / name).write_text("x")
+    for name in ("results.md", "notebook.ipynb"):
+        (big.parents[1] / name).write_text("x")
     return publish(folder)
 
 

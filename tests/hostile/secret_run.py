@@ -19,7 +19,7 @@ from mapflake import repro
 from mapflake.engineer.designers import EngineerParams
 from mapflake.engineer.rounds import RoundSettings, run_arm
 from mapflake.env import EnvConfig, generate
-from mapflake.nb import notebooks, runner
+from mapflake.nb import notebooks, stages
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
 from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
@@ -32,7 +32,6 @@ def failing_notebook(root: Path) -> None:
     """Runs a stage whose cell is refused by the server; the notebook as far as it got stays behind."""
     (root / "mapflake").symlink_to(ROOT / "mapflake")
     shutil.copy(ROOT / "params.yaml", root)
-    (root / "dvc.yaml").write_text("stages: {analysis: {deps: [build/params/analysis.json]}}")
     ask = (
         f"from mapflake.trainer.openai_client import OpenAIPolicy\nOpenAIPolicy('m', '{SERVER}/401/v1').complete(['a'])"
     )
@@ -43,7 +42,7 @@ def failing_notebook(root: Path) -> None:
     repro.write_json(root / "build/params/analysis.json", {"arms": []})
     view = notebooks.code_view(notebooks.read(root / "notebooks/05_analysis.ipynb"), "05_analysis")
     repro.write_text(root / "build/code/05_analysis.py", view)
-    runner.run(root, "05_analysis")
+    stages.run(root, "05_analysis", {})
 
 
 def main() -> None:
@@ -68,7 +67,7 @@ def main() -> None:
         settings = RoundSettings(Path("arm_401"), settings.trainer, tasks, seed=0)
     try:
         failing_notebook(Path.cwd())
-    except runner.StageError:
+    except stages.StageError:
         traceback.print_exc()
     print("to the end")
 

@@ -39,7 +39,7 @@ def test_no_secret_is_written_or_printed(tmp_path):
     assert "Bearer ***" in done.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
     names = {path.name for path in written}
-    assert {"rounds.jsonl", "proposal.json", "rollouts.jsonl", "model.safetensors", "analysis.ipynb"} <= names
+    assert {"rounds.jsonl", "rollouts.jsonl", "model.safetensors", "analysis.ipynb"} <= names
     assert any(path.suffix == ".wandb" for path in written)
     leaks = [p for p in written if any(secret.encode() in p.read_bytes() for secret in SECRETS.values())]
     assert leaks == []
