@@ -91,7 +91,7 @@ class Params(BaseModel):
 
 def _explain(cls: Any, where: str, error: Any) -> str:
     key = ".".join([where, *map(str, error["loc"])])
-    if error["type"] == "extra_forbidden":
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         fields = _fields_at(cls, error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1])[:MAX_SHOWN], fields, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -107,7 +107,7 @@ def _explain(cls: Any, where: str, error: Any) -> str:
 def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
     for part in loc:
         cls = cls.model_fields[part].annotation if part in getattr(cls, "model_fields", {}) else cls
-    return list(getattr(cls, "model_fields", {}))
+    return list(getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", {}))
 
 
 def check_address(url: str | None, where: str) -> None:

@@ -44,7 +44,7 @@ def load(root: Path) -> dict[str, Any]:
         raw = YAML(typ="safe", pure=True).load((root / "params.yaml").read_text(encoding="utf-8"))
     except YAMLError as error:
         raise ParamError(f"params.yaml: {' '.join(str(error).split())[:400]}") from None
-    except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deep
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:  # ruamel's, of `!!int ""`
         raise ParamError(f"params.yaml: cannot be read ({error!r})"[:400]) from None
     found = list(raw) if isinstance(raw, dict) else []
     if sorted(map(str, found)) != sorted(LEGAL):
@@ -111,11 +111,13 @@ def check(root: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
                 raise ValueError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
             sections = profiles[run.profile]
             engineer = schema.EngineerParams.parse(sections["engineer_loop"]["engineer"], "engineer_loop.engineer")
-            schema.check_arms(f"{where}.arms", run.arms, engineer, sections["ablations"]["designers"])
+            designers = sections["ablations"]["designers"]
+            schema.check_arms("ablations", list(designers), engineer, designers)
+            schema.check_arms(f"{where}.arms", run.arms, engineer, designers)
         except ValueError as error:
             errors.append(str(error))
     if errors:
-        raise ParamError("\n".join(errors))
+        raise ParamError("\n".join(dict.fromkeys(errors)))
     active, sections = raw["run"], profiles[raw["run"]["profile"]]
     for section, name in NOTEBOOKS.items():
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")

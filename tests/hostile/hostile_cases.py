@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from starts import TASKS
 
 from mapflake import repro
-from mapflake.engineer import LedgerError, read_reply, reply_grammar
+from mapflake.engineer import read_reply, reply_grammar
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import judge, load_tasks, save_tasks
 from mapflake.env.dataset import tasks_of, to_dataset
@@ -354,7 +354,7 @@ PARAMETERS = {
     "parameters: a password in an address": (
         {
             "old": "    v1: {variant: V1}",
-            "new": f"    x: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}",
+            "new": f"    v1: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}",
         },
         "base_url: has a user, a password or a query in it",
     ),
@@ -437,7 +437,7 @@ def _calls() -> list[Case]:
     cases = [Case(n, lambda f, s, t=t: reply(t), said) for n, (t, said) in REPLIES.items()]
     cases += [Case(n, lambda f, s, t=t, d=d: verdict(t, d), said) for n, (t, d, said) in COMPLETIONS.items()]
     for table, error in (
-        (DATASETS, ValueError), (CHECKPOINTS, CheckpointError), (LEDGERS, LedgerError),
+        (DATASETS, ValueError), (CHECKPOINTS, CheckpointError),
         (GRAMMARS, ValueError),
     ):  # fmt: skip
         cases += [Case(n, lambda f, s, a=action: a(), said, error) for n, (action, said) in table.items()]
