@@ -1,8 +1,8 @@
 """Views for notebooks/explore.ipynb: boards by knobs, failures, what engineers were told, a board of one's own.
 
 Each view is a function from plain values to HTML, which `ipywidgets.interact` calls when a knob turns; `generator`
-arranges its many knobs itself. `histories` and `failures` read the rounds of past runs, in `runs/` or, in a fresh
-clone, in `reports/rounds`. Text of models and people is escaped. No result comes from here.
+arranges its many knobs itself. `failures` reads the rounds of past runs. Text of models and people is escaped. No
+result comes from here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
@@ -21,7 +20,7 @@ from IPython.display import HTML, display
 from matplotlib.figure import Figure
 
 from mapflake import plots
-from mapflake.engineer import History, Ledger, Round, project
+from mapflake.engineer import Round, project
 from mapflake.engineer.actions import Fallback, apply_fallback, sample_boards
 from mapflake.env import EnvConfig, Instance, Plan, Task, check, judge_completion, render_prompt
 from mapflake.env.config import MAX_AGENTS, MAX_HOLE_RATIO
@@ -50,21 +49,6 @@ class Failure:
     instance: Instance
     plan: Plan | None
     kinds: tuple[str, ...]
-
-
-def histories(ledgers: Iterable[Path]) -> dict[str, History]:
-    """Returns the rounds of each arm, the shared round 0 first where it is among the ledgers.
-
-    Args:
-        ledgers: Files of rounds, e.g. `sorted(Path("reports/rounds").glob("*.jsonl"))`.
-
-    Raises:
-        LedgerError: A file cannot be read; names file and line.
-    """
-    rounds = [one for path in ledgers for one in Ledger(path).rounds]
-    shared = [one for one in rounds if one.index == 0][:1]
-    arms = dict.fromkeys(one.arm for one in rounds if one.index > 0)
-    return {arm: (*shared, *(one for one in rounds if one.arm == arm and one.index > 0)) for arm in arms}
 
 
 def failures(rounds: Iterable[Round]) -> list[Failure]:

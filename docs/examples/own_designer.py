@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from mapflake.engineer import Designer, FailureReport, History, Ledger, Proposal, ruled
+from mapflake import study
+from mapflake.engineer import Designer, FailureReport, History, Proposal, ruled
 from mapflake.engineer.designers import RULES
 
-RECORDED = Path(__file__).parents[2] / "reports/rounds"
+RECORDED = Path(__file__).parents[2] / "reports/cells/default"
 
 
 def waits_where_they_fail(sizes: Iterable[int]) -> Designer:
@@ -33,7 +34,7 @@ RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.siz
 
 def on_record() -> None:
     """Prints what the rule would have asked for where the published run's engineer was asked."""
-    rounds = (*Ledger(RECORDED / "baseline_rl.jsonl").rounds[:1], *Ledger(RECORDED / "engineer_loop.jsonl").rounds)
+    rounds = study.load(RECORDED).history("engineer", 0)
     sizes = tuple(s.size for s in rounds[0].report.sizes)
     for before, after in itertools.pairwise(rounds):
         ours = waits_where_they_fail(sizes)(before.report, rounds[: after.index]).config

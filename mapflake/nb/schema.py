@@ -158,9 +158,9 @@ SECTIONS: dict[str, type[Params]] = {
 def check_arms(where: str, arms: list[str], engineer: EngineerParams, designers: dict[str, dict[str, Any]]) -> None:
     """Raises ValueError that begins with `where` if a name is not an arm that notebook 04 runs."""
     for arm in arms:
-        if arm in ("fixed", "engineer"):
-            raise ValueError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
         try:
             params_of(arm, engineer, designers)
+            if arm in ("fixed", "engineer"):
+                raise ValueError(f"{arm!r} is in every run already (notebooks 02 and 03)")
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None

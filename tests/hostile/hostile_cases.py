@@ -78,7 +78,7 @@ def verdict(text: str, prompt_format: str = "chat") -> str:
 REPLIES = {
     "reply: code for a ratio": (ratios(f"\"__import__('os').system('touch {CANARY}')\""), "not a number"),
     "reply: a size that is a path": ('{"sizes": {"../../etc/passwd": {}}}', "unknown key '../../etc/passwd'"),
-    "reply: 1e400": (ratios("1e400"), "'1e400' is out of range"),
+    "reply: 1e400": (ratios("1e400"), "data_ratio is inf, not a number"),
     "reply: NaN": (ratios("NaN"), "NaN is not a number"),
     "reply: 10,000 objects within": ('{"a":' * 10_000 + "1" + "}" * 10_000, "the JSON object is too long"),
     "reply: a lone surrogate": ("\ud800" + ratios("1"), "lone surrogate U+D800"),

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from IPython.display import HTML
 
-from mapflake import explore
+from mapflake import explore, study
 from mapflake.engineer import Proposal
 from mapflake.env import EnvConfig, Instance, Plan, check, format_plan, generate, judge_completion, solve
 from mapflake.explore import Failure
@@ -27,9 +27,10 @@ def words(shown: HTML) -> str:
 
 
 def test_every_published_round_can_be_shown() -> None:
-    histories = explore.histories(sorted((ROOT / "reports/rounds").glob("*.jsonl")))
-    assert "engineer" in histories
-    for arm, history in histories.items():
+    found = study.load(ROOT / "reports/cells/default")
+    assert {"fixed", "engineer"} <= {*found.arms}
+    for arm in found.arms:
+        history = found.history(arm, found.seeds(arm)[0])
         assert [one.index for one in history] == list(range(len(history))), arm
         assert history[1].parent_sha256 == history[0].checkpoint_sha256, arm
         assert {one.arm for one in history[1:]} == {arm}

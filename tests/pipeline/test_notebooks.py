@@ -9,9 +9,10 @@ import nbformat
 import pytest
 
 from mapflake.nb import folders, notebooks
+from mapflake.repro import single_writer
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGES = list(folders.MADE_BY.values())
+STAGES = list(folders.NOTEBOOKS.values())
 NAMES = [*STAGES, "explore"]  # no stage: nothing comes from it
 
 
@@ -33,8 +34,7 @@ def test_a_notebook_is_thin_and_told(name: str) -> None:
     told = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     assert told[0].startswith(f"# {int(name[:2])} · " if name in STAGES else "# Explore")
     assert told[-1].startswith("## ")
-    assert 2 * len(told) >= len(code) - 4
-    assert "limits" in told[-1].lower() or "believe" in told[-1].lower()
+    assert "limits" in told[-1].lower()
 
 
 def executed() -> nbformat.NotebookNode:
@@ -99,11 +99,19 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
     (out / "old.txt").touch()
     assert [p.name for p in folders.start("runs/interactive", "env_design").iterdir()] == [".mapflake"]
 
-    for run in ("results", "..", "runs", "runs/pipeline/deeper", "/tmp"):
+    for run in ("results", "..", "runs", "/tmp"):
         with pytest.raises(ValueError, match=rf"^run: '{run}' is not legal: a run is a folder inside .*runs"):
             folders.start(run, "env_design" if run != "runs" else "")
-    with pytest.raises(ValueError, match=r"^runs/pipeline is written by `dvc repro`; by hand, use another run such as"):
-        folders.start("runs/pipeline", "env_design")
+    lock = folders.stage_lock(repo, "runs/default", "env_design")
+    with single_writer(lock):  # a stage of the pipeline runs: it finds its folder as it was left
+        kept = folders.start("runs/default", "env_design") / "rounds.jsonl"
+        kept.touch()
+        assert folders.start("runs/default", "env_design") == kept.parent
+    with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run such as"):
+        folders.start("runs/default", "env_design")
+    assert kept.exists()
+    assert folders.cells("runs/default") == repo / "reports/cells/default"
+    assert folders.cells("runs/interactive") == repo / "runs/interactive/cells"
     mine = repo / "runs/mine/env_design"
     mine.mkdir(parents=True)
     (mine / "thesis.txt").touch()

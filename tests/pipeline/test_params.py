@@ -230,7 +230,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     )
     (repo / "build/params/left_over.json").write_text("{}")
     edit(repo, "^wandb: .*", "wandb: offline   # no part of any result")
-    edit(repo, "^  gpu: ", "  gpu:  # inactive ")
+    edit(repo, "^  gpu:   ", "  gpu:  # inactive ")
     edit(repo, r"sizes: \[3, 4, 5, 6, 7, 8, 9, 10\]", "sizes: [3, 4, 5]")
     edit(repo, r"    v1: \{variant: V1\}", "    v1: {variant: V2}")  # no arm of this run
     params.prepare(repo)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from mapflake import plots
-from mapflake.env import KINDS, EnvConfig, Instance, Plan, Violation, check, format_plan, generate, judge
+from mapflake.env import KINDS, EnvConfig, Instance, Plan, Violation, check, format_plan, generate, judge_completion
 from mapflake.plots import boards, style, tables
 from mapflake.trainer.evaluate import Rollout
 
@@ -165,7 +165,9 @@ def test_differences_are_paired_by_board() -> None:
 def test_benchmark_is_a_frame_of_all_arms_and_subsets() -> None:
     (task,) = generate(EnvConfig.uniform([3], 0.1), 1, seed=0)
     right = format_plan(task.instance, task.solution.plan, "chat")
-    rollouts = [Rollout(task, i, text, judge(task, text, "chat")) for i, text in enumerate((right, "?"))]
+    rollouts = [
+        Rollout(task, i, "chat", text, *judge_completion(task, text, "chat")) for i, text in enumerate((right, "?"))
+    ]
     frame = tables.benchmark({"fixed": {"wr025": rollouts, "wr050": rollouts[:1]}})
     assert frame[["arm", "subset", "valid"]].values.tolist() == [
         ["fixed", "wr025", 1.0],

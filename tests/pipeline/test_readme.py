@@ -1,6 +1,5 @@
-"""The README's numbers are those of the committed reports, and what it shows and names is there."""
+"""The README's numbers are those of the committed records, it is short, and what it shows and names is there."""
 
-import copy
 import json
 import re
 import subprocess
@@ -8,72 +7,71 @@ from pathlib import Path
 
 import pytest
 
-from mapflake.nb.publish import compare
+from mapflake import repro, study
+from mapflake.nb import params, publish
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("table", ["results", "study"])
-def test_its_tables_are_the_committed_ones(table):
-    found = re.search(rf"<!-- {table}: .*? -->\n(.*?)<!-- /{table} -->", README, re.DOTALL)
-    # As committed, not as a local run of another profile left it.
-    shown = subprocess.run(
-        ["git", "show", f"HEAD:reports/{table}.md"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert found is not None
-    assert found[1].strip() == shown.strip()
+def committed(path: str) -> str:
+    """Returns a file as it is committed, not as a local run of another profile left it."""
+    return subprocess.run(["git", "show", f"HEAD:{path}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_speed_that_it_claims_is_the_committed_one():
-    shown = subprocess.run(
-        ["git", "show", "HEAD:reports/bench.json"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    numbers = {name: entry["numbers"] for name, entry in json.loads(shown).items()}
-    ratio = numbers["trainer"]["stock"]["step_s"] / numbers["trainer"]["ours"]["step_s"]
-    assert f"takes {ratio:.1f} times less" in README
-    drawn = [row for row in numbers["env"]["draw"] if row["round"].startswith("2 agents")]
-    assert [(row["tasks"], row["seconds"] < 0.55) for row in drawn] == [(4000, True)]
-    assert "4000 tasks are drawn in half a second" in README
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The generated blocks, made of the committed records of the default run."""
+    folder, raw = tmp_path_factory.mktemp("cells"), params.load(ROOT)
+    listed = subprocess.run(
+        ["git", "ls-tree", "--name-only", "HEAD", "reports/cells/default/"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for path in listed.stdout.split():
+        repro.write_text(folder / Path(path).name, committed(path))
+    run = raw["runs"]["default"]
+    found = study.load(folder, ["fixed", "engineer", *run["arms"]], run["seeds"])
+    return study.readme_blocks(found, raw["analysis"]["comparison"])
 
 
-def test_links_and_pictures_lead_somewhere():
+def test_blocks_are_those_of_the_committed_records(blocks: dict[str, str]) -> None:
+    assert {*blocks} == {"answer", "results"}
+    assert publish.with_blocks(README, blocks) == README, "python -m mapflake.nb readme"
+    changed = {name: text.replace("points", "pts").replace("|", "!") for name, text in blocks.items()}  # the control
+    assert publish.with_blocks(README, changed) != README
+    with pytest.raises(publish.PublishError, match=r"no marks <!-- other: "):
+        publish.with_blocks(README, {"other": ""})
+
+
+def test_it_fits_on_two_screens() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+def test_links_and_pictures_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", README)
     local = [t for t in targets if not t.startswith("http")]
-    assert any(t.endswith(".png") for t in local)
+    assert sum(t.startswith("reports/notebooks/") for t in local) == 5
     assert [t for t in local if not (ROOT / t).exists()] == []
 
 
-def test_the_tree_names_what_is_there():
-    tree = re.search(r"## The house\n\n```\n(.*?)```", README, re.DOTALL)[1]
-    named = [word for line in tree.splitlines() for word in line.split("  ")[0].split()] + [
-        f"mapflake/{word}" for word in re.findall(r"^  (\S+)", tree, re.MULTILINE)
-    ]
-    assert len(named) > 10
+def test_the_layout_names_what_is_there() -> None:
+    tree = re.search(r"## Layout\n\n```\n(.*?)```", README, re.DOTALL)
+    assert tree is not None
+    named = [word for line in tree[1].splitlines() for word in line.split("  ")[0].split()]
+    named += [f"mapflake/{w}" for line in re.findall(r"^  (\S.*?)  ", tree[1], re.MULTILINE) for w in line.split()]
+    assert len(named) > 15
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_its_commands_are_targets_of_the_makefile():
+def test_its_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    commands = set(re.findall(r"make ([a-z]+)", README)) - {"sure"}
-    assert {"repro", "test", "lab"} <= commands
+    commands = {*re.findall(r"make ([a-z-]+)", README)}
+    assert {"repro", "test", "study", "lab"} <= commands
     assert [c for c in commands if not re.search(rf"^{c}:", makefile, re.MULTILINE)] == []
 
 
-def test_metrics_of_two_machines_are_compared_by_their_intervals():
-    mine = json.loads((ROOT / "reports/metrics.json").read_text())
-    theirs = copy.deepcopy(mine)
-    assert compare(mine, theirs) == []
-    near = theirs["benchmark"]["fixed"]["all"]["valid"]
-    near |= {"mean": near["high"], "low": near["high"], "high": near["high"] + 0.1}
-    assert compare(mine, theirs) == []
-    near |= {"mean": 0.9, "low": 0.8, "high": 1.0}
-    theirs["benchmark"]["fixed"]["all"]["boards"] += 1
-    del theirs["benchmark"]["round_0"]["by_agents"]["2"]
-    found = compare(mine, theirs)
-    assert [line.split(":")[0] for line in found] == [
-        "metrics.benchmark.round_0.by_agents.2",
-        "metrics.benchmark.fixed.all.boards",
-        "metrics.benchmark.fixed.all.valid",
-    ]
-    assert found[2].endswith(" here, 0.9 (0.8 to 1.0) there")
+def test_summary_is_an_extract_of_the_metrics() -> None:
+    metrics = json.loads(committed("reports/metrics.json"))
+    shown = publish.summary(metrics)
+    assert shown == json.loads(committed("reports/summary.json"))
+    assert shown["engineer"]["valid"] == metrics["benchmark"]["engineer"]["all"]["valid"]["mean"]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mapflake import plots
-from mapflake.env import EnvConfig, Feasibility, SizeConfig, generate, solve
+from mapflake.env import BoardStatistics, EnvConfig, SizeConfig, generate, solve
 from mapflake.plots import survey
 
 
@@ -25,15 +25,15 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int,
     """Puts counts that are easy to reckon with in the place of random boards; returns the calls."""
     calls = []
 
-    def feasibility(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> Feasibility:
+    def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> BoardStatistics:
         calls.append((size, num_agents, hole_ratio, boards, seed))
         none = hole_ratio == 0.5
-        return Feasibility(
+        return BoardStatistics(
             size, num_agents, 0, boards, connected=boards // 2, solved=0 if none else boards // 4, over_budget=1,
             waits=0 if none else boards // 20,
         )  # fmt: skip
 
-    monkeypatch.setattr(survey, "feasibility", feasibility)
+    monkeypatch.setattr(survey, "board_statistics", board_statistics)
     return calls
 
 
