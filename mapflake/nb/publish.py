@@ -94,10 +94,9 @@ def results(root: Path) -> str:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the generated blocks of README.md anew from the records of the active run; all else of it stays."""
-    run, sections = params.check(root)
-    found = study.load(root / REPORTS / "cells" / run["profile"], ["fixed", "engineer", *run["arms"]], run["seeds"])
-    blocks = study.readme_blocks(found, sections["analysis"]["comparison"])
+    """Writes the generated blocks of README.md anew from all records of the default profile; all else of it stays."""
+    comparison = params.load(root)["analysis"]["comparison"]
+    blocks = study.readme_blocks(study.load(root / REPORTS / "cells/default"), comparison)
     path = root / "README.md"
     repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
 

@@ -21,7 +21,7 @@ def committed(path: str) -> str:
 
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The generated blocks, made of the committed records of the default run."""
+    """The generated blocks, made of all committed records."""
     folder, raw = tmp_path_factory.mktemp("cells"), params.load(ROOT)
     listed = subprocess.run(
         ["git", "ls-tree", "--name-only", "HEAD", "reports/cells/default/"],
@@ -29,9 +29,7 @@ def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )  # fmt: skip
     for path in listed.stdout.split():
         repro.write_text(folder / Path(path).name, committed(path))
-    run = raw["runs"]["default"]
-    found = study.load(folder, ["fixed", "engineer", *run["arms"]], run["seeds"])
-    return study.readme_blocks(found, raw["analysis"]["comparison"])
+    return study.readme_blocks(study.load(folder), raw["analysis"]["comparison"])
 
 
 def test_blocks_are_those_of_the_committed_records(blocks: dict[str, str]) -> None:
