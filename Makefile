@@ -36,8 +36,8 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|eveni
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start
-	$(call cells,baseline_rl) | xargs -P $(JOBS) -I{} dvc repro --single-item {}
-	$(call cells,engineer_loop ablations) | xargs -P $(JOBS) -I{} dvc repro --single-item {}
+	$(call cells,baseline_rl) | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
+	$(call cells,engineer_loop ablations) | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
 	dvc repro
 	@python -m mapflake.nb results
 
@@ -45,7 +45,7 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	python -m mapflake.nb choose study
 	dvc repro prepare
 	$(call cells,baseline_rl engineer_loop ablations) | xargs -P $(JOBS) -I{} bash -c 'cell={}; \
-	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/round_0 dvc repro baseline_rl@$${cell##*[@-]}; dvc repro --single-item $$cell; }'
+	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/round_0 dvc repro baseline_rl@$${cell##*[@-]}; dvc repro --single-item $$cell; } || exit 1'
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@python -m mapflake.nb results
