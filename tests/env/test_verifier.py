@@ -42,8 +42,7 @@ def test_each_check_fails_alone(kind):
     board, moves, violation = ALONE[kind]
     verdict = check(board, Plan(moves))
     assert verdict == Verdict((violation,))
-    assert not verdict.valid
-    assert verdict.kinds == (kind,)
+    assert (verdict.valid, verdict.kinds) == (False, (kind,))
 
 
 @pytest.mark.parametrize("prompt_format", ["chat", "compact"])
