@@ -177,10 +177,9 @@ def test_any_slice_can_be_made_alone(mixed):
         generate(MIXED, 60, seed=7, indices=[60])
 
 
-def test_seed_and_split_change_everything(mixed):
-    for other in (generate(MIXED, 60, seed=8), generate(MIXED, 60, seed=7, split="validation")):
-        same = sum(a.instance == b.instance for a, b in zip(mixed, other, strict=False))
-        assert same <= 1
+def test_the_seed_changes_everything(mixed):
+    other = generate(MIXED, 60, seed=8)
+    assert sum(a.instance == b.instance for a, b in zip(mixed, other, strict=True)) <= 1
 
 
 def test_a_larger_set_has_the_tasks_of_a_smaller_one(mixed):
@@ -443,7 +442,6 @@ def test_files_of_tasks(tmp_path, mixed):
         (lambda t: t["solution"].update(makespan=99), "line 3: makespan: 99 but the plan has "),
         (lambda t: t["solution"]["plan"].update(moves="RR"), "line 3.solution.plan.moves: 'RR' is not legal"),
         (lambda t: t["solution"]["plan"].update(moves=["U"]), "line 3: plan: ('U',) is not valid (agents)"),
-        (lambda t: t["instance"].update(size=0), "line 3.instance: size: 0 is not a positive integer"),
         (lambda t: t["instance"].update(starts=[[0, 0, 0]]), "line 3.instance.starts.0: [0, 0, 0] is not legal"),
     ],
 )
