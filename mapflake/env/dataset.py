@@ -27,7 +27,7 @@ from mapflake.env.text import check_prompt_format, render_prompt
 from mapflake.repro import dumps, from_json, loads, shown, to_json
 
 if TYPE_CHECKING:
-    from datasets import Dataset, Features
+    from datasets import Dataset
 
 FORMATS = ("jsonl", "parquet")
 
@@ -47,46 +47,28 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
     Raises:
         ValueError: Unknown prompt_format, or a board that it has no words for.
     """
-    from datasets import Dataset
+    from datasets import Dataset, Features, Value
 
-    features = _features(prompt_format)
-    rows = [_row(task, prompt_format) for task in tasks]
-    return Dataset.from_dict({column: [row[column] for row in rows] for column in features}, features=features)
-
-
-def _features(prompt_format: str) -> Features:
-    from datasets import Features, Value
-
-    check_prompt_format(prompt_format)
+    tasks = list(tasks)
+    prompts: list[Any] = [render_prompt(task.instance, prompt_format) for task in tasks]
     text, count = Value("string"), Value("int64")
-    return Features(
-        {
-            "prompt": [{"role": text, "content": text}] if prompt_format == "chat" else text,
-            "instance": text,
-            "size": count,
-            "num_agents": count,
-            "plan": [text],
-            "makespan": count,
-            "sum_of_costs": count,
-            "needs_wait": Value("bool"),
-            "best_sum_of_costs": count,
-        }
-    )
-
-
-def _row(task: Task, prompt_format: str) -> dict[str, Any]:
-    prompt = render_prompt(task.instance, prompt_format)
-    return {
-        "prompt": [{"role": "user", "content": prompt}] if prompt_format == "chat" else prompt,
-        "instance": dumps(to_json(task.instance)),
-        "size": task.instance.size,
-        "num_agents": task.instance.num_agents,
-        "plan": list(task.solution.plan.moves),
-        "makespan": task.solution.makespan,
-        "sum_of_costs": task.solution.sum_of_costs,
-        "needs_wait": task.needs_wait,
-        "best_sum_of_costs": task.best_sum_of_costs,
+    prompt: Any = text
+    if check_prompt_format(prompt_format) == "chat":
+        prompts = [[{"role": "user", "content": question}] for question in prompts]
+        prompt = [{"role": text, "content": text}]
+    columns = {
+        "prompt": (prompt, prompts),
+        "instance": (text, [dumps(to_json(task.instance)) for task in tasks]),
+        "size": (count, [task.instance.size for task in tasks]),
+        "num_agents": (count, [task.instance.num_agents for task in tasks]),
+        "plan": ([text], [list(task.solution.plan.moves) for task in tasks]),
+        "makespan": (count, [task.solution.makespan for task in tasks]),
+        "sum_of_costs": (count, [task.solution.sum_of_costs for task in tasks]),
+        "needs_wait": (Value("bool"), [task.needs_wait for task in tasks]),
+        "best_sum_of_costs": (count, [task.best_sum_of_costs for task in tasks]),
     }
+    features = Features({name: kind for name, (kind, _) in columns.items()})
+    return Dataset.from_dict({name: values for name, (_, values) in columns.items()}, features=features)
 
 
 def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
@@ -160,7 +142,7 @@ def save_shards(
             raise ValueError(f"{name}: {value!r} is not an integer from 1")
     arguments: dict[str, Any] = {"config": config, "n": n, "seed": seed, "split": split, "exclude": tuple(exclude)}
     generate(**arguments, indices=())  # raises if the call is not legal
-    _features(prompt_format)
+    check_prompt_format(prompt_format)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     there = sorted(path.name for file_format in FORMATS for path in folder.glob(f"*.{file_format}"))

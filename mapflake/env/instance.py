@@ -233,7 +233,8 @@ def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
     return found
 
 
-def _image(cell: Cell, size: int, k: int) -> Cell:
+def image(cell: Cell, size: int, k: int) -> Cell:
+    """Returns the cell's place under symmetry `k` of a board of that size, see `transform`."""
     row, col = cell
     if k & 4:
         row, col = col, row
@@ -241,7 +242,7 @@ def _image(cell: Cell, size: int, k: int) -> Cell:
 
 
 _MOVE_MAPS = tuple(
-    str.maketrans({m: next(n for n in MOVES if DELTAS[n] == _image(d, 1, k)) for m, d in DELTAS.items()})
+    str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
     for k in range(8)
 )
 
@@ -267,17 +268,17 @@ def transform(
     if sorted(order) != list(range(instance.num_agents)):
         raise ValueError(f"agent_order: {agent_order!r} is not a permutation of {instance.num_agents} agents")
     size = instance.size
-    image = Instance(
+    board = Instance(
         size,
-        frozenset(_image(cell, size, k) for cell in instance.holes),
-        tuple(_image(instance.starts[agent], size, k) for agent in order),
-        tuple(_image(instance.goals[agent], size, k) for agent in order),
+        frozenset(image(cell, size, k) for cell in instance.holes),
+        tuple(image(instance.starts[agent], size, k) for agent in order),
+        tuple(image(instance.goals[agent], size, k) for agent in order),
     )
     if plan is None:
-        return image, None
+        return board, None
     if len(plan.moves) != instance.num_agents:
         raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
-    return image, Plan(tuple(plan.moves[agent].translate(_MOVE_MAPS[k]) for agent in order))
+    return board, Plan(tuple(plan.moves[agent].translate(_MOVE_MAPS[k]) for agent in order))
 
 
 def symmetries(instance: Instance) -> tuple[Instance, ...]:

@@ -7,10 +7,9 @@ buckets; each split has its own buckets. csrc/splits.h computes the same in C; c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
-from mapflake.env.instance import Cell, Instance
+from mapflake.env.instance import Instance, image
 
 SPLITS = ("train", "validation", "benchmark")
 """Uses of boards; no board is in two of them, not even turned, mirrored or with agents renamed."""
@@ -22,31 +21,16 @@ BUCKETS = {name: sum(1 << k for k, split in enumerate(_SPLIT_OF_BUCKET) if split
 
 ALL_BUCKETS = sum(BUCKETS.values())
 
-_IMAGES: tuple[Callable[[int, int, int], Cell], ...] = (
-    lambda r, c, n: (r, c),
-    lambda r, c, n: (n - r, c),
-    lambda r, c, n: (r, n - c),
-    lambda r, c, n: (n - r, n - c),
-    lambda r, c, n: (c, r),
-    lambda r, c, n: (n - c, r),
-    lambda r, c, n: (c, n - r),
-    lambda r, c, n: (n - c, n - r),
-)
-
 
 def canonical(instance: Instance) -> tuple[int, tuple[Any, ...], tuple[Any, ...]]:
     """Returns one form for an instance, its 8 images, and all renamings of its agents; different ones differ."""
-    last = instance.size - 1
-    pairs = [(*start, *goal) for start, goal in zip(instance.starts, instance.goals, strict=True)]
-    images = [
-        (sorted((*image(a, b, last), *image(c, d, last)) for a, b, c, d in pairs), k) for k, image in enumerate(_IMAGES)
-    ]
+    size = instance.size
+    ends = list(zip(instance.starts, instance.goals, strict=True))
+    images = [(sorted((*image(start, size, k), *image(goal, size, k)) for start, goal in ends), k) for k in range(8)]
     best = min(agents for agents, _ in images)
     # Holes decide only between the images whose agents are alike: usually there is one.
-    least = min(
-        sorted(_IMAGES[k](row, col, last) for row, col in instance.holes) for agents, k in images if agents == best
-    )
-    return instance.size, tuple(best), tuple(least)
+    least = min(sorted(image(cell, size, k) for cell in instance.holes) for agents, k in images if agents == best)
+    return size, tuple(best), tuple(least)
 
 
 def bucket(instance: Instance) -> int:

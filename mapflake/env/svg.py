@@ -9,7 +9,7 @@ colour-blind readers too, and in their numbers, which count from 1 as in every t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 Cell = tuple[int, int]
 Point = tuple[float, float]
@@ -139,13 +139,7 @@ def _number(x: float, y: float, agent: int, fill: str, size: int) -> str:
 
 def _runs(holes: Iterable[Cell]) -> Iterator[tuple[int, int, int]]:
     """Yields (row, first column, number of holes) for each run of holes side by side in a row."""
-    first: Cell | None = None
-    last: Cell = (-1, -1)
-    for cell in sorted(holes):
-        if first is not None and cell != (last[0], last[1] + 1):
-            yield *first, last[1] - first[1] + 1
-            first = None
-        first = first or cell
-        last = cell
-    if first is not None:
-        yield *first, last[1] - first[1] + 1
+    side_by_side = groupby(enumerate(sorted(holes)), key=lambda hole: (hole[1][0], hole[1][1] - hole[0]))
+    for _, run in side_by_side:
+        (_, (row, col)), *others = run
+        yield row, col, 1 + len(others)

@@ -8,16 +8,13 @@ and comes back gives one `bounds` and nothing else. Not covered: whether a valid
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute
 
 KINDS = ("parse", "agents", "move", "bounds", "hole", "vertex", "edge", "goal")
 """The eight checks in order: parses; one move list for each agent; only legal moves; in bounds; no hole; no two
 agents in one cell; no two agents swapping cells; every agent ends on its goal."""
-
-SMALL = 32  # rows, and agents, up to which tables of all cells and all pairs are quicker
 
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
@@ -96,18 +93,18 @@ def check(instance: Instance, plan: Plan) -> Verdict:
 
 def _step(instance: Instance, time: int, before: tuple[Cell, ...], after: tuple[Cell, ...]) -> list[Violation]:
     found = []
-    small = instance.size <= SMALL and len(after) <= SMALL
-    if not (small and _cells(instance.size).issuperset(after) and instance.holes.isdisjoint(after)):
-        for agent, cell in enumerate(after):
-            if cell != before[agent] and not instance.is_free(cell):
-                found.append(Violation("hole" if cell in instance.holes else "bounds", time, (agent,), cell))
+    for agent, cell in enumerate(after):
+        if cell != before[agent] and not instance.is_free(cell):
+            found.append(Violation("hole" if cell in instance.holes else "bounds", time, (agent,), cell))
     if len(set(after)) < len(after):
         for cell, agents in sorted(_by_cell(after).items()):
             if len(agents) > 1 and any(before[agent] != cell for agent in agents):
                 found.append(Violation("vertex", time, tuple(agents), cell))
-    for first, second in _pairs(len(after)) if small else _meeting(before, after):
-        if after[first] == before[second] != after[second] == before[first]:
-            found.append(Violation("edge", time, (first, second), after[first]))
+    were = _by_cell(before)
+    for agent, cell in enumerate(after):
+        for other in were.get(cell, ()):
+            if agent < other and before[agent] == after[other] != cell:
+                found.append(Violation("edge", time, (agent, other), cell))
     return found
 
 
@@ -116,19 +113,3 @@ def _by_cell(cells: tuple[Cell, ...]) -> dict[Cell, list[int]]:
     for agent, cell in enumerate(cells):
         found.setdefault(cell, []).append(agent)
     return found
-
-
-def _meeting(before: tuple[Cell, ...], after: tuple[Cell, ...]) -> list[tuple[int, int]]:
-    """Returns the pairs of agents of which the first is where the second was; of many agents, without trying all."""
-    there = _by_cell(before)
-    return [(agent, other) for agent, cell in enumerate(after) for other in there.get(cell, ()) if agent < other]
-
-
-@lru_cache
-def _cells(size: int) -> frozenset[Cell]:
-    return frozenset((row, col) for row in range(size) for col in range(size))
-
-
-@lru_cache
-def _pairs(count: int) -> tuple[tuple[int, int], ...]:
-    return tuple(combinations(range(count), 2))

@@ -9,16 +9,13 @@ import pytest
 
 from mapflake.env import (
     EnvConfig,
-    GenerationError,
     SizeConfig,
     check,
     generate,
-    kernel,
     needs_wait,
     save_shards,
     split_of,
 )
-from mapflake.env import generator as generator_module
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.env.task import load_tasks
 from mapflake.repro import from_json, to_json
@@ -64,13 +61,6 @@ def test_a_ratio_of_0_changes_nothing(swap_ratio, monkeypatch):
     assert 0 < some < 40
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
     assert generate(EnvConfig.uniform([5], 0.1), 20, seed=0) == drawn
-
-
-def test_the_same_boards_without_a_compiler(swap_ratio, monkeypatch):
-    config = EnvConfig.uniform([4], 0.2, 0.5, 2, swap_ratio=1.0)
-    compiled = [task.instance for task in generate(config, 4, seed=2)]
-    monkeypatch.setattr(kernel, "takes", lambda size, agents: False)
-    assert [task.instance for task in generate(config, 4, seed=2)] == compiled
 
 
 def test_workers_draw_it_too(swap_ratio, tmp_path):
@@ -122,17 +112,6 @@ def test_a_transform_that_does_too_much_is_an_error(monkeypatch, change, message
     monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=change))
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(EnvConfig.uniform([3], 0.1, own_ratio=0.5), 1, seed=0)
-
-
-def test_a_transform_without_a_solvable_board_is_given_up(monkeypatch):
-    def walled(board, level, rng):
-        holes = {(0, 1), (1, 0), (1, 1)}
-        return replace(board, holes=frozenset(holes), starts=((0, 0),), goals=((2, 2),))
-
-    monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=walled))
-    monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 20)
-    with pytest.raises(GenerationError, match="no solvable board found in 20 attempts: size 3, 1 agents, 6 free cells"):
-        generate(EnvConfig.uniform([3], 1 / 3, num_agents=1, own_ratio=1.0), 1, seed=0)
 
 
 def test_transforms_act_in_the_order_of_the_table(monkeypatch):

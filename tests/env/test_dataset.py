@@ -25,9 +25,6 @@ def test_rows_have_the_prompt_and_the_answer(tasks):
         assert short["prompt"] == render_prompt(task.instance, "compact")
         assert from_json(Instance, json.loads(row["instance"]), "") == task.instance
         assert (row["size"], row["num_agents"]) == (task.instance.size, 3)
-        assert tuple(row["plan"]) == task.solution.plan.moves
-        assert (row["makespan"], row["sum_of_costs"]) == (task.solution.makespan, task.solution.sum_of_costs)
-        assert (row["needs_wait"], row["best_sum_of_costs"]) == (task.needs_wait, task.best_sum_of_costs)
 
 
 @pytest.mark.parametrize("prompt_format", ["chat", "compact"])
@@ -55,7 +52,6 @@ def test_shards_are_the_same_for_any_number_of_processes(tasks, tmp_path):
     for processes in (1, 3):
         paths = save_shards(tmp_path / str(processes), CONFIG, 25, seed=4, shard_size=4, num_proc=processes)
         assert [path.name for path in paths] == [f"{shard:05d}.jsonl" for shard in range(7)]
-        assert sorted(path.parent.iterdir() for path in paths[:1])
         assert sorted(paths[0].parent.iterdir()) == paths
         assert [task for path in paths for task in load_tasks(path)] == tasks
         files.append([path.read_bytes() for path in paths])
@@ -89,7 +85,6 @@ def test_wrong_calls_write_nothing(tmp_path):
         ({"file_format": "csv"}, "file_format: 'csv' is none of jsonl, parquet"),
         ({"num_proc": 0}, "num_proc: 0 is not an integer from 1"),
         ({"shard_size": 2.5}, "shard_size: 2.5 is not an integer from 1"),
-        ({"n": -1}, "n: -1 is not an integer from 0"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
         ({"prompt_format": "json"}, "prompt_format: 'json' is none of chat, compact"),
     ):

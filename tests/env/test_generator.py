@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle import layers, least_makespan, least_sum_of_costs, must_wait
+from oracle import layers
 
 from mapflake.env import (
     PROMPT_FORMATS,
@@ -32,10 +33,8 @@ from mapflake.env import (
     kernel,
     load_tasks,
     naive_plan_fails,
-    needs_wait,
     num_holes,
     save_tasks,
-    solve,
     split_of,
     symmetries,
     transform,
@@ -112,16 +111,6 @@ def test_tasks_are_what_was_asked_for(mixed):
         assert all(start != goal for start, goal in zip(board.starts, board.goals, strict=True))
         assert split_of(board) == "train"
         assert task == Task.of(board)
-        assert task.needs_wait == needs_wait(board)
-        assert task.solution == solve(board)
-
-
-def test_small_tasks_agree_with_the_oracle():
-    for task in generate(EnvConfig({3: SizeConfig(1, 0.2, 0.5)}, 3), 30, seed=3):
-        board = task.instance
-        assert task.solution.makespan == least_makespan(board)
-        assert task.best_sum_of_costs == least_sum_of_costs(board)
-        assert task.needs_wait == must_wait(board, task.best_sum_of_costs)
 
 
 @st.composite
@@ -173,36 +162,24 @@ def test_halves_of_holes_go_up(size, ratio, holes):
 
 def test_the_same_call_gives_the_same_tasks_for_ever(mixed):
     assert generate(MIXED, 60, seed=7) == mixed
-    rows = [
-        {
-            "instance": {
-                "size": task.instance.size,
-                "holes": sorted(task.instance.holes),
-                "starts": task.instance.starts,
-                "goals": task.instance.goals,
-            },
-            "plan": task.solution.plan.moves,
-            "makespan": task.solution.makespan,
-            "sum_of_costs": task.solution.sum_of_costs,
-            "needs_wait": task.needs_wait,
-            "best_sum_of_costs": task.best_sum_of_costs,
-        }
-        for task in mixed
-    ]
+    rows = [to_json(task) for task in mixed]
+    for row, task in zip(rows, mixed, strict=True):
+        row |= row.pop("solution") | {"plan": task.solution.plan.moves}
     assert json_sha256(rows)[:16] == "eff26a4ac151622e"  # with the compiled solver
 
 
 def test_any_slice_can_be_made_alone(mixed):
-    assert generate(MIXED, 60, seed=7, indices=[41, 3, 59]) == [mixed[41], mixed[3], mixed[59]]
-    assert generate(MIXED, 60, seed=7, indices=[]) == []
+    told: list[int] = []
+    chosen = generate(MIXED, 60, seed=7, indices=[41, 3, 59], progress=told.append)
+    assert (chosen, told) == ([mixed[41], mixed[3], mixed[59]], [1, 1, 1])
+    assert generate(MIXED, 60, seed=7, indices=[]) == generate(MIXED, 0, seed=7) == []
     with pytest.raises(ValueError, match=re.escape("indices: 60 is not in 0..59")):
         generate(MIXED, 60, seed=7, indices=[60])
 
 
-def test_seed_and_split_change_everything(mixed):
-    for other in (generate(MIXED, 60, seed=8), generate(MIXED, 60, seed=7, split="validation")):
-        same = sum(a.instance == b.instance for a, b in zip(mixed, other, strict=False))
-        assert same <= 1
+def test_the_seed_changes_everything(mixed):
+    other = generate(MIXED, 60, seed=8)
+    assert sum(a.instance == b.instance for a, b in zip(mixed, other, strict=True)) <= 1
 
 
 def test_a_larger_set_has_the_tasks_of_a_smaller_one(mixed):
@@ -221,12 +198,7 @@ def test_configurations_share_the_tasks_of_a_kind():
 @pytest.mark.usefixtures("in_python")
 def test_the_same_boards_and_costs_without_a_compiler(mixed):
     for task, same in zip(mixed, generate(MIXED, 60, seed=7), strict=True):
-        assert same.instance == task.instance
-        assert (same.needs_wait, same.best_sum_of_costs) == (task.needs_wait, task.best_sum_of_costs)
-        assert (same.solution.makespan, same.solution.sum_of_costs) == (
-            task.solution.makespan,
-            task.solution.sum_of_costs,
-        )
+        assert replace(same, solution=replace(same.solution, plan=task.solution.plan)) == task
 
 
 @pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
@@ -246,24 +218,17 @@ def test_splits_have_no_board_in_common_in_any_orientation():
     config = EnvConfig({3: SizeConfig(1, 0.5)}, 2)  # so few boards that seeds alone would not keep them apart
     seen = {split: {canonical(t.instance) for t in generate(config, 150, seed=0, split=split)} for split in SPLITS}
     assert all(len(boards) > 5 for boards in seen.values())
-    for first, second in (("train", "validation"), ("train", "benchmark"), ("validation", "benchmark")):
-        assert not seen[first] & seen[second]
+    assert len(frozenset().union(*seen.values())) == sum(map(len, seen.values()))
 
 
-def test_the_split_is_that_of_all_images_and_all_names(mixed, crowded):
+def test_the_canonical_form_is_that_of_all_images_and_all_names(mixed, crowded):
     for task in mixed[:20] + crowded:
         board = task.instance
         last_first = tuple(reversed(range(board.num_agents)))
         images = [transform(image, agent_order=last_first)[0] for image in symmetries(board)]
-        assert {split_of(image) for image in (*symmetries(board), *images)} == {split_of(board)}
         assert len({canonical(image) for image in (*symmetries(board), *images)}) == 1
-
-
-def test_canonical_forms_tell_boards_apart():
-    board = Instance.from_text("S1 G1 .\n. . .\n. . H")
-    moved = Instance.from_text("S1 G1 .\n. . .\nH . .")
-    back = Instance.from_text("G1 S1 .\n. . .\n. . H")
-    assert len({canonical(board), canonical(moved), canonical(back)}) == 3
+    texts = ("S1 G1 .\n. . .\n. . H", "S1 G1 .\n. . .\nH . .", "G1 S1 .\n. . .\n. . H")
+    assert len({canonical(Instance.from_text(text)) for text in texts}) == 3
 
 
 def test_excluded_boards_do_not_occur_in_any_orientation():
@@ -271,8 +236,8 @@ def test_excluded_boards_do_not_occur_in_any_orientation():
     first = generate(config, 40, seed=0)
     gone = [transform(task.instance, k=3, agent_order=(1, 0))[0] for task in first[:20]]
     rest = generate(config, 40, seed=0, exclude=gone)
-    assert not {canonical(b) for b in gone} & {canonical(t.instance) for t in rest}
-    banned = {canonical(b) for b in gone}
+    banned = {canonical(board) for board in gone}
+    assert not banned & {canonical(task.instance) for task in rest}
     kept = [i for i, task in enumerate(first) if canonical(task.instance) not in banned]
     assert kept
     assert all(rest[i] == first[i] for i in kept)
@@ -303,13 +268,10 @@ def test_configurations_are_values():
             5,
             "sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.389",
         ),
-        ({3: (1, 0.4)}, 5, "sizes.3.hole_ratio: 0.4 leaves 5 free cells for 5 agents, which need 6"),
         ({2: (1, 0.1)}, 2, "sizes: 2 is not an integer in 3..10"),
-        ({11: (1, 0.1)}, 2, "sizes: 11 is not an integer in 3..10"),
         ({"3": (1, 0.1)}, 2, "sizes: '3' is not an integer in 3..10"),
         ({3: (0.5, 0.1), 4: (0.4, 0.1)}, 2, "data_ratio: the ratios of all sizes sum to 0.9, not to 1"),
         ({}, 2, "sizes: {} does not map board sizes to SizeConfig"),
-        ({3: (1, 0.1)}, 0, "num_agents: 0 is not an integer in 1..9"),
         ({3: (1, 0.1)}, True, "num_agents: True is not an integer in 1..9"),
         ({3: (1, 0.1)}, 10, "num_agents: 10 is not an integer in 1..9"),
     ],
@@ -323,12 +285,9 @@ def test_configurations_that_cannot_be(sizes, agents, message):
     ("ratios", "message"),
     [
         ((1.1, 0, 0), "data_ratio: 1.1 is not in [0, 1]"),
-        ((-0.1, 0, 0), "data_ratio: -0.1 is not in [0, 1]"),
         ((float("nan"), 0, 0), "data_ratio: nan is not in [0, 1]"),
-        ((1, 0.51, 0), "hole_ratio: 0.51 is not in [0, 0.5]"),
         ((1, float("inf"), 0), "hole_ratio: inf is not in [0, 0.5]"),
         ((1, 0, 2), "wait_ratio: 2 is not in [0, 1]"),
-        ((1, "0.1", 0), "hole_ratio: '0.1' is not a number in [0, 0.5]"),
         ((1, None, 0), "hole_ratio: None is not a number in [0, 0.5]"),
         ((1, 0, True), "wait_ratio: True is not a number in [0, 1]"),
     ],
@@ -342,9 +301,7 @@ def test_ratios_that_cannot_be(ratios, message):
     ("data", "message"),
     [
         ([], "config: [] is not legal"),
-        ({"sizes": {}, "agents": 2}, "config.agents: 2 is not legal"),
-        ({"num_agents": 2}, "config.sizes: missing"),
-        ({"sizes": [3]}, "config.sizes: [3] is not legal"),
+        ({"sizes": {}, "agents": 2}, "config.agents: unknown key; did you mean 'num_agents'?"),
         ({"sizes": {"3": {"data_ratio": 1}}}, "config.sizes.3.hole_ratio: missing"),
         ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.6}}}, "config.sizes.3: hole_ratio: 0.6 is not in [0, 0.5]"),
         ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "w": 0}}}, "config.sizes.3: 'w': unknown key; legal keys"),
@@ -426,7 +383,6 @@ def test_feasibility_agrees_with_the_boards_that_are_drawn():
     ("change", "message"),
     [
         ({"n": -1}, "n: -1 is not an integer from 0"),
-        ({"n": 2.0}, "n: 2.0 is not an integer from 0"),
         ({"seed": -1}, "seed: -1 is not an integer from 0"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
     ],
@@ -435,13 +391,6 @@ def test_wrong_calls(change, message):
     call = {"n": 1, "seed": 0, "split": "train"} | change
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(MIXED, call.pop("n"), **call)
-
-
-def test_progress_and_no_tasks():
-    told = []
-    generate(MIXED, 5, seed=0, progress=told.append)
-    assert told == [1] * 5
-    assert generate(MIXED, 0, seed=0) == []
 
 
 # ---------------------------------------------------------------- transforms, naive plans, files
@@ -457,11 +406,7 @@ def test_a_transformed_task_is_the_task_of_the_transformed_board(mixed, data):
     verdict = check(image.instance, image.solution.plan)
     assert (verdict.makespan, verdict.sum_of_costs) == (image.solution.makespan, image.solution.sum_of_costs)
     fresh = Task.of(image.instance)
-    assert (fresh.solution.makespan, fresh.best_sum_of_costs, fresh.needs_wait) == (
-        image.solution.makespan,
-        image.best_sum_of_costs,
-        image.needs_wait,
-    )
+    assert replace(fresh, solution=replace(fresh.solution, plan=image.solution.plan)) == image
     assert split_of(image.instance) == split_of(task.instance)
 
 
@@ -491,20 +436,13 @@ def test_files_of_tasks(tmp_path, mixed):
     ("edit", "message"),
     [
         (lambda t: t.pop("needs_wait"), "line 3.needs_wait: missing"),
-        (lambda t: t.update(cost=1), "line 3.cost: 1 is not legal"),
-        (lambda t: t.update(best_sum_of_costs=-1), "line 3: best_sum_of_costs: -1 is not in 0.."),
+        (lambda t: t.update(cost=1), "line 3.cost: unknown key; legal keys: instance"),
         (lambda t: t.update(best_sum_of_costs=99), "line 3: best_sum_of_costs: 99 is not in 0.."),
         (lambda t: t.update(needs_wait=0), "line 3.needs_wait: 0 is not legal"),
-        (lambda t: t.update(instance=[]), "line 3.instance: [] is not legal"),
-        (lambda t: t["solution"].update(makespan=True), "line 3.solution.makespan: True is not legal"),
         (lambda t: t["solution"].update(makespan=99), "line 3: makespan: 99 but the plan has "),
-        (lambda t: t["solution"].update(sum_of_costs=99), "line 3: sum_of_costs: 99 but the plan has "),
         (lambda t: t["solution"]["plan"].update(moves="RR"), "line 3.solution.plan.moves: 'RR' is not legal"),
         (lambda t: t["solution"]["plan"].update(moves=["U"]), "line 3: plan: ('U',) is not valid (agents)"),
-        (lambda t: t["instance"].update(size=0), "line 3.instance: size: 0 is not a positive integer"),
-        (lambda t: t["instance"].update(holes=None), "line 3.instance.holes: None is not legal"),
         (lambda t: t["instance"].update(starts=[[0, 0, 0]]), "line 3.instance.starts.0: [0, 0, 0] is not legal"),
-        (lambda t: t["instance"].pop("goals"), "line 3.instance.goals: missing"),
     ],
 )
 def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, edit, message):

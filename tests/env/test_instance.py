@@ -21,25 +21,14 @@ def test_the_text_format_both_ways():
     board = Instance.from_text(DRAWN)
     assert board == Instance(4, frozenset({(0, 2), (2, 0)}), ((0, 0), (2, 2)), ((2, 2), (0, 3)))
     assert board.to_text() == DRAWN
+    assert Instance.from_text("\n\n" + DRAWN.replace(" ", "   ").replace("\n", "\n\n  ") + "\n") == board
 
 
-def test_text_is_read_whatever_its_blanks():
-    loose = "\n\n" + "\n\n".join("   " + "  ".join(line.split()) for line in DRAWN.splitlines()) + "\n"
-    assert Instance.from_text(loose) == Instance.from_text(DRAWN)
-
-
-@given(boards(agents=(1, 5)))
+@given(boards(agents=(1, 12)))
 def test_round_trips(board):
     assert Instance.from_text(board.to_text()) == board
     assert from_json(Instance, to_json(board), "") == board
     assert pickle.loads(pickle.dumps(board)).key == board.key
-
-
-def test_ten_agents_have_names():
-    board = Instance(
-        4, frozenset(), tuple((k // 4, k % 4) for k in range(10)), tuple((k // 4, k % 4) for k in range(10))
-    )
-    assert Instance.from_text(board.to_text()) == board
 
 
 @pytest.mark.parametrize(
@@ -47,13 +36,11 @@ def test_ten_agents_have_names():
     [
         ("S1 .\n. G1 .", "row 1: 3 cells on a board of 2 rows; boards are square"),
         ("S1 x\n. G1", "row 0, column 1: 'x' is none of . H S1 G1 S1G2"),
-        ("S1 S0\n. G1", "row 0, column 1: 'S0' is none of . H S1 G1 S1G2"),
         ("S1 G1S2\n. G2", "row 0, column 1: 'G1S2' is none of . H S1 G1 S1G2"),
         ("S1 G1\n. S1", "row 1, column 1: agent 1 has a start at (0, 0) too"),
         ("S1 G1\n. G1", "row 1, column 1: agent 1 has a goal at (0, 1) too"),
         ("S1 .\n. G2", "agent 2 has no start"),
         ("S1 S2\n. G2", "agent 1 has no goal"),
-        (". .\n. .", "agent 1 has no start"),
         ("", "agent 1 has no start"),
     ],
 )
@@ -66,7 +53,6 @@ def test_text_that_is_no_board(text, message):
     ("fields", "message"),
     [
         ((0, set(), ((0, 0),), ((0, 0),)), "size: 0 is not a positive integer"),
-        ((True, set(), ((0, 0),), ((0, 0),)), "size: True is not a positive integer"),
         ((2, {(2, 0)}, ((0, 0),), ((0, 1),)), "hole: cell (2, 0) is not on the 2x2 board"),
         ((2, set(), ((0, -1),), ((0, 1),)), "start: cell (0, -1) is not on the 2x2 board"),
         ((2, set(), ((0, 0.0),), ((0, 1),)), "start: (0, 0.0) is not a cell of two integers (row, col)"),
@@ -96,18 +82,14 @@ def test_execution_is_literal():
     board = Instance.from_text("S1 G1\nH S2G2")
     trajectory = execute(board, Plan(("LxR", "D")))
     assert trajectory == [((0, 0), (1, 1)), ((0, -1), (2, 1)), ((0, -1), (2, 1)), ((0, 0), (2, 1))]
-
-
-def test_execution_needs_a_string_for_each_agent():
     with pytest.raises(ValueError, match="1 move lists for 2 agents"):
-        execute(Instance.from_text("S1 G1\n. S2G2"), Plan(("R",)))
+        execute(board, Plan(("R",)))
 
 
 def test_a_plan_holds_strings():
-    with pytest.raises(ValueError, match="not a sequence of strings, one for each agent"):
-        Plan("RRD")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="not a sequence of strings, one for each agent"):
-        Plan((1,))  # type: ignore[arg-type]
+    for wrong in ("RRD", (1,)):
+        with pytest.raises(ValueError, match="not a sequence of strings, one for each agent"):
+            Plan(wrong)  # type: ignore[arg-type]
     assert Plan(["R", ""]).moves == ("R", "")  # type: ignore[arg-type]
 
 
@@ -173,8 +155,6 @@ def test_a_picture_with_a_plan_has_a_way_for_each_agent_and_a_dot_for_each_wait(
     assert circles[1] == pytest.approx((84 + 0.065 * 56, 84 + 0.065 * 56))
     assert circles[2:] == [(28, 28), (28, 84)]  # the starts
     assert [e.attrib["d"].count("M") for e in root.iter(f"{SVG}path")][1:] == [2, 2]
-    with pytest.raises(ValueError, match="1 move lists for 2 agents"):
-        board.to_svg(Plan(("R",)))
 
 
 def test_a_large_map_is_a_small_picture():

@@ -8,7 +8,7 @@ from boards import boards
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mapflake.env import Instance, Plan, Unsolvable, check, read_board, read_map, read_scenario, solve
+from mapflake.env import Instance, read_board, read_map, read_scenario
 from mapflake.env.maps import BLOCKED, WALKABLE, GridMap
 
 MAP = "type octile\nheight 3\nwidth 5\nmap\n..@..\n.TGSW\n....O\n"
@@ -45,12 +45,6 @@ def test_other_ways_to_write_the_same() -> None:
     assert read_scenario(read_map(MAP), spaces, 3) == read_scenario(read_map(MAP), SCENARIO, 3)
 
 
-def test_terrain_is_all_of_the_format() -> None:
-    grid = read_map(f"type octile\nheight 1\nwidth 7\nmap\n{WALKABLE}{BLOCKED}\n")
-    assert WALKABLE + BLOCKED == ".GS@OTW"
-    assert grid.holes == {(0, 3), (0, 4), (0, 5), (0, 6)}
-
-
 @given(st.integers(1, 7), st.integers(1, 7), st.data())
 def test_maps_round_trip(height: int, width: int, data: st.DataObject) -> None:
     rows = data.draw(
@@ -65,40 +59,11 @@ def test_maps_round_trip(height: int, width: int, data: st.DataObject) -> None:
         assert [cell for r in range(board.size) for c in range(board.size) if board.is_free(cell := (r, c))] == free
 
 
-@given(boards(sizes=(2, 4), agents=(1, 2)), st.integers(0, 2))
-def test_padding_changes_no_cost(board: Instance, more: int) -> None:
-    """The same board on a map of the same height and more columns, all of them holes."""
-    text = "\n".join(
-        "".join("@" if (r, c) in board.holes else "." for c in range(board.size)) + "@" * more
-        for r in range(board.size)
-    )
-    grid = read_map(f"type octile\nheight {board.size}\nwidth {board.size + more}\nmap\n{text}\n")
-    padded = grid.instance(board.starts, board.goals)
-    assert padded.size == board.size + more
-    try:
-        solution = solve(board)
-    except Unsolvable:
-        with pytest.raises(Unsolvable):
-            solve(padded)
-        return
-    assert solve(padded).makespan == solution.makespan
-    assert check(padded, solution.plan) == check(board, solution.plan)
-
-
 @given(boards(sizes=(1, 4), agents=(1, 1)))
 def test_own_boards_from_text_and_file(tmp_path_factory: pytest.TempPathFactory, board: Instance) -> None:
     path = tmp_path_factory.mktemp("board") / "board.txt"
     path.write_text(board.to_text())
     assert read_board(path) == read_board(str(path)) == read_board(f"\n{board.to_text()}\n") == board
-
-
-def test_a_larger_map_can_be_solved() -> None:
-    """An open map of 40 rows and 64 columns: two agents change places."""
-    grid = read_map("type octile\nheight 40\nwidth 64\nmap\n" + ("." * 64 + "\n") * 40)
-    row = "0\topen.map\t64\t40\t{}\t{}\t{}\t{}\t0\n"
-    board = read_scenario(grid, "version 1\n" + row.format(0, 39, 63, 39) + row.format(63, 39, 0, 39), 2)
-    assert solve(board).makespan == 65  # 63 columns, and one of them must leave the row and come back
-    assert check(board, Plan(("R" * 63, "L" * 63))).kinds == ("edge",)
 
 
 @pytest.mark.parametrize(
@@ -107,17 +72,13 @@ def test_a_larger_map_can_be_solved() -> None:
         ("\n", "map, line 1: expected `type octile`, found ''"),
         (MAP.replace("octile", "hex"), "map, line 1: expected `type octile`, found 'type hex'"),
         (MAP.replace("height 3", "height -3"), "map, line 2: expected `height <rows>`, found 'height -3'"),
-        (MAP.replace("height 3", "height 0"), "map, line 2: expected `height <rows>`, found 'height 0'"),
         (MAP.replace("height 3", "height 9" * 99), "map, line 2: expected `height <rows>`, found 'height 9height"),
-        (MAP.replace("width 5", "width five"), "map, line 3: expected `width <columns>`, found 'width five'"),
         (MAP.replace("\nmap", ""), "map, line 4: expected `map`, found '..@..'"),
         ("type octile\nheight 3", "map, line 3: expected `width <columns>`, found ''"),
         (MAP.replace("height 3", "height 4"), "map: 3 rows, but its header says height 4"),
         (MAP.replace("width 5", "width 99999"), "map, row 0: 5 columns, but its header says width 99999"),
-        (MAP.replace("..@..", "..@."), "map, row 0: 4 columns, but its header says width 5"),
         (MAP.replace(".TGSW", ".TGSX"), "map, row 1, column 4: 'X' is none of . G S @ O T W"),
         (MAP.replace(".TGSW", ".T\tSW"), "map, row 1, column 2: '\\t' is none of . G S @ O T W"),
-        (MAP.replace(".TGSW", ".T\u2028SW"), "map, row 1, column 2: '\\u2028' is none of . G S @ O T W"),
     ],
 )
 def test_a_map_that_cannot_be_read(text: str, message: str) -> None:
@@ -132,19 +93,15 @@ LINE = "0\ta.map\t5\t3\t0\t0\t3\t0\t1.0\n"
     ("text", "agents", "message"),
     [
         ("\n", 1, "scenario, line 1: expected `version 1`, found ''"),
-        (LINE, 1, "scenario, line 1: expected `version 1`, found '0\\ta.map"),
         ("version 2\n" + LINE, 1, "scenario, line 1: expected `version 1`, found 'version 2'"),
         (SCENARIO, 4, "scenario: 3 agents, not the 4 asked for"),
         (SCENARIO, 0, "num_agents: 0 is not an integer from 1"),
-        (SCENARIO, 1.0, "num_agents: 1.0 is not an integer from 1"),
         (
             "version 1\n0\ta.map\t5\t3\n",
             1,
             "scenario, line 2: 4 columns, expected 9: bucket, map, width, height, start x",
         ),
-        ("version 1\n\n" + LINE, 2, "scenario, line 2: 0 columns, expected 9"),
         ("version 1\n" + LINE.replace("\t3\t0\t1", "\t-3\t0\t1"), 1, "scenario, line 2: '-3' is not a count"),
-        ("version 1\n" + LINE.replace("\t3\t0\t1", "\t9e9\t0\t1"), 1, "scenario, line 2: '9e9' is not a count"),
         (
             "version 1\n" + LINE.replace("5\t3", "3\t5"),
             1,

@@ -1,6 +1,5 @@
 """The solver against an oracle that shares nothing with it, against laws, and on boards made by hand."""
 
-import itertools
 import random
 
 import pytest
@@ -107,6 +106,7 @@ def test_the_oracle_itself_on_boards_solved_by_hand():
     assert truth(head_on) is None
     assert truth(Instance.from_text("S1G2 S2G1\n. .")) == (3, 4, False)  # one goes around
     assert truth(Instance.from_text("S1 . G1\nH S2 H\nH G2 H")) == (2, 3, False)
+    assert truth(Instance.from_text(". S1 .\nS2 . G2\n. G1 .")) == (3, 5, True)  # one waits at the crossing
 
 
 # ---------------------------------------------------------------- boards made by hand
@@ -160,12 +160,6 @@ def test_a_spent_budget_says_so_and_nothing_else(in_both):
     assert solve(board, node_budget=10_000) == solve(board)
 
 
-def test_the_budget_ends_what_would_take_for_ever(in_both):
-    crowd = random_board(random.Random(3), 4, 0, 10)
-    with pytest.raises(BudgetExceeded):
-        solve(crowd, node_budget=500)
-
-
 def test_wrong_calls():
     with pytest.raises(ValueError, match="objective: 'time' is none of makespan, sum_of_costs"):
         solve(GOLDEN, "time")
@@ -177,15 +171,6 @@ def test_distances_go_around_holes():
     assert (0, 1) not in distances(board, (0, 2))
     assert distances(board, (0, 1)) == {}
     assert len(distances(board, (0, 2))) == 7
-
-
-def test_waits_are_needed_only_when_the_best_sum_needs_them():
-    crossing = Instance.from_text(". S1 .\nS2 . G2\n. G1 .")
-    assert needs_wait(crossing)  # one of the two waits: sum of costs 5 = 4 + 1
-    corridor = Instance.from_text("S1 S2 . G1\nH G2 H H\nH H H H\nH H H H")
-    assert not needs_wait(corridor)
-    aside = Instance.from_text("S1 . G2 .\nG1 S2 . .\n. . . .\n. . . .")
-    assert not needs_wait(aside)
 
 
 # ---------------------------------------------------------------- laws
@@ -208,46 +193,6 @@ def test_symmetries_and_names_change_nothing(board, rng):
         assert solved(image) == expected
 
 
-@given(boards(), st.data())
-def test_a_hole_more_never_lowers_a_cost(board, data):
-    taken = board.holes | {*board.starts, *board.goals}
-    free = [cell for cell in itertools.product(range(board.size), repeat=2) if cell not in taken]
-    assume(free)
-    harder = Instance(board.size, board.holes | {data.draw(st.sampled_from(free))}, board.starts, board.goals)
-    before, after = solved(board), solved(harder)
-    assume(after is not None)
-    assert before is not None
-    assert before[0] <= after[0]
-    assert before[1] <= after[1]
-
-
-@given(boards(agents=(2, 4)), st.data())
-def test_an_agent_less_never_raises_a_cost(board, data):
-    assume((before := solved(board)) is not None)
-    gone = data.draw(st.integers(0, board.num_agents - 1))
-    rest = [k for k in range(board.num_agents) if k != gone]
-    easier = Instance(
-        board.size, board.holes, tuple(board.starts[k] for k in rest), tuple(board.goals[k] for k in rest)
-    )
-    after = solved(easier)
-    assert after is not None
-    assert after[0] <= before[0]
-    assert after[1] <= before[1]
-
-
-@given(boards(agents=(1, 4)))
-def test_no_cost_is_below_the_distances(board):
-    assume((costs := solved(board)) is not None)
-    far = [distances(board, goal)[start] for start, goal in zip(board.starts, board.goals, strict=True)]
-    assert costs[0] >= max(far)
-    assert costs[1] >= sum(far)
-    assert costs[0] <= costs[1]
-    if costs[1] == sum(far):
-        assert not costs[2]
-    if (costs[1] - sum(far)) % 2:
-        assert costs[2]
-
-
 @settings(max_examples=150)
 @given(boards(sizes=(3, 4), agents=(2, 3)))
 def test_ties_prefer_the_other_objective(board):
@@ -259,11 +204,3 @@ def test_ties_prefer_the_other_objective(board):
         assert by_makespan.sum_of_costs == by_costs.sum_of_costs
     if by_makespan.sum_of_costs == by_costs.sum_of_costs:
         assert by_costs.makespan == by_makespan.makespan
-
-
-@given(boards(sizes=(3, 4), agents=(1, 2)), st.integers(0, 7))
-def test_an_optimal_plan_stays_optimal(board, k):
-    assume(solved(board) is not None)
-    solution = solve(board)
-    image, plan = transform(board, solution.plan, k)
-    assert check(image, plan).makespan == solution.makespan

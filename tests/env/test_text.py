@@ -12,7 +12,6 @@ from mapflake.env import (
     Plan,
     PlanParseError,
     Task,
-    check,
     execute,
     format_plan,
     judge,
@@ -27,6 +26,7 @@ S1 .  H  .
 H  G1 .  G2
 """)
 PLAN = Plan(("DRD", "WD"))
+TASK = Task.of(BOARD)
 COMPACT_PROMPT = "size4 holes b2 c2 d0 agent1 b0 to d1 agent2 c3 to d3 plan"
 COMPACT = "<UDR> D c0 <UD> W c3 ; <UR> R c1 <UD> D d3 ; <UDL> D d1 <UL> W d3 ;"
 
@@ -54,9 +54,8 @@ def test_the_chat_prompt_format_says_all_that_is_needed():
 
 
 def test_the_prompt_itself_is_no_valid_answer():
-    task = Task.of(BOARD)
-    assert judge(task, render_prompt(BOARD, "chat"), "chat").kinds[0] == "move"
-    assert judge(task, render_prompt(BOARD, "compact"), "compact").kinds == ("parse",)
+    assert judge(TASK, render_prompt(BOARD, "chat"), "chat").kinds[0] == "move"
+    assert judge(TASK, render_prompt(BOARD, "compact"), "compact").kinds == ("parse",)
 
 
 def test_the_vocabulary_is_closed_and_has_no_word_twice():
@@ -68,7 +67,7 @@ def test_the_vocabulary_is_closed_and_has_no_word_twice():
 
 
 @given(boards(sizes=(3, 10), agents=(1, 5)), st.data())
-def test_all_compact_text_is_in_the_vocabulary_and_comes_back(board, data):
+def test_all_text_comes_back_and_compact_text_is_in_the_vocabulary(board, data):
     moves = []
     for row, col in board.starts:  # any walk that stays on the board, conflicts and holes included
         walk = ""
@@ -83,13 +82,7 @@ def test_all_compact_text_is_in_the_vocabulary_and_comes_back(board, data):
     back = parse_completion(text, board.num_agents, "compact")
     assert back.moves == tuple(walk.ljust(plan.horizon, "W") for walk in moves)
     assert execute(board, back) == execute(board, plan)
-
-
-@given(st.lists(st.text("UDLRW", max_size=9), min_size=1, max_size=9))
-def test_chat_text_comes_back(moves):
-    cells = tuple((k // 3, k % 3) for k in range(len(moves)))
-    board = Instance(3, frozenset(), cells, cells)
-    assert parse_completion(format_plan(board, Plan(tuple(moves)), "chat"), len(moves), "chat").moves == tuple(moves)
+    assert parse_completion(format_plan(board, plan, "chat"), board.num_agents, "chat") == plan
 
 
 # ---------------------------------------------------------------- reading what models write
@@ -108,8 +101,6 @@ def test_chat_text_comes_back(moves):
         ('perhaps {"plan": ["L"]}\n</think>\n{"plan": ["R"]}', ("R",)),
         ('{"plan": []}', ()),
         ('{"plan": ["\\ud800x"]}', ("\ud800x",)),
-        ('{"plan": ["\ud800"]}', ("\ud800",)),
-        ('{"plan": ["right"]}', ("right",)),
         ('{"plan": ["L"], "plan": ["R"]}', ("R",)),
     ],
 )
@@ -120,8 +111,6 @@ def test_chat_answers_that_are_read(text, moves):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", 'no answer: no JSON object that opens with "plan"'),
-        ("RRD, UWL", 'no answer: no JSON object that opens with "plan"'),
         ('{"moves": ["U"], "plan": ["U"]}', 'no answer: no JSON object that opens with "plan"'),
         ('<think>{"plan": ["U"]}', "the reasoning was never closed"),
         ('{"plan": ["U"]} <think> wait', "the reasoning was never closed"),
@@ -131,8 +120,6 @@ def test_chat_answers_that_are_read(text, moves):
         ('{"plan": NaN}', "the answer is not JSON"),
         ('{"plan": ["U\nD"]}', "the answer is not JSON"),
         ('{"plan": "UD"}', '"plan" is not a list'),
-        ('{"plan": {"1": "U"}}', '"plan" is not a list'),
-        ('{"plan": [1, 2]}', 'an entry of "plan" is neither a string nor a list of strings'),
         ('{"plan": ["U", null]}', 'an entry of "plan" is neither a string nor a list of strings'),
         ('{"plan": [["U", 1]]}', 'an entry of "plan" is neither a string nor a list of strings'),
     ],
@@ -146,7 +133,6 @@ def test_chat_answers_that_are_not_read(text, message):
     ("text", "moves"),
     [
         ("", ("", "")),
-        ("  \n", ("", "")),
         ("<> U a0 <R> D j9 ;", ("U", "D")),
         ("<UDLR> U a0 ; <UDLR> L a0 ;", ("UL",)),
         ("<UDLR> plan a0 <> Ux a0 ;", ("?", "?")),
@@ -160,13 +146,10 @@ def test_compact_answers_that_are_read(text, moves):
     ("text", "message"),
     [
         ("<U> U a0", "the last step is not closed by ;"),
-        ("<U> U a0 ; <U> U", "the last step is not closed by ;"),
         (";", "step 1 has 0 words before ; and not three for each agent"),
         ("<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
         ("<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
-        ("<U> U a0 <U> U a0 ; <U> U a0 ;", "the steps are not all of one length"),
         ("<U> U a0 ; ; ; ; ;", "the steps are not all of one length"),
-        ("<U> U a0 ; <U> U a0 ; ; ; ; ;", "the steps are not all of one length"),
         ("U a0 <U> ;", "step 1, agent 1: not `<legal-moves> move cell`"),
         ("<U> U a0 ; <UU> U a0 ;", "step 2, agent 1: not `<legal-moves> move cell`"),
         ("<U> U a0 <U> U k0 ;", "step 1, agent 2: not `<legal-moves> move cell`"),
@@ -180,7 +163,7 @@ def test_compact_answers_that_are_not_read(text, message):
 def test_the_scratchpad_is_not_believed():
     lies = COMPACT.replace("<UDR>", "<>").replace("c0", "j9").replace("d1", "a0")
     assert parse_completion(lies, 2, "compact") == parse_completion(COMPACT, 2, "compact")
-    assert judge(Task.of(BOARD), lies, "compact").valid
+    assert judge(TASK, lies, "compact").valid
 
 
 HOSTILE = {
@@ -210,24 +193,10 @@ HOSTILE = {
 @pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_judged_and_never_raises(name, prompt_format):
-    verdict = judge(Task.of(BOARD), HOSTILE[name], prompt_format)
+    verdict = judge(TASK, HOSTILE[name], prompt_format)
     assert not verdict.valid
     assert set(verdict.kinds) <= {"parse", "agents", "move", "bounds", "hole", "goal"}
 
-
-@given(
-    st.text(alphabet='{}[]":,;<>URDLWplanthik/ \n0a\\\ud800', max_size=80) | st.text(), st.sampled_from(PROMPT_FORMATS)
-)
-def test_any_text_is_judged(text, prompt_format):
-    assert not judge(TASK, text, prompt_format).valid or check(BOARD, parse_completion(text, 2, prompt_format)).valid
-
-
-@given(st.lists(st.sampled_from([*VOCABULARY, "?"]), max_size=30))
-def test_any_words_of_the_vocabulary_are_judged(words):
-    judge(TASK, " ".join(words), "compact")
-
-
-TASK = Task.of(BOARD)
 
 # ---------------------------------------------------------------- wrong calls
 
