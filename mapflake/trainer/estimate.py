@@ -1,33 +1,28 @@
-"""A rule of thumb for the memory, tokens and time of a GRPO round, printed before it begins.
+"""A rule of thumb for the memory of a GRPO round, printed before it begins.
 
-Parameters, cache and tokens are counted from the model's configuration, for completions of full length. Activations are
-our rule of thumb: 37 kB a token by it and by measurement for the default policy, not measured for real LLMs. Time
-assumes a share of the measured matrix peak. Not covered: fragmentation, other work on the machine.
+Parameters and cache are counted from the model's configuration, for completions of full length. Activations are our
+rule of thumb: 37 kB a token by it and by measurement for the default policy, not measured for real LLMs. Not covered:
+time, fragmentation, other work on the machine.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from mapflake.trainer.params import RLParams
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY
-
-if TYPE_CHECKING:
-    from mapflake.trainer.params import RLParams
 
 logger = logging.getLogger(__name__)
 
 GIB = 2**30
-UTILISATION = 0.3  # of the measured matrix peak, in training; sampling reads all weights for every token
 VLLM_SHARE = 0.3  # of the GPU, TRL's default for colocated vLLM
 
 
@@ -37,7 +32,7 @@ class DoesNotFit(RuntimeError):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The needs of one process of a round in bytes, and the length of the round.
+    """The needs of one process of a round in bytes.
 
     Attributes:
         parameters: Number of parameters of the model.
@@ -46,8 +41,6 @@ class Estimate:
         cache: Bytes of keys and values while sampling; with colocated vLLM, its share of the GPU.
         activations: Bytes of the activations of one microbatch in training.
         available: Bytes of the device's memory that are free now.
-        tokens: Number of tokens read and written in the round if all completions have full length.
-        seconds: Time for these at the measured matrix peak times `UTILISATION`.
     """
 
     parameters: int
@@ -56,19 +49,14 @@ class Estimate:
     cache: int
     activations: int
     available: int
-    tokens: int
-    seconds: float
 
     def __str__(self) -> str:
         needed = self.weights + max(self.cache, self.activations)
-        hours = self.seconds / 3600
-        length = f"{hours:.1f} hours" if hours > 1.5 else f"{max(1, round(60 * hours))} minutes"
         return (
             f"by a rule of thumb, a round needs up to {needed / GIB:.2f} GiB a process (weights, gradients, moments "
             f"{self.weights / GIB:.2f}; then cache {self.cache / GIB:.2f} or activations "
             f"{self.activations / GIB:.2f}), {self.available / GIB:.2f} are free; {self.parameters / 1e6:.2f}M "
-            f"parameters, {self.trained / 1e6:.2f}M of them trained; at most {self.tokens / 1e6:.2f}M tokens, "
-            f"for so many about {length}"
+            f"parameters, {self.trained / 1e6:.2f}M of them trained"
         )
 
     def checked(self) -> Estimate:
@@ -117,7 +105,6 @@ def estimate_round(start: str | Path, params: RLParams, *, prompt_tokens: int = 
         per_token += 3 * config.vocab_size  # logits, which TRL's fused head does without
     elif cuda:  # checkpointed: one value a layer, and one layer in full
         per_token = layers * config.hidden_size + layer
-    tokens = params.steps * params.prompts * params.generations * length
     return Estimate(
         parameters=parameters,
         trained=trained,
@@ -125,8 +112,6 @@ def estimate_round(start: str | Path, params: RLParams, *, prompt_tokens: int = 
         cache=cache,
         activations=params.microbatch * length * per_token * value,
         available=available,
-        tokens=tokens,
-        seconds=tokens * parameters * (6 + 2) / params.processes / (_peak() * UTILISATION),  # training, and sampling
     )
 
 
@@ -136,19 +121,3 @@ def _memory() -> tuple[int, int]:
         return torch.cuda.mem_get_info(int(os.environ.get("LOCAL_RANK", 0)))
     memory = psutil.virtual_memory()
     return memory.available, memory.total
-
-
-@functools.cache
-def _peak() -> float:
-    """Returns the floating-point operations a second of a large matrix product, measured now."""
-    cuda = torch.cuda.is_available()
-    n, kind = (8192, torch.bfloat16) if cuda else (512, torch.float32)
-    a = torch.ones(n, n, dtype=kind, device="cuda" if cuda else "cpu")
-    best = float("inf")
-    for _ in range(4):
-        began = time.perf_counter()
-        a @ a
-        if cuda:
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - began)
-    return 2 * n**3 / best

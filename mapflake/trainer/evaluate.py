@@ -101,30 +101,25 @@ def rollout(
 def _roll_out(
     policy: Completer, tasks: Sequence[Task], samples: int, temperature: float, seed: int, progress: str | None
 ) -> list[Rollout]:
-    spoken = policy.prompt_format
+    written = policy.prompt_format
     completions = policy.complete(
-        [render_prompt(task.instance, prompt_format=spoken) for task in tasks],
+        [render_prompt(task.instance, prompt_format=written) for task in tasks],
         n=samples,
         temperature=temperature,
         seed=seed,
         progress=progress,
     )
-    rollouts = [
-        _judged(task, sample, spoken, text)
-        for task, texts in zip(tasks, completions, strict=True)
-        for sample, text in enumerate(texts)
-        if text is not None
-    ]
+    rollouts = []
+    for task, texts in zip(tasks, completions, strict=True):
+        for sample, text in enumerate(texts):
+            if text is not None:
+                text = text.encode(errors="replace").decode()
+                rollouts.append(Rollout(task, sample, written, text, *judge_completion(task, text, written)))
     if lost := len(tasks) * samples - len(rollouts):
         if not rollouts:
             raise ValueError(f"none of {lost} samples was answered")
         logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
     return rollouts
-
-
-def _judged(task: Task, sample: int, prompt_format: str, text: str) -> Rollout:
-    text = text.encode(errors="replace").decode()
-    return Rollout(task, sample, prompt_format, text, *judge_completion(task, text, prompt_format))
 
 
 def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:

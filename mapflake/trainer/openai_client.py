@@ -90,7 +90,11 @@ class OpenAIPolicy:
         texts: list[str | None] = []
         lost: Counter[str] = Counter()
         bar = tqdm(total=len(jobs), desc=progress, unit="request", disable=progress is None)
-        with bar, self._client() as client, ThreadPoolExecutor(self.concurrency) as threads:
+        check_address(os.environ.get("OPENAI_BASE_URL") or None, "OPENAI_BASE_URL")
+        client = openai.OpenAI(
+            api_key=self._key(), base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
+        )
+        with bar, client, ThreadPoolExecutor(self.concurrency) as threads:
             for text, reason in threads.map(lambda job: self._ask(client, *job), jobs):  # an error cancels the rest
                 texts.append(text)
                 if text is None:
@@ -128,12 +132,6 @@ class OpenAIPolicy:
             return None, f"no connection ({cause})"
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError, openai.APIError) as error:
             return None, f"unreadable reply ({type(error).__name__})"
-
-    def _client(self) -> openai.OpenAI:
-        check_address(os.environ.get("OPENAI_BASE_URL") or None, "OPENAI_BASE_URL")
-        return openai.OpenAI(
-            api_key=self._key(), base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
-        )
 
     def _key(self) -> str:
         found = os.environ.get(self.key, "").strip()

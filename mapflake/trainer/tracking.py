@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 from transformers import TrainerCallback
+from transformers.integrations import WandbCallback
 
 logger = logging.getLogger(__name__)
 
@@ -19,24 +20,17 @@ class Tracking(TrainerCallback):
 
     def __init__(self) -> None:
         self.wandb: Any = None
-        if os.environ.get("WANDB_MODE") in ("online", "offline"):
-            self._guarded(self._start)
-
-    def _start(self) -> None:
-        from transformers.integrations import WandbCallback
-
-        self.wandb = WandbCallback()
-
-    def _guarded(self, call: Any, *arguments: Any, **options: Any) -> None:
-        try:
-            call(*arguments, **options)
-        except Exception as error:  # of a service, its process, the network: none of them is worth a training
-            self.wandb = None
-            logger.warning("wandb failed, the training goes on without it: %s: %s", type(error).__name__, error)
+        self.on = os.environ.get("WANDB_MODE") in ("online", "offline")
 
     def _pass(self, event: str, *arguments: Any, **options: Any) -> None:
-        if self.wandb is not None:
-            self._guarded(getattr(self.wandb, event), *arguments, **options)
+        if not self.on:
+            return
+        try:
+            self.wandb = self.wandb or WandbCallback()
+            getattr(self.wandb, event)(*arguments, **options)
+        except Exception as error:  # of a service, its process, the network: none of them is worth a training
+            self.on = False
+            logger.warning("wandb failed, the training goes on without it: %s: %s", type(error).__name__, error)
 
     def on_train_begin(self, *arguments: Any, **options: Any) -> None:
         """Starts a run."""

@@ -14,8 +14,6 @@ def completion(content, **choice):
 
 BODIES = {  # path -> body of a reply with status 200
     "not-json": "<html>busy</html>",
-    "half": json.dumps(completion("yes"))[:60],
-    "list": "[]",
     "no-choices": '{"choices": []}',
     "null-choice": '{"choices": [null]}',
     "number": json.dumps(completion(7)),

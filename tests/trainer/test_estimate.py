@@ -53,7 +53,6 @@ def test_the_cache_is_that_of_all_samples_at_full_length(qwen3_4b):
     one = 2 * 36 * 8 * 128 * 4  # keys and values, layers, heads, width, bytes
     found = estimate_round(qwen3_4b, PARAMS, prompt_tokens=100)
     assert found.cache == PARAMS.samples_a_process * (100 + PARAMS.max_new_tokens) * one
-    assert found.tokens == PARAMS.steps * PARAMS.samples_a_process * (100 + PARAMS.max_new_tokens)
 
 
 def test_a_round_that_cannot_fit_says_so_before_it_begins(start, tmp_path, monkeypatch, capsys):
