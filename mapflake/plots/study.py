@@ -97,7 +97,7 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
         return _nothing()
     columns = min(5, len(kept))
     lines = -(-len(kept) // columns)
-    figure = Figure(figsize=(1.8 * columns + 0.7, 1.8 * lines + 0.7), layout="constrained")
+    figure = Figure(figsize=(max(4.3, 1.8 * columns + 0.7), 1.8 * lines + 0.7), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     largest = 1.0
     for ax, arm in zip(axes.flat, kept, strict=False):
