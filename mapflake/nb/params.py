@@ -19,7 +19,7 @@ from ruamel.yaml.error import YAMLError
 from mapflake import repro
 from mapflake.nb import notebooks
 from mapflake.nb.folders import NOTEBOOKS
-from mapflake.repro import ParamError, Params, shown
+from mapflake.repro import ParamError, shown
 
 SECTIONS = ("env_design", "warm_start", "baseline_rl", "engineer_loop", "ablations", "analysis")
 LEGAL = ("run", "wandb", *SECTIONS, "runs", "profiles")
@@ -218,6 +218,3 @@ def section_of(notebook: str) -> str:
         if name == notebook:
             return section
     raise ParamError(f"{notebook}: no such notebook; one of {', '.join(NOTEBOOKS.values())}")
-
-
-__all__ = ["ParamError", "Params", "check", "choose", "effective", "load", "notebook_values", "prepare", "stage_values"]

@@ -57,11 +57,9 @@ def gallery(
     instances: Sequence[Instance],
     plans: Sequence[Plan | None] | None = None,
     titles: Sequence[str] | None = None,
-    *,
-    columns: int = 4,
 ) -> Figure:
     """Returns a figure of several boards side by side, each drawn by `draw` with its plan and title if given."""
-    columns = min(columns, len(instances))
+    columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
     space = ConstrainedLayoutEngine(h_pad=0.06)
     figure = Figure(figsize=(2.45 * columns, (2.4 + 0.25 * bool(titles)) * rows), layout=space)

@@ -21,37 +21,26 @@ from mapflake.plots import style
 if TYPE_CHECKING:
     import pandas as pd
 
+METRICS = ("valid", "optimal")
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 LEVELS = ("as before", "towards half-solved", "one level", "near before", "free")
 
 
 @style.styled
-def rates(
-    table: pd.DataFrame,
-    *,
-    x: str,
-    hue: str,
-    metrics: Sequence[str] = ("valid", "optimal"),
-    labels: Mapping[str, str] | None = None,
-    n: str = "boards",
-) -> Figure:
-    """Returns one panel a metric: estimate and 95% interval over `x`, a line for each value of `hue`.
+def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
+    """Returns a panel for valid and one for optimal: estimate and 95% interval over `x`, a line for each `hue`.
 
     Args:
-        table: Rows of `evaluate.rates`: columns x, hue, `<metric>`, `<metric>_low`, `<metric>_high`, and `n`.
+        table: Rows of `evaluate.rates`: columns x, hue, boards (n), `<metric>`, `<metric>_low`, `<metric>_high`.
         x: Column of the horizontal axis.
         hue: Column of the lines; an arm looks the same in all figures.
-        metrics: Columns to show, shares in [0, 1].
-        labels: Column -> its name on the axis.
-        n: Column with the number of boards behind an estimate.
     """
-    labels = {"size": "board size", "agents": "agents", **(labels or {})}
-    figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.5), layout="constrained")
-    axes = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
+    figure = Figure(figsize=(7.6, 3.5), layout="constrained")
+    axes = figure.subplots(1, len(METRICS), sharey=True)
     places = {value: i for i, value in enumerate(sorted(table[x].unique()))}
     groups = style.looks(table, hue)
-    top = style.top(max(table[f"{metric}_high"].max() for metric in metrics))
-    for ax, metric in zip(axes, metrics, strict=True):
+    top = style.top(max(table[f"{metric}_high"].max() for metric in METRICS))
+    for ax, metric in zip(axes, METRICS, strict=True):
         for i, (group, look) in enumerate(groups.items()):
             rows = table[table[hue] == group].sort_values(x)
             at = np.array([places[v] for v in rows[x]]) + 0.09 * (i - (len(groups) - 1) / 2)
@@ -60,12 +49,13 @@ def rates(
                 at, rows[metric], yerr=errors, label=str(group), capsize=2.5, lw=1.6, elinewidth=1.1,
                 **style.look(look, 5.5),
             )  # fmt: skip
-        ax.set(xlabel=labels.get(x, x), xticks=range(len(places)), xlim=(-0.5, len(places) - 0.5))
-        ax.set_title(metric.replace("_", " "), loc="left")
+        label = "board size" if x == "size" else x
+        ax.set(xlabel=label, xticks=range(len(places)), xlim=(-0.5, len(places) - 0.5))
+        ax.set_title(metric, loc="left")
         ax.set_xticklabels([style.tick(x, value) for value in places])
         style.percent(ax, top)
     style.legend(figure, axes[0])
-    style.say_n(axes[-1], table[n])
+    style.say_n(axes[-1], table["boards"])
     return figure
 
 
@@ -73,8 +63,7 @@ def rates(
 def curves(
     table: pd.DataFrame,
     *,
-    hue: str = "arm",
-    metrics: Sequence[str] = ("valid", "optimal"),
+    metrics: Sequence[str] = METRICS,
     smooth: int = 1,
     boundaries: Sequence[int] = (),
     xlabel: str = "GRPO step",
@@ -82,8 +71,7 @@ def curves(
     """Returns learning curves: one panel a metric over `step`, raw points faint, a running mean on top.
 
     Args:
-        table: Columns step, hue and the metrics.
-        hue: Column of the lines.
+        table: Columns step and the metrics, and arm for a line each.
         metrics: Columns to show; shares get a percent axis.
         smooth: Steps of the running mean.
         boundaries: Steps at which a round begins, marked by a line.
@@ -91,10 +79,10 @@ def curves(
     """
     figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.4), layout="constrained")
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]
-    groups = style.looks(table, hue) if hue in table else {None: 0}
+    groups = style.looks(table, "arm") if "arm" in table else {None: 0}
     for ax, metric in zip(axes, metrics, strict=True):
         for group, look in groups.items():
-            rows = (table if group is None else table[table[hue] == group]).sort_values("step")
+            rows = (table if group is None else table[table["arm"] == group]).sort_values("step")
             rows = rows.dropna(subset=[metric])
             color, line = style.COLORS[look % len(style.COLORS)], style.LINES[look % len(style.LINES)]
             if smooth > 1:
@@ -114,12 +102,11 @@ def curves(
 
 
 @style.styled
-def configurations(table: pd.DataFrame, *, title: str | None = None) -> Figure:
+def configurations(table: pd.DataFrame) -> Figure:
     """Returns the configurations trained on: panels by ratio (rows) and arm (columns), over board size, a bar a round.
 
     Args:
         table: From `tables.configurations`: arm, round, size, and the ratios (NaN: unconstrained).
-        title: Above the figure.
     """
     arms, rounds = list(dict.fromkeys(table["arm"])), sorted(table["round"].unique())
     sizes = sorted(table["size"].unique())
@@ -148,28 +135,22 @@ def configurations(table: pd.DataFrame, *, title: str | None = None) -> Figure:
             if column == 0:
                 ax.set_ylabel(key.replace("_", " "))
     style.legend(figure, axes[0, 0])
-    if title:
-        figure.suptitle(title)
     return figure
 
 
 @style.styled
-def differences(
-    table: pd.DataFrame, *, baseline: str, metrics: Sequence[str] = ("valid", "optimal"), label: str = "arm"
-) -> Figure:
+def differences(table: pd.DataFrame, *, baseline: str) -> Figure:
     """Returns a forest plot: difference to the baseline in percentage points with its 95% interval, one row an arm.
 
     Args:
-        table: Columns `label`, metric, difference, low, high (shares), n.
+        table: From `tables.differences`: arm, metric, difference, low, high (shares), n.
         baseline: The other side of the difference, as the axis names it.
-        metrics: One panel each.
-        label: Column of the rows.
     """
-    names = list(dict.fromkeys(table[label]))
-    figure = Figure(figsize=(3.6 * len(metrics) + 1.2, 0.42 * len(names) + 1.3), layout="constrained")
-    axes = figure.subplots(1, len(metrics), sharey=True, sharex=True, squeeze=False)[0]
-    for ax, metric in zip(axes, metrics, strict=True):
-        rows = table[table["metric"] == metric].set_index(label).loc[names]
+    names = list(dict.fromkeys(table["arm"]))
+    figure = Figure(figsize=(8.4, 0.42 * len(names) + 1.3), layout="constrained")
+    axes = figure.subplots(1, len(METRICS), sharey=True, sharex=True)
+    for ax, metric in zip(axes, METRICS, strict=True):
+        rows = table[table["metric"] == metric].set_index("arm").loc[names]
         mean, low, high = (100 * rows[key].to_numpy() for key in ("difference", "low", "high"))
         place = np.arange(len(names))[::-1]
         for k in range(len(names)):
@@ -179,7 +160,7 @@ def differences(
                 marker="o", markersize=7, markerfacecolor=color if clear else "white", markeredgewidth=1.5,
             )  # fmt: skip
         ax.axvline(0, color="#444444", lw=1)
-        ax.set_title(metric.replace("_", " "), loc="left")
+        ax.set_title(metric, loc="left")
         ax.set(yticks=place, xlabel=f"points against {baseline}", ylim=(-0.6, len(names) - 0.4))
         ax.set_yticklabels(names)
         ax.grid(axis="y", visible=False)
@@ -206,13 +187,12 @@ def panels(table: pd.DataFrame, *, x: str, ys: Mapping[str, str], hue: str) -> F
 
 
 @style.styled
-def failures(table: pd.DataFrame, *, hue: str, title: str | None = None) -> Figure:
+def failures(table: pd.DataFrame, *, hue: str) -> Figure:
     """Returns how often each check fails: share of completions by kind of violation, a bar for each value of `hue`.
 
     Args:
         table: Columns kind, share, hue.
         hue: Column of the bars, in the order in which they first occur.
-        title: Above the figure.
     """
     kinds, groups = list(dict.fromkeys(table["kind"])), list(dict.fromkeys(table[hue]))
     figure = Figure(figsize=(7.4, 3.2), layout="constrained")
@@ -220,18 +200,13 @@ def failures(table: pd.DataFrame, *, hue: str, title: str | None = None) -> Figu
     width = 0.8 / len(groups)
     for i, group in enumerate(groups):
         rows = table[table[hue] == group].set_index("kind")["share"]
-        at, shares = (
-            np.arange(len(kinds)) + width * (i - (len(groups) - 1) / 2),
-            [rows.get(kind, 0.0) for kind in kinds],
-        )
-        ax.bar(at, shares, width * 0.92, label=str(group), **_bar(i, len(groups)))
+        at = np.arange(len(kinds)) + width * (i - (len(groups) - 1) / 2)
+        ax.bar(at, [rows.get(kind, 0.0) for kind in kinds], width * 0.92, label=str(group), **_bar(i, len(groups)))
     ax.set(xticks=range(len(kinds)), ylabel="completions with it")
     ax.set_xticklabels(kinds)
     ax.grid(axis="x", visible=False)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     style.legend(figure, ax)
-    if title:
-        figure.suptitle(title)
     return figure
 
 

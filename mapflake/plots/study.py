@@ -86,25 +86,25 @@ def _interval(ax: Axes, x: float, y: float, found: statistics.Estimate, *, fille
 
 
 @style.styled
-def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", against: str = "fixed") -> Figure:
-    """Returns paired learning curves: a panel an arm, its difference on the validation boards by round, a line a seed.
+def learning(study: Study, arms: Sequence[str]) -> Figure:
+    """Returns paired learning curves: a panel an arm, its gain over `fixed` on the validation boards, a line a seed.
 
     All arms of a seed share round 0, where the difference is zero. Dots are means over seeds, filled where the 95%
     interval leaves out zero; the axis shows all seeds and may cut a wide interval.
     """
-    kept = [arm for arm in arms if arm != against and {*study.seeds(arm)} & {*study.seeds(against)}]
+    kept = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
     if not kept:
         return _nothing()
     columns = min(5, len(kept))
     lines = -(-len(kept) // columns)
-    figure = Figure(figsize=(1.8 * columns + 0.7, 1.8 * lines + 0.7), layout="constrained")
+    figure = Figure(figsize=(max(4.3, 1.8 * columns + 0.7), 1.8 * lines + 0.7), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     largest = 1.0
     for ax, arm in zip(axes.flat, kept, strict=False):
         rounds = report.measured_rounds(study, arm)
         found = [
-            statistics.paired(study.validation(arm, metric, i), study.validation(against, metric, i))
-            for i in range(min(len(rounds), len(report.measured_rounds(study, against))))
+            statistics.paired(study.validation(arm, "valid", i), study.validation("fixed", "valid", i))
+            for i in range(min(len(rounds), len(report.measured_rounds(study, "fixed"))))
         ]
         by_seed = 100 * np.stack([rows.mean(axis=1) for rows in found], axis=1)
         at = [0, *rounds[: len(found)]]
@@ -122,12 +122,12 @@ def learning(study: Study, arms: Sequence[str], *, metric: str = "valid", agains
     for ax in list(axes.flat)[len(kept) :]:
         ax.set_visible(False)
     figure.supxlabel(f"round (all begin with {name(ROUND_0)} of their seed); (n) seeds, grey: one seed", fontsize=8.5)
-    figure.supylabel(f"{metric}, points against {name(against)}", fontsize=8.5)
+    figure.supylabel(f"valid, points against {name('fixed')}", fontsize=8.5)
     return figure
 
 
 @style.styled
-def designs(changes: pd.DataFrame, order: Sequence[str], columns: Sequence[str] = tuple(DESIGNS)[:5]) -> Figure:
+def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
     """Returns the changes that designers made: a panel for each column, a row an arm, a dot a design.
 
     A bar marks the mean; open dots are designs of round 1, filled ones of later rounds.
@@ -135,11 +135,11 @@ def designs(changes: pd.DataFrame, order: Sequence[str], columns: Sequence[str] 
     Args:
         changes: From `study.changes`.
         order: Arms, from top to bottom.
-        columns: Columns of `DESIGNS`.
     """
     arms = [arm for arm in order if arm in set(changes["arm"])]
     if not arms:
         return _nothing()
+    columns = [column for column in DESIGNS if column != "unlike"]
     figure = Figure(figsize=(1.9 * len(columns) + 1.7, 0.33 * len(arms) + 1.2), layout="constrained")
     axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     place = {arm: len(arms) - 1 - i for i, arm in enumerate(arms)}

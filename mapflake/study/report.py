@@ -69,18 +69,17 @@ def compare(
     others = [against] if isinstance(against, str) else list(against)
     common = set.intersection(*({*study.seeds(other)} for other in others)) if others else set()
     kept = [arm for arm in arms if arm not in others and common & {*study.seeds(arm)}]
-    rates = {arm: _rates(study, arm, metric, boards) for arm in [*kept, *(others if kept else [])]}
-    found = {arm: paired(rates[arm], *(rates[other] for other in others)) for arm in kept}
+
+    def rates(arm: str) -> pd.DataFrame:
+        return study.validation(arm, metric) if "validation" in boards else study.benchmark(arm, metric, **boards)
+
+    found = {arm: paired(rates(arm), *map(rates, others)) for arm in kept}
     estimates = [estimate(values) for values in found.values()]
     corrected = statistics.holm([one.p for one in estimates])
     return [
         Difference(arm, one, p, tuple(found[arm].mean(axis=1)))
         for arm, one, p in zip(kept, estimates, corrected, strict=True)
     ]
-
-
-def _rates(study: Study, arm: str, metric: str, boards: Mapping[str, int]) -> pd.DataFrame:
-    return study.validation(arm, metric) if "validation" in boards else study.benchmark(arm, metric, **boards)
 
 
 def power(study: Study, comparison: Mapping[str, str] = ASKED, counts: Sequence[int] = (3, 5, 10, 20)) -> pd.DataFrame:
@@ -104,10 +103,10 @@ def points(found: Estimate, star: bool = False) -> str:
     return f"{100 * found.mean:+.1f}{_interval(found, '+.1f')}" + ("*" if star else "")
 
 
-def _interval(found: Estimate, form: str) -> str:
+def _interval(found: Estimate, form: str, words: str = "") -> str:
     if found.low is None or found.high is None:
         return ""
-    return f" ({100 * found.low:{form}} to {100 * found.high:{form}})"
+    return f" ({words}{100 * found.low:{form}} to {100 * found.high:{form}})"
 
 
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
@@ -136,47 +135,39 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
 
 def beside_paper(study: Study) -> pd.DataFrame:
     """Returns the paper's rates and ours: valid / optimal in percent by agents, in brackets the gain over fixed."""
-    everyone = sorted({*study.boards["agents"], *PAPER["fixed"][1]})
-    ours = {
-        (arm, n): tuple(100 * study.benchmark(arm, m, agents=n).to_numpy().mean() for m in ("valid", "optimal"))
-        for arm in PAPER
-        for n in sorted({*study.boards["agents"]})
-        if study.seeds(arm)
-    }
-    theirs = {(arm, n): rates for arm, (_, by_agents) in PAPER.items() for n, rates in by_agents.items()}
-    columns = {}
-    for title, rates in (("paper", theirs), ("ours", ours)):
-        for n in everyone:
-            cells = {}
-            for arm, (label, _) in PAPER.items():
-                if (arm, n) in rates:
-                    gain = rates[arm, n][0] - rates.get(("fixed", n), (float("nan"),))[0]
-                    shown = f" ({gain:+.1f})" if arm not in (BASE, "fixed") and gain == gain else ""
-                    cells[label] = "{:.1f} / {:.1f}".format(*rates[arm, n]) + shown
-            if cells:
-                columns[f"{title}, {n} agents"] = cells
-    return pd.DataFrame(columns, index=[label for label, _ in PAPER.values()]).fillna("")
+
+    def ours(arm: str, n: int) -> tuple[float, ...]:
+        return tuple(100 * study.benchmark(arm, m, agents=n).to_numpy().mean() for m in ("valid", "optimal"))
+
+    columns: dict[str, dict[str, tuple[float, ...]]] = {}
+    for n in PAPER["fixed"][1]:
+        columns[f"paper, {n} agents"] = {arm: PAPER[arm][1][n] for arm in PAPER}
+    for n in sorted({*study.boards["agents"]}):
+        columns[f"ours, {n} agents"] = {arm: ours(arm, n) for arm in PAPER if study.seeds(arm)}
+    cells: dict[str, dict[str, str]] = {}
+    for title, rates in columns.items():
+        cells[title] = {PAPER[arm][0]: "{:.1f} / {:.1f}".format(*both) for arm, both in rates.items()}
+        for arm in rates.keys() - {BASE, "fixed"} if "fixed" in rates else ():
+            cells[title][PAPER[arm][0]] += f" ({rates[arm][0] - rates['fixed'][0]:+.1f})"
+    return pd.DataFrame(cells, index=[label for label, _ in PAPER.values()]).fillna("")
 
 
 # ---------------------------------------------------------------- sentences
 
 
-def sentence(study: Study, arm: str, against: str | Sequence[str], metric: str = "valid", **boards: int) -> str:
+def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boards: int) -> str:
     """Returns one comparison in words, with its interval and whether a difference is seen; arguments as `compare`."""
-    others = [against] if isinstance(against, str) else list(against)
-    if not (rows := compare(study, [arm], others, metric, **boards)):
-        missing = [one for one in (arm, *others) if not study.seeds(one)]
-        return f"*{name(arm)}* against {_names(others)}: not run ({', '.join(missing) or 'no seed in common'})."
+    if not (rows := compare(study, [arm], against, metric, **boards)):
+        missing = [one for one in (arm, against) if not study.seeds(one)]
+        return f"*{name(arm)}* against *{name(against)}*: not run ({', '.join(missing) or 'no seed in common'})."
     found = rows[0].found
     where = "the validation boards" if "validation" in boards else f"the benchmark's {found.boards} boards"
     where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
     more = "more" if found.mean >= 0 else "less"
-    said = f"*{name(arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than {_names(others)}"
+    said = f"*{name(arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than *{name(against)}*"
     if found.seeds == 1:
         return f"With one training seed, {said}; one seed gives no interval, so this says nothing about other seeds."
-    interval = ""
-    if found.low is not None and found.high is not None:
-        interval = f" (95% interval {100 * found.low:+.2f} to {100 * found.high:+.2f})"
+    interval = _interval(found, "+.2f", "95% interval ")
     return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if found.seen else 'no'} difference is seen."
 
 
@@ -205,10 +196,6 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
     by_agents = {n: compare(study, others, "fixed", agents=n) for n in sorted({*study.boards["agents"]})}
     found["agents"] = " ".join(f"{n} agents: {_which(rows, 'fixed')}" for n, rows in by_agents.items() if rows)
     return {topic: text for topic, text in found.items() if text}
-
-
-def _names(arms: Sequence[str]) -> str:
-    return f"*{name(arms[0])}*" if len(arms) == 1 else f"the mean of {', '.join(map(name, arms))}"
 
 
 def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:

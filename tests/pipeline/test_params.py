@@ -87,8 +87,6 @@ MISTAKES = [
         "  sede:",
         r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\? legal keys: seed, sizes, ",
     ),
-    (r"hard_share: \S+", "hard_share: often", r"^warm_start\.hard_share: 'often' is not legal: .*valid number$"),
-    (r"hard_share: \S+", "hard_share: 1.6", r"^warm_start\.hard_share: 1\.6 is not legal: .*less than or equal to 1$"),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (
         r"hole_ratios: .*",
@@ -117,14 +115,13 @@ MISTAKES = [
     ),
     (r"variant: V6", "variant: V7", r"engineer_loop\.engineer\.variant: 'V7' is not legal: legal variants: V1, V2, "),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
-    (r"^(run: .*arms: \[)", r"\1fixed, ", r"^run\.arms: 'fixed' is in every run already"),
     (r"^(run: .*seeds: \[)", r"\g<1>0, ", r"^run: seeds: each is there once, not \[0, 0"),
     (
         r"^(run: .*profile: )default",
         r"\1fast",
         r"^run\.profile: 'fast' is not legal: one of default, smoke, gpu, paper$",
     ),
-    (r"^(  smoke: .*arms: \[)", r"\1oracel, ", r"^runs\.smoke\.arms: arm: 'oracel' is none of engineer, base_"),
+    (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (
         r"    v1: \{variant: V1\}",
         "    v1: {sample: 2}",
@@ -141,9 +138,9 @@ MISTAKES = [
         r"^profiles\.default: 'fast' is not a profile, write \{\} for an empty one",
     ),
     (
-        r"^  smoke:\s.*",
-        "  smoke:\n    engineer: {variant: V1} ",
-        r"^profiles\.smoke\.engineer: unknown key; legal keys: env_design, ",
+        r"^  default: \{\}",
+        "  default: {engineer: {variant: V1}}",
+        r"^profiles\.default\.engineer: unknown key; legal keys: env_design, ",
     ),
     (
         r"^        steps:",
@@ -161,14 +158,7 @@ def test_a_mistake_is_one_line_and_touches_nothing(
     (repo / "build/params").mkdir(parents=True)
     (repo / "build/params/env_design.json").write_text("of before")
     before = files(repo / "build")
-    if old.startswith("^  smoke:\\s"):  # the profile, not the run of that name
-        text = (repo / "params.yaml").read_text()
-        at = text.index("profiles:")
-        (repo / "params.yaml").write_text(
-            text[:at] + re.sub(r"^  smoke:.*", new, text[at:], count=1, flags=re.MULTILINE)
-        )
-    else:
-        edit(repo, old, new)
+    edit(repo, old, new)
     for command in ("check", "prepare"):
         assert main([command]) == 1
         out, err = capsys.readouterr()

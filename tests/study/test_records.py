@@ -62,12 +62,8 @@ def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards: Path) -> N
     assert record["made"]["code_sha256"] == records.code_sha256()
     found = study.load(boards.parent / "cells")
     assert found.arms == ["engineer"]
-    assert found.benchmark("engineer", "valid").loc[0].tolist() == [
-        0.25,
-        0.5,
-        0.5,
-        0.0,
-    ]  # the first board is there twice
+    rates = found.benchmark("engineer", "valid").loc[0].tolist()
+    assert rates == [0.25, 0.5, 0.5, 0.0]  # the first board is there twice
     assert found.benchmark("engineer", "valid", size=4).shape == (1, sum(t.instance.size == 4 for t in TASKS))
     assert found.validation("engineer", "optimal").loc[0].tolist() == [1, 0, 0, 0]
     assert found.boards["size"].tolist() == [t.instance.size for t in TASKS]
@@ -94,10 +90,8 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def git(*command: str) -> str:
-        config = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        return subprocess.run(
-            ["git", *config, *command], cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
+        whole = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *command]
+        return subprocess.run(whole, capture_output=True, text=True, check=True).stdout
 
     (tmp_path / "mapflake").mkdir()
     monkeypatch.setattr(records.repro, "__file__", str(tmp_path / "mapflake/repro.py"))
@@ -119,14 +113,12 @@ def edited(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda record: {**record, **changes}
 
 
-def lost_digit(record: dict[str, Any]) -> dict[str, Any]:
-    record["benchmark"]["wr050"]["valid"] = record["benchmark"]["wr050"]["valid"][1:]
-    return record
+def on_wr050(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def change(record: dict[str, Any]) -> dict[str, Any]:
+        record["benchmark"]["wr050"] |= changes
+        return record
 
-
-def other_boards(record: dict[str, Any]) -> dict[str, Any]:
-    record["benchmark"]["wr050"]["boards_sha256"] = "0"
-    return record
+    return change
 
 
 def lost_set(record: dict[str, Any]) -> dict[str, Any]:
@@ -142,8 +134,8 @@ def lost_set(record: dict[str, Any]) -> dict[str, Any]:
         (edited(arm="fixed"), "arm fixed under seed 1 is there twice"),
         (edited(parameters={"rl": {"steps": 1}, "samples": 3}), "samples 3 is not that of engineer-0, 8"),
         (edited(parameters={"rl": {"steps": 2}, "samples": 8}), r"rl \{.steps.: 2\} is not that of"),
-        (lost_digit, r"wr050\.valid: takes a digit up to 8 for each board"),
-        (other_boards, "was measured on other wr050 boards than boards.json has: run the cell anew"),
+        (on_wr050(valid="12"), r"wr050\.valid: takes a digit up to 8 for each board"),
+        (on_wr050(boards_sha256="0"), "was measured on other wr050 boards than boards.json has: run the cell anew"),
         (lost_set, "wr025, validation: not the sets of boards.json"),
     ],
 )
