@@ -257,7 +257,7 @@ def test_a_round_survives_its_record(tmp_path):
         ({"report": []}, r"report: \[\] is not legal"),
         ({"fallback": {"../x": {}}}, "fallback.*unable to parse string as an integer"),
         ({"config": {"sizes": {"3": {"data_ratio": 2, "hole_ratio": 0}}}}, "data_ratio: 2.* is not in"),
-        ({"__init__": "x"}, "__init__: .*unexpected keyword"),
+        ({"__init__": "x"}, "__init__: unknown key"),
         ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
         ({"files": {"rollouts": "/etc/passwd"}}, "'/etc/passwd' leads out of the ledger's folder"),
     ],
