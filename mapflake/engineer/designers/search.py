@@ -7,12 +7,12 @@ samples). Not covered: gradient-based or population methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, Requested, legal_sizes, project, ratios
+from mapflake.engineer.actions import Proposal, Requested, project, ratios
 from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Round, next_index
 from mapflake.engineer.report import FailureReport
@@ -29,12 +29,11 @@ SAMPLES = 4  # completions of each board
 TRIES = 4  # trainings of the oracle
 
 
-def random_search(policy_for: Callable[[History], Completer], sizes: Iterable[int], *, seed: int) -> Designer:
+def random_search(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that probes random configurations and takes the most learnable one.
 
     A search without a model and without memory (our choice of baseline).
     """
-    sizes = legal_sizes(sizes)
 
     def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
         return [random_config(sizes, rng, history[-1].config.num_agents) for _ in range(CANDIDATES)]
@@ -42,13 +41,12 @@ def random_search(policy_for: Callable[[History], Completer], sizes: Iterable[in
     return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of random configurations")
 
 
-def accel_lite(policy_for: Callable[[History], Completer], sizes: Iterable[int], *, seed: int) -> Designer:
+def accel_lite(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that probes mutations of the last configuration, and it, and takes the most learnable one.
 
     Source: ACCEL, Parker-Holder et al. 2022 (arXiv 2203.01302), which edits levels and keeps those of high regret.
     Lite, our choice: what is edited is the configuration, the score is learnability, and there is no buffer of levels.
     """
-    sizes = legal_sizes(sizes)
 
     def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
         last = project(history[-1].config, sizes, history[-1].config.num_agents)
@@ -57,7 +55,7 @@ def accel_lite(policy_for: Callable[[History], Completer], sizes: Iterable[int],
     return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of mutations")
 
 
-def oracle(try_out: Callable[[int, History, Designer], Round], sizes: Iterable[int], *, seed: int) -> Designer:
+def oracle(try_out: Callable[[int, History, Designer], Round], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that trains on several configurations for real, from one checkpoint, and takes the best.
 
     An upper bound for small budgets: how much there is to win by one choice of a configuration. Tried are the last
@@ -65,7 +63,6 @@ def oracle(try_out: Callable[[int, History, Designer], Round], sizes: Iterable[i
     That is a choice by the outcome: its validation rates are biased upwards, its benchmark rates are not. The round
     then repeats the best training, so all tries are charged beside its own.
     """
-    sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
         last = history[-1].config
@@ -104,7 +101,7 @@ def learnable(policy: Completer, config: EnvConfig, *, seed: int) -> float:
 
 def _best_of_probes(
     policy_for: Callable[[History], Completer],
-    sizes: tuple[int, ...],
+    sizes: Sequence[int],
     seed: int,
     propose: Callable[[History, np.random.Generator], Sequence[EnvConfig]],
     name: str,
