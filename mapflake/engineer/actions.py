@@ -94,23 +94,17 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     weights = _normalise([_clip(requested[size]["data_ratio"], math.inf) for size in legal])
     if weights is None:
         raise ValueError(f"no size of {list(sizes)} has a data ratio above 0 in {dict(requested)}")
-    return EnvConfig(
-        {
-            size: _part(size, weight, requested[size], num_agents if weight else 0)
-            for size, weight in zip(legal, weights, strict=True)
-        },
-        num_agents=num_agents,
-    )
-
-
-def _part(size: int, weight: float, asked: Mapping[str, float | None], num_agents: int) -> SizeConfig:
-    clipped: dict[str, float | None] = {
-        name: None if asked[name] is None and dimension.nullable else _clip(asked[name], dimension.top)
-        for name, dimension in DIMENSIONS.items()
-        if name in asked
-    }
-    hole = _holes(size, asked["hole_ratio"], num_agents)
-    return SizeConfig.from_ratios(clipped | {"data_ratio": weight, "hole_ratio": hole})
+    parts = {}
+    for size, weight in zip(legal, weights, strict=True):
+        asked = requested[size]
+        clipped: dict[str, float | None] = {
+            name: None if asked[name] is None and dimension.nullable else _clip(asked[name], dimension.top)
+            for name, dimension in DIMENSIONS.items()
+            if name in asked
+        }
+        hole = _holes(size, asked["hole_ratio"], num_agents if weight else 0)
+        parts[size] = SizeConfig.from_ratios(clipped | {"data_ratio": weight, "hole_ratio": hole})
+    return EnvConfig(parts, num_agents=num_agents)
 
 
 def _clip(value: float | None, high: float) -> float:
@@ -266,15 +260,15 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     """
     sizes = legal_sizes(sizes)
     check_format(prompt_format)
-    proposal = Proposal(
-        text if isinstance(text, str) else "", None, "unread", prompt_format=prompt_format, sizes=sizes,
-        num_agents=num_agents,
-    )  # fmt: skip
+    requested, config, rejection = None, None, None
     try:
         requested = _read(text, sizes, prompt_format)
     except ValueError as reason:
-        return replace(proposal, rejection=str(reason))
-    return replace(proposal, config=project(requested, sizes, num_agents), rejection=None, requested=requested)
+        rejection = str(reason)
+    if requested is not None:
+        config = project(requested, sizes, num_agents)
+    said = text if isinstance(text, str) else ""
+    return Proposal(said, config, rejection, requested, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
 
 
 def read_replies(
@@ -293,7 +287,6 @@ def read_replies(
     """
     if not texts:
         raise ValueError("texts: there is no reply to read")
-    sizes = legal_sizes(sizes)
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 

@@ -176,7 +176,8 @@ class FailureReport:
                 f"{s.overhead:.2f}",
             ]
             if past := before.get(s.size):
-                row += [points(s.valid_rate, past.valid_rate), points(s.optimal_rate, past.optimal_rate)]
+                row.append(f"{100 * (s.valid_rate - past.valid_rate):+.1f}")  # percentage points
+                row.append(f"{100 * (s.optimal_rate - past.optimal_rate):+.1f}")
             rows.append(row + ["-"] * (len(head) + len(change) - len(row)))
         return table([*head, *change], rows)
 
@@ -214,15 +215,15 @@ def diagnose(
     Raises:
         ValueError: There are no rollouts.
     """
-    sizes: dict[int, _SizeCounts] = {}
+    found: dict[int, list[Rollout]] = {}
     for r in rollouts:
-        sizes.setdefault(r.task.instance.size, _SizeCounts()).add(r)
-    if not sizes:
+        found.setdefault(r.task.instance.size, []).append(r)
+    if not found:
         raise ValueError("a failure report needs at least one rollout")
-    counts = tuple(sizes[size].report(size) for size in sorted(sizes))
-    bins = tuple(one for size in sorted(sizes) for one in sizes[size].board_bins(size))
-    earlier = before.sizes if before else ()
-    return FailureReport(counts, _typical(sizes, examples), training, behaviour, earlier, bins)
+    by_size = sorted(found.items())
+    counts = tuple(_size_report(size, own) for size, own in by_size)
+    bins = tuple(one for size, own in by_size for one in _board_bins(size, own))
+    return FailureReport(counts, _typical(found, examples), training, behaviour, before.sizes if before else (), bins)
 
 
 def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
@@ -238,63 +239,41 @@ def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
     return statistics
 
 
-class _SizeCounts:
-    """The counts on the boards of one size, while rollouts come in."""
-
-    def __init__(self) -> None:
-        self.rollouts = self.optimal = self.extra_steps = 0
-        self.waits: Counter[bool] = Counter()  # boards that need a wait: valid -> rollouts
-        self.kinds: Counter[str] = Counter()
-        self.groups: dict[tuple[str, ...], tuple[int, Rollout]] = {}  # failures by kinds: how many, the one shown
-        self.bins: dict[tuple[float, bool], Counter[bool]] = {}  # (hole ratio, needs a wait): valid -> rollouts
-
-    def add(self, r: Rollout) -> None:
-        """Counts one rollout."""
-        board, verdict = r.task.instance, r.verdict
-        self.rollouts += 1
-        self.kinds.update(verdict.kinds)
-        self.waits[verdict.valid] += r.task.needs_wait
-        kind = round(len(board.holes) / board.size**2, 1), r.task.needs_wait
-        self.bins.setdefault(kind, Counter())[verdict.valid] += 1
-        if verdict.valid:
-            self.optimal += verdict.optimal
-            self.extra_steps += (verdict.makespan or 0) - r.task.solution.makespan
-        else:
-            count, shown = self.groups.get(verdict.kinds, (0, r))
-            self.groups[verdict.kinds] = count + 1, min(shown, r, key=_order)
-
-    @property
-    def failed(self) -> int:
-        """Rollouts that are not valid."""
-        return sum(count for count, _ in self.groups.values())
-
-    def report(self, size: int) -> SizeReport:
-        """Returns the counts."""
-        return SizeReport(
-            size=size,
-            rollouts=self.rollouts,
-            valid=self.rollouts - self.failed,
-            optimal=self.optimal,
-            wait_rollouts=self.waits.total(),
-            wait_valid=self.waits[True],
-            extra_steps=self.extra_steps,
-            failures=tuple(self.kinds[kind] for kind in KINDS),
-        )
-
-    def board_bins(self, size: int) -> list[BoardBin]:
-        """Returns the counts by kind of board."""
-        return [BoardBin(size, *kind, count.total(), count[True]) for kind, count in sorted(self.bins.items())]
+def _size_report(size: int, rollouts: Sequence[Rollout]) -> SizeReport:
+    valid = [r for r in rollouts if r.verdict.valid]
+    kinds = Counter(kind for r in rollouts for kind in r.verdict.kinds)
+    return SizeReport(
+        size=size,
+        rollouts=len(rollouts),
+        valid=len(valid),
+        optimal=sum(r.verdict.optimal for r in valid),
+        wait_rollouts=sum(r.task.needs_wait for r in rollouts),
+        wait_valid=sum(r.task.needs_wait for r in valid),
+        extra_steps=sum((r.verdict.makespan or 0) - r.task.solution.makespan for r in valid),
+        failures=tuple(kinds[kind] for kind in KINDS),
+    )
 
 
-def _order(r: Rollout) -> tuple[str, int, str]:
-    return r.task.instance.key, r.sample, r.completion
+def _board_bins(size: int, rollouts: Sequence[Rollout]) -> list[BoardBin]:
+    bins: dict[tuple[float, bool], list[bool]] = {}  # (hole ratio, needs a wait): which rollouts are valid
+    for r in rollouts:
+        kind = round(len(r.task.instance.holes) / size**2, 1), r.task.needs_wait
+        bins.setdefault(kind, []).append(r.verdict.valid)
+    return [BoardBin(size, *kind, len(valid), sum(valid)) for kind, valid in sorted(bins.items())]
 
 
-def _typical(sizes: Mapping[int, _SizeCounts], count: int) -> tuple[FailureExample, ...]:
+def _typical(rollouts: Mapping[int, Sequence[Rollout]], count: int) -> tuple[FailureExample, ...]:
     ranked: list[tuple[int, int, int, Rollout]] = []
-    for size, seen in sizes.items():
-        commonest = sorted(seen.groups.items(), key=lambda item: (-item[1][0], item[0]))
-        ranked += [(rank, -seen.failed, size, shown) for rank, (_, (_, shown)) in enumerate(commonest)]
+    for size, own in rollouts.items():
+        failed = [r for r in own if not r.verdict.valid]
+        groups: dict[tuple[str, ...], list[Rollout]] = {}
+        for r in failed:
+            groups.setdefault(r.verdict.kinds, []).append(r)
+        commonest = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+        ranked += [
+            (rank, -len(failed), size, min(group, key=lambda r: (r.task.instance.key, r.sample, r.completion)))
+            for rank, (_, group) in enumerate(commonest)
+        ]
     ranked.sort(key=lambda row: row[:3])
     return tuple(
         FailureExample(
@@ -311,15 +290,15 @@ def _typical(sizes: Mapping[int, _SizeCounts], count: int) -> tuple[FailureExamp
 # ---------------------------------------------------------------- text
 
 
-def violation_text(verdict: Verdict, limit: int = 4) -> str:
-    """Returns the first violations in words, agents from 1: `vertex at step 2, agents 1 and 2, cell (1, 2); ...`."""
+def violation_text(verdict: Verdict) -> str:
+    """Returns the first four violations in words, agents from 1: `edge at step 2, agents 1 and 2, cell (1, 2); ...`."""
     shown = []
-    for v in verdict.violations[:limit]:
+    for v in verdict.violations[:4]:
         agents = f"agent{'s' if len(v.agents) > 1 else ''} {' and '.join(str(a + 1) for a in v.agents)}"
         where = [f" at step {v.time}, {agents}"] if v.agents else []
         where += [f"cell {v.cell}"] if v.cell is not None else []
         shown.append(v.kind + ", ".join(where))
-    more = len(verdict.violations) - limit
+    more = len(verdict.violations) - 4
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
@@ -372,8 +351,3 @@ def rate(part: int, whole: int) -> float:
 def share(part: int, whole: int) -> str:
     """Returns a count with its rate, e.g. `30 of 120 (25.0%)`."""
     return f"{part} of {whole} ({100 * part / whole:.1f}%)" if whole else "none"
-
-
-def points(now: float, before: float) -> str:
-    """Returns the change of a rate in percentage points, e.g. `+5.0`."""
-    return f"{100 * (now - before):+.1f}"

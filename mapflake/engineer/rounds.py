@@ -16,15 +16,14 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from mapflake import repro
-from mapflake.engineer.actions import Fallback, Proposal, apply_fallback, legal_sizes, sample_boards
+from mapflake.engineer.actions import apply_fallback, legal_sizes, sample_boards
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.designers import EngineerParams, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
-from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
+from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.env import EnvConfig, Task
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
-from mapflake.trainer.evaluate import Rollout
 
 BEHAVIOUR = {  # a report's words for columns of the trainer's log
     "completion tokens": "completions/mean_length",
@@ -94,17 +93,35 @@ def run_round(
     last = history[-1] if history else start
     if last is None or (history and designer is None):
         raise ValueError("round 0 needs a start, later rounds a designer")
-    step = _Step(settings, next_index(history), last.checkpoint)
-    parent = history[-1].checkpoint_sha256 if history else settings.trainer.sha256(last.checkpoint)
-    parameters = step.parameters(parent, None if history else last.config)
-    if finished := step.recorded(parameters):
+    index, trainer, seed = next_index(history), settings.trainer, settings.seed
+    folder = settings.folder / f"round-{index}"
+    checkpoint = folder / "checkpoint"
+    parent_sha256 = history[-1].checkpoint_sha256 if history else trainer.sha256(last.checkpoint)
+    parameters = _parameters(settings, parent_sha256, None if history else last.config)
+    ledger = settings.ledger
+    if finished := ledger.recorded(index, parameters, settings.stale):
+        if (found := trainer.sha256(finished.checkpoint)) != (recorded := finished.checkpoint_sha256):
+            raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
         return finished
 
     proposal = designer(history[-1].report, history) if designer and history else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
-    tasks, fallback = step.sample(config)
-    curve = step.train(tasks)
-    rollouts = step.roll_out()
+    # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
+    with tqdm(total=trainer.instances, desc=f"round {index}: boards", unit="board") as bar:
+        tasks, fallback = sample_boards(
+            config, trainer.instances, seed=seed_for(seed, "train", index), progress=bar.update
+        )
+    curve = trainer.train(last.checkpoint, tasks, checkpoint, seed=seed_for(seed, "grpo", index))
+    rollouts = evaluate.rollout(
+        trainer.load(checkpoint),
+        settings.validation,
+        samples=settings.samples,
+        seed=seed_for(seed, "validation"),
+        progress=f"round {index}: validation",
+    )
+    files = {name: folder / f"{name}.jsonl" for name in ("rollouts", "failures")}
+    evaluate.save_rollouts(files["rollouts"], rollouts)
+    evaluate.save_rollouts(files["failures"], [r for r in rollouts if not r.verdict.valid])
     report = diagnose(
         rollouts,
         examples=settings.examples,
@@ -112,7 +129,26 @@ def run_round(
         behaviour=_behaviour(curve),
         before=history[-1].report if history else None,
     )
-    return step.record(parameters, apply_fallback(config, fallback), fallback, proposal, curve, report, rollouts)
+    overall = evaluate.rates(evaluate.frame(rollouts), metrics=("valid", "optimal", "soc_optimal"))
+    finished = Round(
+        arm=settings.arm,
+        index=index,
+        config=apply_fallback(config, fallback),
+        report=report,
+        checkpoint=checkpoint,
+        checkpoint_sha256=trainer.sha256(checkpoint),
+        seed=seed,
+        proposal=proposal,
+        fallback=fallback,
+        parent_sha256=parent_sha256,
+        training={"instances": trainer.instances, "steps": len(curve), **trainer.describe()},
+        metrics={"temperature": 1.0, "samples": settings.samples, **overall.to_dict("records")[0]},
+        parameters=parameters,
+        files=files,
+        versions=repro.versions(),
+    )
+    ledger.append(finished)
+    return finished
 
 
 def run_arm(
@@ -179,113 +215,22 @@ def _about(
     return about
 
 
-@dataclass(frozen=True)
-class _Step:
-    """The work of one round: each method does one arrow of the figure and knows where its files are."""
-
-    settings: RoundSettings
-    index: int
-    start: str | Path
-
-    @property
-    def folder(self) -> Path:
-        return self.settings.folder / f"round-{self.index}"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.folder / "checkpoint"
-
-    def seed(self, stream: str) -> int:
-        """Returns the seed of a stream of this round; no arm's name is in it, so that arms are paired."""
-        return seed_for(self.settings.seed, stream, self.index)
-
-    def parameters(self, parent_sha256: str, config: EnvConfig | None) -> dict[str, Any]:
-        """Returns everything that decides the round's result, as JSON values; `config` where it is not designed."""
-        s = self.settings
-        parameters = {
-            "arm": s.arm,
-            "seed": s.seed,
-            "code_sha256": repro.code_sha256(),
-            "parent_sha256": parent_sha256,
-            "config": None if config is None else repro.to_json(config),
-            "instances": s.trainer.instances,
-            "trainer": s.trainer.describe(),
-            "validation_sha256": repro.json_sha256([task.instance.key for task in s.validation]),
-            "samples": s.samples,
-            "examples": s.examples,
-            "about": dict(s.about),
-        }
-        return json.loads(repro.dumps(parameters))  # as it will be read back
-
-    def recorded(self, parameters: Mapping[str, Any]) -> Round | None:
-        """Returns the round if the ledger has it, after a look at its checkpoint."""
-        finished = self.settings.ledger.recorded(self.index, parameters, self.settings.stale)
-        if finished is not None:
-            found = self.settings.trainer.sha256(finished.checkpoint)
-            if found != finished.checkpoint_sha256:
-                recorded = finished.checkpoint_sha256
-                raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
-        return finished
-
-    def sample(self, config: EnvConfig) -> tuple[list[Task], Fallback]:
-        """Returns the training instances, and the ratios of the design that they could not meet."""
-        n = self.settings.trainer.instances
-        with tqdm(total=n, desc=f"round {self.index}: boards", unit="board") as bar:
-            return sample_boards(config, n, seed=self.seed("train"), progress=bar.update)
-
-    def train(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
-        """Trains the start on the tasks; returns the curve."""
-        return self.settings.trainer.train(self.start, tasks, self.checkpoint, seed=self.seed("grpo"))
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """The validation rollouts, and the failures among them."""
-        return {name: self.folder / f"{name}.jsonl" for name in ("rollouts", "failures")}
-
-    def roll_out(self) -> list[Rollout]:
-        """Returns the new checkpoint's rollouts on the validation set; writes them, and the failures among them.
-
-        The noise is the same in all rounds and arms.
-        """
-        s, policy = self.settings, self.settings.trainer.load(self.checkpoint)
-        seed, title = seed_for(s.seed, "validation"), f"round {self.index}: validation"
-        rollouts = evaluate.rollout(policy, s.validation, samples=s.samples, seed=seed, progress=title)
-        evaluate.save_rollouts(self.files["rollouts"], rollouts)
-        evaluate.save_rollouts(self.files["failures"], [r for r in rollouts if not r.verdict.valid])
-        return rollouts
-
-    def record(
-        self,
-        parameters: Mapping[str, Any],
-        config: EnvConfig,
-        fallback: Fallback,
-        proposal: Proposal | None,
-        curve: Sequence[Mapping[str, Any]],
-        report: FailureReport,
-        rollouts: Sequence[Rollout],
-    ) -> Round:
-        """Returns the round after it was appended to the ledger."""
-        s = self.settings
-        overall = evaluate.rates(evaluate.frame(rollouts), metrics=("valid", "optimal", "soc_optimal"))
-        finished = Round(
-            arm=s.arm,
-            index=self.index,
-            config=config,
-            report=report,
-            checkpoint=self.checkpoint,
-            checkpoint_sha256=s.trainer.sha256(self.checkpoint),
-            seed=s.seed,
-            proposal=proposal,
-            fallback=fallback,
-            parent_sha256=parameters["parent_sha256"],
-            training={"instances": s.trainer.instances, "steps": len(curve), **s.trainer.describe()},
-            metrics={"temperature": 1.0, "samples": s.samples, **overall.to_dict("records")[0]},
-            parameters=parameters,
-            files=self.files,
-            versions=repro.versions(),
-        )
-        s.ledger.append(finished)
-        return finished
+def _parameters(settings: RoundSettings, parent_sha256: str, config: EnvConfig | None) -> dict[str, Any]:
+    """Returns everything that decides a round's result, as JSON values; `config` where it is not designed."""
+    parameters = {
+        "arm": settings.arm,
+        "seed": settings.seed,
+        "code_sha256": repro.code_sha256(),
+        "parent_sha256": parent_sha256,
+        "config": None if config is None else repro.to_json(config),
+        "instances": settings.trainer.instances,
+        "trainer": settings.trainer.describe(),
+        "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),
+        "samples": settings.samples,
+        "examples": settings.examples,
+        "about": dict(settings.about),
+    }
+    return json.loads(repro.dumps(parameters))  # as it will be read back
 
 
 def _behaviour(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:

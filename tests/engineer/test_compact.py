@@ -114,11 +114,6 @@ def test_warm_start_pairs_need_boards_of_each_kind():
 SYNTHETIC = [synthetic_report(i, SIZES, seed=4) for i in range(60)]
 
 
-def test_synthetic_reports_are_those_behind_demonstrations():
-    pairs = [(one.prompt, format_config(one.answer, "compact")) for one in SYNTHETIC]
-    assert pairs == demonstrations(60, SIZES, seed=4)
-
-
 def test_a_rule_without_noise_is_found_at_distance_0():
     for rule in DATA_RULES:
         designs = [

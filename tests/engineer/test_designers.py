@@ -58,16 +58,6 @@ def test_a_chat_policy_is_asked_in_json():
     assert proposal.config == EnvConfig({3: SizeConfig(0.25, 0.5, 0.5), 4: SizeConfig(0.75, 0.123456, None)})
 
 
-def test_the_reply_decides_no_rule_in_between():
-    for reply in (GOOD, "size6 p05 p50 p100 end", "size3 p100 p00 p00 size4 p00 p00 p00 end"):
-        proposal, _ = ask([reply], samples=1)
-        assert proposal.requested is not None
-        said = reply.split(" ")[:-1]
-        for i in range(0, len(said), 4):
-            asked = proposal.requested[int(said[i][4:])]
-            assert [None if w == "any" else int(w[1:]) / 100 for w in said[i + 1 : i + 4]] == list(asked.values())
-
-
 def test_every_round_has_its_own_noise_and_arms_share_it():
     seeds = [ask([GOOD], samples=1, past=history(n))[1].calls[0]["seed"] for n in (1, 2, 3)]
     assert len(set(seeds)) == 3

@@ -46,11 +46,6 @@ def test_only_with_the_default_is_round_0_shown():
         assert ("p65" in compact) == (name == "V3")
 
 
-def test_full_details_tell_the_hyperparameters_and_bookkeeping_does_not():
-    assert "learning_rate" not in build_prompt(REPORTS[1], history(2), SIZES, variant="V6")
-    assert "learning_rate 0.0002" in build_prompt(REPORTS[1], history(2), SIZES, variant="V6-full")
-
-
 def test_model_text_cannot_act_in_any_prompt():
     for name in VARIANTS:
         for rounds in (1, 2, 3):
@@ -134,17 +129,6 @@ def test_a_compact_prompt_leaves_out_rounds_without_a_word():
     assert set(shorter.split()) <= set(whole.split())
     assert "round0" in whole
     assert "history round1" in shorter
-
-
-def test_a_change_since_the_round_before_is_told():
-    text = build_prompt(REPORTS[1], history(2), SIZES)
-    assert "| change of valid | change of optimal |" in text
-    [row] = [line for line in text.split("\n") if line.startswith("| 3x3") and "+10.0" in line]
-    assert "+21.0" in row
-    assert any(line.startswith("| 5x5") and "| -3.0 " in line and "| +0.0 " in line for line in text.split("\n"))
-    assert any(line.startswith("| 6x6") and line.split("|")[-3:-1] == [" -               ", " -                 "]
-               for line in text.split("\n"))  # fmt: skip
-    assert "change of valid" not in build_prompt(REPORTS[0], history(1), SIZES)
 
 
 def test_own_variants_and_wrong_names():

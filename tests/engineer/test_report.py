@@ -92,13 +92,6 @@ def test_a_report_survives_json(report):
     assert repro.from_json(FailureReport, json.loads(json.dumps(repro.to_json(report))), "here") == report
 
 
-def test_text_has_the_exact_numbers():
-    text = diagnose(ALL).to_text()
-    assert "| 3x3  | 6        | 2 of 6 (33.3%) | 1 of 6 (16.7%) | none " in text
-    assert "Failure 1 (3x3): hole at step 2, agent 1, cell (1, 1)\nBoard:\nS1 .  G1\n.  H  ." in text
-    assert '| {"plan": ["DRUR", "R"]}' in text
-
-
 def test_the_plan_in_an_answer_is_shown_beside_it():
     examples = diagnose(ALL, examples=10).examples
     assert [e.moves for e in examples] == [("DRUR", "R"), ("RR", "UL"), ("R", "U"), ()]
@@ -125,14 +118,6 @@ def test_changes_are_against_the_report_before():
     [row] = [line for line in after.to_text().split("\n") if line.startswith("| 3x3") and "-16.7" in line]
     assert row.split("|")[-2].strip() == "-33.3"  # optimal 1 of 2, then 1 of 6
     assert "change of" not in before.to_text()
-
-
-def test_checks_have_counts_and_rates():
-    lines = diagnose(ALL).to_text().split("\n")
-    [row] = [line for line in lines if line.startswith("| 3x3") and "(33.3%)" in line and "of" not in line]
-    assert [x.strip() for x in row.split("|")[2:-1]] == [
-        "1 (16.7%)", "0 (0.0%)", "0 (0.0%)", "0 (0.0%)", "2 (33.3%)", "0 (0.0%)", "0 (0.0%)", "1 (16.7%)",
-    ]  # fmt: skip
 
 
 def test_no_rollouts_no_report():

@@ -59,14 +59,11 @@ def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     assert one.training == {"instances": 6, "steps": 4, "algorithm": "script", "epochs": 1}
     assert one.report.behaviour == {"entropy": 1.0, "groups without signal": 0.5}
     assert sum(v["instances"] for v in one.report.training.values()) == 6
-
-
-def test_rollouts_and_failures_are_written_beside_the_checkpoint(tmp_path):
-    one = run_round(settings(tmp_path, samples=2), (), start=Start("warm", FIRST))
     rollouts, failures = load_rollouts(one.files["rollouts"]), load_rollouts(one.files["failures"])
     assert len(rollouts) == 16
     assert [r for r in rollouts if not r.verdict.valid] == failures
     assert len(failures) == 8
+    assert Ledger(tmp_path / "rounds.jsonl").rounds == (one,)
 
 
 def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path):
@@ -240,11 +237,6 @@ def test_a_round_is_recorded_once(tmp_path):
     assert len(stale.path.read_text().splitlines()) == 1
 
 
-def test_a_round_survives_its_record(tmp_path):
-    history = run_arm("engineer", settings(tmp_path), first_round(tmp_path), rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    assert Ledger(tmp_path / "rounds.jsonl").rounds == history
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -257,7 +249,7 @@ def test_a_round_survives_its_record(tmp_path):
         ({"report": []}, r"report: \[\] is not legal"),
         ({"fallback": {"../x": {}}}, "fallback.*unable to parse string as an integer"),
         ({"config": {"sizes": {"3": {"data_ratio": 2, "hole_ratio": 0}}}}, "data_ratio: 2.* is not in"),
-        ({"__init__": "x"}, "__init__: .*unexpected keyword"),
+        ({"__init__": "x"}, "__init__: unknown key"),
         ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
         ({"files": {"rollouts": "/etc/passwd"}}, "'/etc/passwd' leads out of the ledger's folder"),
     ],

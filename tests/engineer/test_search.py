@@ -5,7 +5,7 @@ import pytest
 from engineer_samples import RANDOM, REPORTS, SIZES, history
 
 from mapflake.engineer.designers import search
-from mapflake.engineer.designers.search import accel_lite, learnable, oracle, random_search
+from mapflake.engineer.designers.search import accel_lite, learnable, random_search
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, format_plan, generate, render_prompt
 
 
@@ -77,8 +77,3 @@ def test_boards_that_cannot_be_drawn_lose(monkeypatch):
 
     monkeypatch.setattr(search, "generate", never)
     assert learnable(Learner(), EnvConfig({3: SizeConfig(1.0, 0.0)}), seed=1) == -np.inf
-
-
-def test_an_oracle_needs_a_try():
-    with pytest.raises(ValueError, match="tries: 0 is not a count of at least 1"):
-        oracle(lambda number, past, designer: past[-1], SIZES, seed=1, tries=0)

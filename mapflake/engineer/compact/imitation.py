@@ -35,12 +35,11 @@ def ask(
     sizes: Sequence[int],
     *,
     seed: int,
-    temperature: float = 1.0,
     constrained: bool = False,
 ) -> list[Proposal]:
     """Returns one proposal for each prompt; the same seed is the same noise, so that two models are paired."""
     options: dict[str, Any] = {"grammar": reply_grammar(sizes, "compact")} if constrained else {}
-    texts = policy.complete(prompts, temperature=temperature, max_new_tokens=reply_words(sizes), seed=seed, **options)
+    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=reply_words(sizes), seed=seed, **options)
     return [read_reply(text or "", sizes, "compact") for (text,) in texts]
 
 

@@ -9,7 +9,7 @@ designers that pay for rollouts (`search`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,12 +27,11 @@ def fixed() -> Designer:
     return lambda report, history: ruled(ratios(history[-1].config), history, "unchanged")
 
 
-def fixed_random(sizes: Iterable[int], *, seed: int, number: int) -> Designer:
+def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
     """Returns the designer that draws one `random_config`, the `number`-th of the seed, and stays with it.
 
     Several numbers show how much a fixed configuration owes to its draw (our choice; the paper has one).
     """
-    sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
         drawn = random_config(sizes, rng_for(seed, "fixed_random", number), history[-1].config.num_agents)
@@ -41,26 +40,24 @@ def fixed_random(sizes: Iterable[int], *, seed: int, number: int) -> Designer:
     return design
 
 
-def uniform(sizes: Iterable[int]) -> Designer:
+def uniform(sizes: Sequence[int]) -> Designer:
     """Returns the designer that asks for the middle of the space: sizes alike, holes 0.25, waits 0.5 (our choice).
 
     It is the mean of `random_config`, so it shows what a draw's chance is worth.
     """
-    sizes = legal_sizes(sizes)
     asked = {s: {"data_ratio": 1 / len(sizes), "hole_ratio": 0.25, "wait_ratio": 0.5} for s in sizes}
     return lambda report, history: ruled(asked, history, "the middle of the space", sizes)
 
 
-def evaluation_matched(sizes: Iterable[int], *, wait_ratio: float = 0.5) -> Designer:
+def evaluation_matched(sizes: Sequence[int]) -> Designer:
     """Returns the designer that asks for the sizes and holes of the validation boards, and for waits 0.5.
 
     Half of the boards need a wait on average over the benchmark's subsets, as in the paper's (25%, 50%, 75%).
     """
-    sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
         asked = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
-        asked = {s: {**v, "wait_ratio": wait_ratio} for s, v in asked.items()}
+        asked = {s: {**v, "wait_ratio": 0.5} for s, v in asked.items()}
         return ruled(asked, history, "as the validation boards, half of them with waits", sizes)
 
     return design
@@ -74,14 +71,13 @@ def towards_half(valid_rate: float) -> float:
     return 0.1 * ((valid_rate > 0.7) - (valid_rate < 0.3))
 
 
-def heuristic_expert(sizes: Iterable[int], *, least: float = 0.05) -> Designer:
+def heuristic_expert(sizes: Sequence[int]) -> Designer:
     """Returns the designer that an RL practitioner might write down in five minutes.
 
-    Data goes where the policy succeeds half of the time, r ~ max(least, 1 - |2 v - 1|) with v the valid rate; holes and
+    Data goes where the policy succeeds half of the time, r ~ max(0.05, 1 - |2 v - 1|) with v the valid rate; holes and
     waits move `towards_half`. A size that the last configuration lacks starts at the mean hole and wait ratios of the
     others. All of it is our choice, made before any result was seen.
     """
-    sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
         last = history[-1].config
@@ -96,7 +92,7 @@ def heuristic_expert(sizes: Iterable[int], *, least: float = 0.05) -> Designer:
             wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
             asked[size] = {
                 **(c.ratios if c else {}),  # it knows of three and leaves others as they are
-                "data_ratio": max(least, 1 - abs(2 * valid - 1)),
+                "data_ratio": max(0.05, 1 - abs(2 * valid - 1)),
                 "hole_ratio": round(hole + step, 9),
                 "wait_ratio": None if wait is None else round(wait + step, 9),
             }
@@ -105,12 +101,11 @@ def heuristic_expert(sizes: Iterable[int], *, least: float = 0.05) -> Designer:
     return design
 
 
-def domain_randomisation(sizes: Iterable[int], *, seed: int) -> Designer:
+def domain_randomisation(sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that draws a new `random_config` every round, whatever the policy does.
 
     Source: domain randomisation, Tobin et al. 2017 (arXiv 1703.06907); that one draw lasts a round is our choice.
     """
-    sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
         rng = rng_for(seed, "domain_randomisation", next_index(history))
@@ -120,7 +115,7 @@ def domain_randomisation(sizes: Iterable[int], *, seed: int) -> Designer:
     return design
 
 
-def learnability(sizes: Iterable[int]) -> Designer:
+def learnability(sizes: Sequence[int]) -> Designer:
     """Returns the designer that weights bins by p (1 - p), the variance of their success.
 
     Source: "sampling for learnability", Rutherford et al. 2024 (No Regrets, arXiv 2408.15099); the size of the
@@ -129,7 +124,7 @@ def learnability(sizes: Iterable[int]) -> Designer:
     return _over_bins(sizes, lambda report, history: {b: _p(b) * (1 - _p(b)) for b in report.bins}, "p (1 - p)")
 
 
-def learning_progress(sizes: Iterable[int]) -> Designer:
+def learning_progress(sizes: Sequence[int]) -> Designer:
     """Returns the designer that weights bins by |p_t - p_(t-1)|, their change since the round before.
 
     Source: absolute learning progress, Oudeyer et al. 2007, as in teacher-student curricula (Matiisen et al. 2017,
@@ -145,10 +140,9 @@ def learning_progress(sizes: Iterable[int]) -> Designer:
 
 
 def _over_bins(
-    sizes: Iterable[int], weights: Callable[[FailureReport, History], Mapping[BoardBin, float]], name: str
+    sizes: Sequence[int], weights: Callable[[FailureReport, History], Mapping[BoardBin, float]], name: str
 ) -> Designer:
     """Returns the designer that turns weights of bins into a configuration; all bins alike where all weigh 0."""
-    sizes = legal_sizes(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
         weighed = {b: w for b, w in weights(report, history).items() if b.size in sizes}

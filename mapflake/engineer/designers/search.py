@@ -7,12 +7,12 @@ samples). Not covered: gradient-based or population methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, Requested, legal_sizes, project, ratios
+from mapflake.engineer.actions import Proposal, Requested, project, ratios
 from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Round, next_index
 from mapflake.engineer.report import FailureReport
@@ -26,58 +26,48 @@ if TYPE_CHECKING:
 CANDIDATES = 8  # configurations that are probed
 BOARDS = 32  # boards of a probe
 SAMPLES = 4  # completions of each board
+TRIES = 4  # trainings of the oracle
 
 
-def random_search(
-    policy_for: Callable[[History], Completer], sizes: Iterable[int], *, seed: int, candidates: int = CANDIDATES
-) -> Designer:
+def random_search(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that probes random configurations and takes the most learnable one.
 
     A search without a model and without memory (our choice of baseline).
     """
-    sizes = legal_sizes(sizes)
 
     def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
-        return [random_config(sizes, rng, history[-1].config.num_agents) for _ in range(candidates)]
+        return [random_config(sizes, rng, history[-1].config.num_agents) for _ in range(CANDIDATES)]
 
     return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of random configurations")
 
 
-def accel_lite(
-    policy_for: Callable[[History], Completer], sizes: Iterable[int], *, seed: int, candidates: int = CANDIDATES
-) -> Designer:
+def accel_lite(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that probes mutations of the last configuration, and it, and takes the most learnable one.
 
     Source: ACCEL, Parker-Holder et al. 2022 (arXiv 2203.01302), which edits levels and keeps those of high regret.
     Lite, our choice: what is edited is the configuration, the score is learnability, and there is no buffer of levels.
     """
-    sizes = legal_sizes(sizes)
 
     def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
         last = project(history[-1].config, sizes, history[-1].config.num_agents)
-        return [last, *(_mutated(last, sizes, rng) for _ in range(candidates - 1))]
+        return [last, *(_mutated(last, sizes, rng) for _ in range(CANDIDATES - 1))]
 
     return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of mutations")
 
 
-def oracle(
-    try_out: Callable[[int, History, Designer], Round], sizes: Iterable[int], *, seed: int, tries: int = 4
-) -> Designer:
+def oracle(try_out: Callable[[int, History, Designer], Round], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that trains on several configurations for real, from one checkpoint, and takes the best.
 
     An upper bound for small budgets: how much there is to win by one choice of a configuration. Tried are the last
     configuration and random ones; the best has the highest mean of valid and optimal rate on the validation boards.
     That is a choice by the outcome: its validation rates are biased upwards, its benchmark rates are not. The round
-    then repeats the best training, so `tries` trainings are charged beside its own.
+    then repeats the best training, so all tries are charged beside its own.
     """
-    sizes = legal_sizes(sizes)
-    if tries < 1:
-        raise ValueError(f"tries: {tries} is not a count of at least 1")
 
     def design(report: FailureReport, history: History) -> Proposal:
         last = history[-1].config
         rng = rng_for(seed, "oracle", next_index(history))
-        wanted = [ratios(last), *(ratios(random_config(sizes, rng, last.num_agents)) for _ in range(tries - 1))]
+        wanted = [ratios(last), *(ratios(random_config(sizes, rng, last.num_agents)) for _ in range(TRIES - 1))]
         legal = sorted({*sizes, *last.sizes})
 
         def asking(asked: Requested) -> Designer:
@@ -88,12 +78,12 @@ def oracle(
         best = int(np.argmax(scores))
         shown = ", ".join(f"{score:.4f}" for score in scores)
         why = f"try {best} of the tries, mean of valid and optimal rates after training: {shown}"
-        return ruled(wanted[best], history, why, legal, {"rounds": tries})
+        return ruled(wanted[best], history, why, legal, {"rounds": TRIES})
 
     return design
 
 
-def learnable(policy: Any, config: EnvConfig, *, seed: int, boards: int = BOARDS, samples: int = SAMPLES) -> float:
+def learnable(policy: Completer, config: EnvConfig, *, seed: int) -> float:
     """Returns the mean over a configuration's boards of p (1 - p), unbiased, p being the chance of a valid plan.
 
     -inf for a configuration whose boards cannot be drawn.
@@ -101,17 +91,17 @@ def learnable(policy: Any, config: EnvConfig, *, seed: int, boards: int = BOARDS
     from mapflake.trainer.evaluate import rollout
 
     try:
-        tasks = generate(config, boards, seed=seed, split="train")
+        tasks = generate(config, BOARDS, seed=seed, split="train")
     except GenerationError:
         return -np.inf
-    rollouts = rollout(policy, tasks, samples=samples, temperature=1.0, seed=seed)
-    p = np.array([r.verdict.valid for r in rollouts], dtype=float).reshape(boards, samples).mean(axis=1)
-    return float((p * (1 - p)).mean() * samples / (samples - 1))
+    rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
+    p = np.array([r.verdict.valid for r in rollouts], dtype=float).reshape(BOARDS, SAMPLES).mean(axis=1)
+    return float((p * (1 - p)).mean() * SAMPLES / (SAMPLES - 1))
 
 
 def _best_of_probes(
     policy_for: Callable[[History], Completer],
-    sizes: tuple[int, ...],
+    sizes: Sequence[int],
     seed: int,
     propose: Callable[[History, np.random.Generator], Sequence[EnvConfig]],
     name: str,
