@@ -5,6 +5,17 @@ from typing import Any
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest first, so that no process ends alone with them: the pipeline, the notebooks, slow tests."""
+
+    def place(item: pytest.Item) -> int:
+        if "test_smoke_pipeline" in item.nodeid:
+            return 0
+        return 1 if item.nodeid.startswith("notebooks/") else 2 if item.get_closest_marker("slow") else 3
+
+    items.sort(key=place)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Returns the order of work: file by file, all notebooks as one, since they read each other's results."""
@@ -17,4 +28,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return nodeid
             return "notebooks" if file.startswith("notebooks/") else file
 
+    config.option.loadscopereorder = False  # by default, files with the most tests come first
     return FileByFile(config, log)
