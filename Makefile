@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
-repro: install        ## run the pipeline, JOBS cells at once (RUN=default|evening|smoke|gpu|paper), and print the results
+repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke|gpu|paper), and print the results
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start

@@ -202,7 +202,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     after = path.read_text().splitlines()
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     assert [b for _, b in changed] == ["run: {profile: smoke, arms: [base_engineer, heuristic], seeds: [0]}"]
-    with pytest.raises(ParamError, match=r"^'fast' is not legal: one of default, evening, study, smoke, gpu, paper$"):
+    with pytest.raises(ParamError, match=r"^'fast' is not legal: one of default, study, smoke, gpu, paper$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
     assert path.read_text().splitlines() == before
