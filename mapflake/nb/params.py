@@ -183,10 +183,15 @@ def stage_values(root: Path, section: str, items: Mapping[str, Any]) -> dict[str
         asked = " ".join(f"{name}={value}" for name, value in items.items())
         takes = " ".join(f"{name}=<one of {', '.join(map(str, legal[name]))}>" for name in names) or "nothing more"
         raise ParamError(f"{asked or 'run'}: {section} takes {takes}")
-    path = root / BUILD_PARAMS / (f"{section}/{items['arm']}.json" if "arm" in items else f"{section}.json")
+    path = prepared(root, section, items)
     if not path.is_file():
         raise ParamError(f"{path.relative_to(root)} is missing: `dvc repro prepare` makes it")
     return {**items, **repro.read_json(path)}
+
+
+def prepared(root: Path, section: str, items: Mapping[str, Any]) -> Path:
+    """Returns the file of the prepared parameters of a section, or of its arm."""
+    return root / BUILD_PARAMS / (f"{section}/{items['arm']}.json" if "arm" in items else f"{section}.json")
 
 
 def choose(root: Path, name: str) -> None:

@@ -48,14 +48,14 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
     with _stage(root, stage) as (run, folder):
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
         notebooks.check(notebook, name, [*values, "run"])
-        view = root / params.BUILD_CODE / f"{name}.py"
-        code = view.read_text(encoding="utf-8")
-        if notebooks.code_view(notebook, name) != code:
+        inputs = (params.prepared(root, section, items), root / params.BUILD_CODE / f"{name}.py")
+        before = [path.read_text(encoding="utf-8") for path in inputs]
+        if notebooks.code_view(notebook, name) != before[1]:
             raise StageError(f"{name}: its code changed since it was checked: run `dvc repro`")
         partial = root / run / "unfinished" / f"{stage.replace('/', '_')}.ipynb"
         with kernel_environment(root, params.load(root)["wandb"]):
             executed = execute(root, notebook, name, {**values, "run": run}, partial)
-        if (params.stage_values(root, section, items), view.read_text(encoding="utf-8")) != (values, code):
+        if [path.read_text(encoding="utf-8") for path in inputs] != before:
             raise StageError(f"{name}: its parameters or code changed while it ran; run it again")
         repro.write_text(folder / "notebook.ipynb", notebooks.normalise(executed, {str(root): "."}))
 
