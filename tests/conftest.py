@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
+SLOW = ("/faults/", "test_grpo.py", "test_secrets.py", "test_docs.py", "test_stages.py", "test_transcripts.py")
 
+
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest first, so that no process ends alone with them: the pipeline, the notebooks, slow tests."""
+    """Marks whole slow files, and puts the longest first, so that no process ends alone with them."""
+    for item in items:
+        if any(name in item.nodeid for name in SLOW):
+            item.add_marker(pytest.mark.slow)
 
     def place(item: pytest.Item) -> int:
         if "test_smoke_pipeline" in item.nodeid:
