@@ -62,7 +62,8 @@ def gallery(
     columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
     space = ConstrainedLayoutEngine(h_pad=0.06)
-    figure = Figure(figsize=(2.45 * columns, (2.4 + 0.25 * bool(titles)) * rows), layout=space)
+    height = 2.4 + 0.25 * bool(titles) + 0.3 * bool(plans)
+    figure = Figure(figsize=(2.45 * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for i, ax in enumerate(axes):
         if i < len(instances):

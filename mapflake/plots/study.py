@@ -122,7 +122,7 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
     for ax in list(axes.flat)[len(kept) :]:
         ax.set_visible(False)
     figure.supxlabel(f"round (all begin with {name(ROUND_0)} of their seed); (n) seeds, grey: one seed", fontsize=8.5)
-    figure.supylabel(f"valid, points against {name('fixed')}", fontsize=8.5)
+    figure.supylabel("valid: points against fixed", fontsize=8)
     return figure
 
 
