@@ -168,7 +168,7 @@ def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) ->
     assert figure.axes[0].get_title(loc="left") == "engineer: RL checkpoint (5)"
     own, fixed = (five.validation(arm, "valid").loc[0].mean() for arm in ("engineer", "fixed"))
     assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
-    assert "points against fixed configuration" in texts(figure)
+    assert "valid: points against fixed" in texts(figure)
     assert "nothing to compare" in texts(figures.learning(five, ["oracle"]))
 
 
