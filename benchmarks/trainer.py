@@ -111,7 +111,7 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     from transformers import ProgressCallback, TrainerCallback
     from trl import GRPOTrainer
 
-    from mapflake.env import EnvConfig, generate, reward_functions
+    from mapflake.env import REWARD, EnvConfig, generate, reward_functions
     from mapflake.trainer import grpo
     from mapflake.trainer.params import RLParams
     from mapflake.trainer.policy import load_policy
@@ -121,11 +121,11 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     params = RLParams(instances=64 * (STEPS + 1), epochs=1, save_every=1000)
     tasks = generate(EnvConfig.uniform((3, 4, 5, 6), 0.15, 0.2), params.instances, seed=1)
     policy = load_policy(start)
-    rows = grpo.training_rows(policy, tasks, params, seed=0)
-    args = grpo.training_arguments(params, out, seed=0, large=False)
+    rows = grpo.training_rows(policy, grpo.Boards(tasks), params, seed=0)
+    args = grpo.training_arguments(params, out, seed=0, weights=list(REWARD.values()), large=False)
     trainer: Any
     if which == "ours":
-        trainer = RoundTrainer(policy, rows, args, seed=0)
+        trainer = RoundTrainer(policy, rows, reward_functions("compact"), args, seed=0)
     else:
         trainer = GRPOTrainer(
             model=policy.model,

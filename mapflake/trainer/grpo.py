@@ -9,18 +9,20 @@ TRL's seed does not reach.
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from datasets import Dataset
 from trl import GRPOConfig
 
 from mapflake import repro
-from mapflake.env import REWARD, Task, load_tasks, save_tasks, to_dataset
+from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.estimate import estimate_round
@@ -32,10 +34,53 @@ from mapflake.trainer.warmstart import run
 ACCELERATE = Path(__file__).parent / "accelerate"
 
 
+class Problem(Protocol):
+    """What a policy is trained on: prompts, and rewards of completions. It is pickled for further processes."""
+
+    def __len__(self) -> int:
+        """Returns the number of instances."""
+
+    def identity(self) -> Any:
+        """Returns all that decides the problem, as JSON values."""
+
+    def rows(self, prompt_format: str) -> Dataset:
+        """Returns a row for each instance, with the columns `prompt` and those that the rewards take."""
+
+    def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
+        """Returns TRL's reward functions with their weights."""
+
+
+@dataclass(frozen=True)
+class Boards:
+    """The problem of the paper's policy: boards to be solved."""
+
+    tasks: Sequence[Task]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def identity(self) -> Any:
+        """Returns the boards' keys."""
+        return [t.instance.key for t in self.tasks]
+
+    def rows(self, prompt_format: str) -> Dataset:
+        """Returns the rows of `to_dataset`."""
+        return to_dataset(self.tasks, prompt_format)
+
+    def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
+        """Returns a function for each entry of `REWARD`."""
+        return dict(zip(reward_functions(prompt_format), REWARD.values(), strict=True))
+
+
 def train_round(
     start: str | Path, tasks: Sequence[Task], params: RLParams, out: str | Path, *, seed: int
 ) -> list[dict[str, Any]]:
-    """Trains the checkpoint `start` on `tasks`, writes the result to `out` and returns its curve, a row a step.
+    """Trains the checkpoint `start` on `tasks`, see `train`."""
+    return train(start, Boards(tasks), params, out, seed=seed)
+
+
+def train(start: str | Path, problem: Problem, params: RLParams, out: str | Path, *, seed: int) -> list[dict[str, Any]]:
+    """Trains the checkpoint `start` on a problem, writes the result to `out` and returns its curve, a row a step.
 
     A row holds reward, valid and optimal rates of the step's samples, the shares of groups without signal
     (`frac_reward_zero_std`) and of samples that an engine lost (`unscored`), entropy, completion length, and `kl`, the
@@ -48,31 +93,35 @@ def train_round(
         EngineError: Sampling failed in several steps in a row.
         RuntimeError: The processes that were started did not finish.
     """
-    if len(tasks) != params.instances:
-        raise ValueError(f"the round takes {params.instances} instances, {len(tasks)} were given")
-    out = Path(out)
+    if len(problem) != params.instances:
+        raise ValueError(f"the round takes {params.instances} instances, {len(problem)} were given")
+    out, identity = Path(out), problem.identity()
     origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
     code = repro.code_sha256(*checkpoint.CODE)
-    input_hash = repro.json_sha256([code, origin, [t.instance.key for t in tasks], params.model_dump(), seed])
+    input_hash = repro.json_sha256([code, origin, identity, params.model_dump(), seed])
     if not checkpoint.is_result_of(out, input_hash):
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
-            _train(start, tasks, params, out, input_hash, seed)
+            _train(start, problem, params, out, input_hash, seed)
         else:
-            _launch(start, tasks, params, out, input_hash, seed)
+            _launch(start, problem, params, out, input_hash, seed)
     checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
 
-def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, input_hash: str, seed: int) -> None:
+def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
     if os.environ.get("RANK", "0") == "0":
         print(estimate_round(start, params).checked(), file=sys.stderr)  # it differs from machine to machine
     policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
     saves = checkpoint.resumable(out, input_hash)
+    rewards = problem.rewards(policy.prompt_format)
     trainer = RoundTrainer(
         policy,
-        training_rows(policy, tasks, params, seed),
-        training_arguments(params, saves, seed, large=len(policy.tokenizer) > LARGE_VOCABULARY),
+        training_rows(policy, problem, params, seed),
+        list(rewards),
+        training_arguments(
+            params, saves, seed, weights=list(rewards.values()), large=len(policy.tokenizer) > LARGE_VOCABULARY
+        ),
         seed=seed,
         lora=lora_config(params),
     )
@@ -82,14 +131,15 @@ def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path
     run(trainer, out, input_hash, policy.tokenizer)
 
 
-def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed: int) -> Dataset:
-    """Returns the rows of `to_dataset` of all epochs in order.
+def training_rows(policy: Policy, problem: Problem, params: RLParams, seed: int) -> Dataset:
+    """Returns the problem's rows of all epochs in order.
 
     It is laid out here: TRL's sampler shuffles from a state that no save holds, and a resume in a later epoch would see
     other boards.
     """
-    order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(tasks))]
-    return to_dataset(tasks, policy.prompt_format).select(order)
+    rows = problem.rows(policy.prompt_format)
+    order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(rows))]
+    return rows.select(order)
 
 
 def lora_config(params: RLParams) -> Any:
@@ -103,7 +153,9 @@ def lora_config(params: RLParams) -> Any:
     )
 
 
-def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool) -> GRPOConfig:
+def training_arguments(
+    params: RLParams, output: Path, seed: int, *, weights: Sequence[float], large: bool
+) -> GRPOConfig:
     """Returns TRL's configuration of a round whose saves go to `output`; of a real LLM if `large`."""
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch
@@ -122,7 +174,7 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
         beta=params.beta,
         temperature=params.temperature,
         loss_type="dapo",
-        reward_weights=list(REWARD.values()),
+        reward_weights=list(weights),
         use_vllm=params.vllm != "off",
         vllm_mode=params.vllm if params.vllm != "off" else "colocate",
         vllm_server_host="127.0.0.1",
@@ -141,10 +193,10 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
 # ---------------------------------------------------------------- several processes
 
 
-def _launch(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, input_hash: str, seed: int) -> None:
+def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     """Runs `main` in `params.processes` processes and waits for them."""
     folder = checkpoint.resumable(out, input_hash)
-    save_tasks(folder / "tasks.jsonl", tasks)
+    (folder / "problem.pickle").write_bytes(pickle.dumps(problem))
     job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
     repro.write_json(folder / "job.json", job)
     launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={params.processes}"]
@@ -160,8 +212,8 @@ def _launch(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Pat
 def main(folder: Path) -> None:
     """Trains the round whose job `_launch` wrote to `folder`, as one process of several."""
     job = repro.read_json(folder / "job.json")
-    tasks, params = load_tasks(folder / "tasks.jsonl"), RLParams.parse(job["params"], "rl")
-    train_round(job["start"], tasks, params, job["out"], seed=job["seed"])
+    problem, params = pickle.loads((folder / "problem.pickle").read_bytes()), RLParams.parse(job["params"], "rl")
+    train(job["start"], problem, params, job["out"], seed=job["seed"])
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ from __future__ import annotations
 import copy
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from mapflake.env import reward_functions
 from mapflake.repro import rng_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.decoding import decode
@@ -52,6 +52,7 @@ class RoundTrainer(GRPOTrainer):
         self,
         policy: Policy,
         rows: Dataset,
+        rewards: list[Callable[..., list[float]]],
         args: GRPOConfig,
         *,
         seed: int,
@@ -61,7 +62,8 @@ class RoundTrainer(GRPOTrainer):
 
         Args:
             policy: The policy to train.
-            rows: The training rows in order, with the columns of `to_dataset`.
+            rows: The training rows in order.
+            rewards: TRL's reward functions.
             args: TRL's configuration.
             seed: Seed of the sampling noise.
             lora: peft's configuration of adapters; None trains all weights.
@@ -77,7 +79,7 @@ class RoundTrainer(GRPOTrainer):
         super().__init__(
             model=model,
             processing_class=policy.tokenizer,
-            reward_funcs=reward_functions(policy.prompt_format),
+            reward_funcs=rewards,
             args=args,
             train_dataset=rows,
             rollout_func=self._rollout,

@@ -32,12 +32,15 @@ from mapflake.engineer.designers.rules import random_config, towards_half
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt
 from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.engineer.situations import Kind, Situation, kinds, table
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for
 
 ROUNDS_SHOWN = (0.4, 0.3, 0.2, 0.1)  # chance that the last round of a pair's run is 0, 1, 2, 3
 RANDOM_DESIGN = 1 / 8  # chance that an answer ignores the report
+PER_HOLE = 8.0
+REPORTED_HOLES = 0.15
 REJECTED = 0.05  # chance that a past round's reply is marked as rejected
 FAILURE_MIX = {  # concentrations of the Dirichlet distribution of a made-up policy's failures
     "parse": 0.3, "agents": 0.1, "move": 0.1, "bounds": 0.3, "hole": 1.0, "vertex": 1.0, "edge": 0.3, "goal": 1.0,
@@ -79,6 +82,8 @@ class SyntheticReport:
         last: The last configuration if the prompt shows it, else None.
         prompt: The whole prompt, compact.
         answer: The demonstration's design.
+        logits: Size -> the made-up policy's log-odds of success on boards that need no wait.
+        per_wait: Loss of log-odds where a wait is needed.
     """
 
     report: FailureReport
@@ -86,6 +91,8 @@ class SyntheticReport:
     last: EnvConfig | None
     prompt: str
     answer: EnvConfig
+    logits: Mapping[int, float]
+    per_wait: float
 
 
 def synthetic_report(
@@ -99,7 +106,7 @@ def synthetic_report(
     config, proposal = random_config(sizes, rng), None
     history: tuple[Round, ...] = ()
     for index in range(1 + int(rng.choice(len(ROUNDS_SHOWN), p=ROUNDS_SHOWN))):
-        report = learner.report(sizes, rng)
+        report, logits = learner.report(sizes, rng)
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
         visible = config if shown == "all" or (shown == "designed" and index > 0) else None
         answer = _design(sizes, report, visible, rng)
@@ -109,7 +116,25 @@ def synthetic_report(
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
     prompt = build_prompt(report, history, sizes, variant=variant, prompt_format="compact")
-    return SyntheticReport(report, history, visible, prompt, answer)
+    return SyntheticReport(report, history, visible, prompt, answer, logits, learner.per_wait)
+
+
+def made_up(number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2) -> Situation:
+    """Returns a made-up situation with its learnability, 4 p (1 - p) under the made-up policy.
+
+    Holes cost it up to `PER_HOLE` log-odds a unit of the hole ratio, at random; the reported rates are at the ratio
+    `REPORTED_HOLES`. All of it is our choice.
+    """
+    one = synthetic_report(number, sizes, seed=seed)
+    per_hole = rng_for(seed, "per hole", number).uniform(0, PER_HOLE)
+
+    def learnability(kind: Kind) -> float:
+        size, hole, waits = kind
+        p = _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
+        return 4 * p * (1 - p)
+
+    values = table({kind: learnability(kind) for kind in kinds(one.logits)}, num_agents)
+    return Situation(one.report, one.history, {"learnability": values}, f"made up {number}")
 
 
 # ---------------------------------------------------------------- synthetic reports
@@ -139,10 +164,12 @@ class _Learner:
             waits=rng.choice([0.0, rng.uniform(0.0, 0.3), rng.uniform(0.3, 1.0)], p=[0.1, 0.6, 0.3]),
         )
 
-    def report(self, sizes: Sequence[int], rng: np.random.Generator) -> FailureReport:
-        return FailureReport(tuple(self._size_report(size, rng) for size in sizes))
+    def report(self, sizes: Sequence[int], rng: np.random.Generator) -> tuple[FailureReport, dict[int, float]]:
+        found = {size: self._size_report(size, rng) for size in sizes}
+        reports, logits = zip(*found.values(), strict=True)
+        return FailureReport(reports), dict(zip(found, logits, strict=True))
 
-    def _size_report(self, size: int, rng: np.random.Generator) -> SizeReport:
+    def _size_report(self, size: int, rng: np.random.Generator) -> tuple[SizeReport, float]:
         logit = self.skill - self.per_size * (size - 3) + rng.normal(0, 0.3)
         waits = int(rng.binomial(self.boards, self.waits))
         wait_valid = int(rng.binomial(waits, _sigmoid(logit - self.per_wait)))
@@ -151,7 +178,7 @@ class _Learner:
         first = rng.multinomial(failed, self.kinds)
         counts = [int(k + rng.binomial(failed - k, 0.1 * share)) for k, share in zip(first, self.kinds, strict=True)]
         optimal = int(rng.binomial(valid, self.optimal))
-        return SizeReport(size, self.boards, valid, optimal, waits, wait_valid, valid - optimal, tuple(counts))
+        return SizeReport(size, self.boards, valid, optimal, waits, wait_valid, valid - optimal, tuple(counts)), logit
 
 
 def _sigmoid(x: float) -> float:

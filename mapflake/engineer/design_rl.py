@@ -1,0 +1,139 @@
+"""Reinforcement over designs: GRPO in which a prompt is the engineer's context, and the reward what its design teaches.
+
+The trainer is that of boards (`trainer.grpo`), so that kills, resumes, several processes and LoRA are the same. A
+rejected reply gets 0. Two more numbers are logged that reward nothing: the share of accepted replies, and the share of
+distinct designs in a group, which falls if the engineer collapses to one answer. Source: our choice; proposers of
+single problems are trained so by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+
+from mapflake import repro
+from mapflake.engineer.actions import format_config, read_reply
+from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
+from mapflake.engineer.situations import Situation
+from mapflake.env import EnvConfig
+from mapflake.trainer.grpo import train
+from mapflake.trainer.params import RLParams
+
+Reward = Callable[[Situation, EnvConfig], float]
+"""How much a configuration would teach in a situation."""
+
+
+def tabled(name: str) -> Reward:
+    """Returns the reward that is the mean of a situation's table over the boards that a design asks for.
+
+    Raises (when called):
+        ValueError: The situation has no such table.
+    """
+
+    def reward(situation: Situation, config: EnvConfig) -> float:
+        if name not in situation.tables:
+            raise ValueError(f"situation of {situation.origin}: has no table of {name!r}")
+        return situation.tables[name].mean(config)
+
+    return reward
+
+
+@dataclass(frozen=True)
+class Designs:
+    """The problem of design RL for `grpo.train`: prompts of situations, and rewards of replies.
+
+    Attributes:
+        situations: One for each prompt, in the order in which they are trained on.
+        reward: The name of a table of theirs.
+        sizes: Board sizes that may be asked for.
+        variant: The prompt's sections.
+    """
+
+    situations: Sequence[Situation]
+    reward: str
+    sizes: tuple[int, ...]
+    variant: str | Variant = DEFAULT_VARIANT
+
+    def __len__(self) -> int:
+        return len(self.situations)
+
+    def prompts(self, prompt_format: str) -> list[str]:
+        """Returns the prompt of each situation; `prompt_format` is the policy's, "chat" or "compact"."""
+        return [
+            build_prompt(
+                s.report, s.history, self.sizes, variant=self.variant, prompt_format=reply_format(prompt_format)
+            )
+            for s in self.situations
+        ]
+
+    def identity(self) -> Any:
+        """Returns everything that decides the problem, as JSON values."""
+        tables = [repro.to_json(s.tables[self.reward]) for s in self.situations]
+        return [self.reward, self.sizes, self.prompts("chat"), tables]
+
+    def rows(self, prompt_format: str) -> Dataset:
+        """Returns the training rows: prompt, and the number of its situation."""
+        texts = self.prompts(prompt_format)
+        prompts = [[{"role": "user", "content": t}] for t in texts] if prompt_format == "chat" else texts
+        return Dataset.from_dict({"prompt": prompts, "situation": list(range(len(texts)))})
+
+    def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
+        """Returns the reward functions for TRL, with their weights."""
+        scored = tabled(self.reward)
+
+        @functools.lru_cache(maxsize=1 << 14)
+        def read(number: int, text: str) -> tuple[str | None, float]:
+            proposal = read_reply(text, self.sizes, reply_format(prompt_format))
+            if proposal.config is None:
+                return None, 0.0
+            return format_config(proposal.config), scored(self.situations[number], proposal.config)
+
+        def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:
+            texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
+            return [read(number, text) for number, text in zip(situation, texts, strict=True)]
+
+        def design(
+            completions: Sequence[Any], situation: Sequence[int], failed: Any = None, **columns: Any
+        ) -> list[float]:
+            lost = failed or [False] * len(completions)
+            found = each(completions, situation)
+            return [math.nan if gone else value for gone, (config, value) in zip(lost, found, strict=True)]
+
+        def accepted(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:
+            return [float(config is not None) for config, _ in each(completions, situation)]
+
+        def distinct(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:
+            groups: dict[int, list[str | None]] = {}
+            found = each(completions, situation)
+            for number, (config, _) in zip(situation, found, strict=True):
+                groups.setdefault(number, []).append(config)
+            return [
+                1 / groups[number].count(config) for number, (config, _) in zip(situation, found, strict=True)
+            ]  # its mean is distinct designs / samples
+
+        return {design: 1.0, accepted: 0.0, distinct: 0.0}
+
+
+def reply_format(prompt_format: str) -> str:
+    """Returns the engineer's format of a policy's prompt format: a chat policy replies in JSON."""
+    return "json" if prompt_format == "chat" else "compact"
+
+
+def train_designs(
+    start: str | Path, problem: Designs, params: RLParams, out: str | Path, *, seed: int
+) -> list[dict[str, Any]]:
+    """Trains the checkpoint `start` to design, writes the result to `out` and returns its curve, a row a step.
+
+    Raises:
+        ValueError: There are not `params.instances` situations, or one lacks the reward's table.
+    """
+    for situation in problem.situations:
+        if problem.reward not in situation.tables:
+            raise ValueError(f"situation of {situation.origin}: has no table of {problem.reward!r}")
+    return train(start, problem, params, out, seed=seed)

@@ -1,0 +1,234 @@
+"""Situations in which an engineer is asked for a design, and what each kind of board would teach there.
+
+A situation is what the engineer sees (report and history) with what it does not: tables over the kinds of boards (size,
+holes, whether a wait is needed), by which any design can be scored. Made-up ones are free (`compact.demonstrations`);
+real ones come from a bank: runs from one checkpoint under random configurations, each round of which is a situation.
+They are held out by run, never by row. Not covered: custom dimensions, which no table has.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from mapflake import repro
+from mapflake.engineer.backend import TrainingBackend
+from mapflake.engineer.designers.rules import random_config
+from mapflake.engineer.ledger import History
+from mapflake.engineer.report import FailureReport
+from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
+from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, board_statistics, generate
+from mapflake.repro import Params
+from mapflake.trainer import evaluate
+
+if TYPE_CHECKING:
+    from mapflake.trainer.policy import Policy
+
+HOLES = (0.0, 0.15, 0.3, 0.45)
+"""The hole ratios at which tables are measured; between them they are interpolated (our choice)."""
+
+Kind = tuple[int, float, bool]
+"""A kind of boards: size, hole ratio, whether a wait is needed."""
+
+CENSUS = 400  # random boards from which the natural share of waits of a kind is counted
+
+
+@dataclass(frozen=True)
+class KindTable:
+    """A value for each kind of board; that of a configuration is the mean over the boards that it asks for.
+
+    Attributes:
+        values: Size -> for each ratio of `HOLES` the values of boards that need no wait and of those that need one.
+        num_agents: Agents of the boards.
+
+    Raises:
+        ValueError: A value is missing or not finite; names the kind.
+    """
+
+    values: Mapping[int, tuple[tuple[float, float], ...]]
+    num_agents: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ValueError("a table needs the values of at least one size")
+        for size, rows in self.values.items():
+            if len(rows) != len(HOLES):
+                raise ValueError(f"size {size}: {len(rows)} rows, expected one for each hole ratio of {HOLES}")
+            for hole, row in zip(HOLES, rows, strict=True):
+                if not all(map(math.isfinite, row)):
+                    raise ValueError(f"size {size}, holes {hole:g}: {row} is not a pair of finite values")
+
+    def mean(self, config: EnvConfig) -> float:
+        """Returns the mean over a configuration's boards; a size that the table lacks counts 0."""
+        return sum(c.data_ratio * self._of_size(size, c) for size, c in config.sizes.items() if size in self.values)
+
+    def _of_size(self, size: int, part: SizeConfig) -> float:
+        columns = zip(*self.values[size], strict=True)
+        calm, busy = (float(np.interp(part.hole_ratio, HOLES, column)) for column in columns)
+        waits = part.wait_ratio
+        if waits is None:
+            waits = float(np.interp(part.hole_ratio, HOLES, _natural_waits(size, self.num_agents)))
+        return (1 - waits) * calm + waits * busy
+
+    def best(self) -> float:
+        """Returns the largest value of a kind: no design has a higher mean."""
+        return max(value for rows in self.values.values() for row in rows for value in row)
+
+
+@functools.cache
+def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
+    """Returns for each ratio of `HOLES` the share of random solvable boards that need a wait."""
+    counts = [board_statistics(size, num_agents, hole, boards=CENSUS, seed=0) for hole in HOLES]
+    return tuple(one.waits / max(1, one.solved) for one in counts)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A point of a run at which the engineer is asked.
+
+    Attributes:
+        report: Failures of the policy.
+        history: The rounds so far.
+        tables: Name of a reward -> its table; `progress`, which trains, has none.
+        origin: The run that it comes from: situations are held out by it.
+    """
+
+    report: FailureReport
+    history: History
+    tables: Mapping[str, KindTable] = field(default_factory=dict)
+    origin: str = "made up"
+
+
+# ---------------------------------------------------------------- what is measured on a policy
+
+
+class TableParams(Params):
+    """How much is sampled for the tables of a policy: `boards` of each kind, and `samples` of each board."""
+
+    boards: int = Field(default=12, ge=1)
+    samples: int = Field(default=4, ge=2)
+
+
+def kinds(sizes: Iterable[int]) -> list[Kind]:
+    """Returns all kinds of boards of a table: (size, hole ratio, whether a wait is needed)."""
+    return [(size, hole, waits) for size in sizes for hole in HOLES for waits in (False, True)]
+
+
+def boards_of_kinds(sizes: Iterable[int], boards: int, *, num_agents: int = 2, seed: int) -> dict[Kind, list[Task]]:
+    """Returns training boards of each kind; kinds that cannot be drawn have none, so that they teach nothing."""
+    found: dict[Kind, list[Task]] = {}
+    for size, hole, waits in kinds(sizes):
+        try:
+            config = EnvConfig.uniform([size], hole, float(waits), num_agents)
+            found[size, hole, waits] = generate(config, boards, seed=seed, split="train")
+        except ValueError as error:  # a GenerationError too: too rare, or no such board
+            if not isinstance(error, GenerationError) and "free cells" not in str(error):
+                raise
+            found[size, hole, waits] = []
+    return found
+
+
+def table(values: Mapping[Kind, float], num_agents: int = 2) -> KindTable:
+    """Returns the table of these values by kind, as `kinds` lists them."""
+    sizes = sorted({size for size, _, _ in values})
+    rows = {s: tuple((values[s, hole, False], values[s, hole, True]) for hole in HOLES) for s in sizes}
+    return KindTable(rows, num_agents)
+
+
+def learnability_table(rollouts: Mapping[Kind, Sequence[evaluate.Rollout]]) -> KindTable:
+    """Returns the table of 4 p (1 - p), p the chance of a valid plan on a board, from at least two samples a board.
+
+    Without bias: k of n samples valid give 4 (k / n) (1 - k / n) n / (n - 1). Source: "sampling for learnability",
+    Rutherford et al. 2024 (arXiv 2408.15099); the factor 4, which makes 1 the largest value, is ours.
+    """
+    values = {
+        kind: float(np.mean([learnable(*one) for one in _by_board(own)] or [0.0])) for kind, own in rollouts.items()
+    }
+    return table(values, next((r.task.instance.num_agents for own in rollouts.values() for r in own), 2))
+
+
+def learnable(valid: int, samples: int) -> float:
+    """Returns the unbiased estimate of 4 p (1 - p) from the samples of one board."""
+    return 4 * valid * (samples - valid) / (samples * (samples - 1))
+
+
+def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:
+    """Returns for each board how many of its samples are valid, and how many there are."""
+    counts: dict[str, list[bool]] = {}
+    for r in rollouts:
+        counts.setdefault(r.task.instance.key, []).append(r.verdict.valid)
+    return [(sum(valid), len(valid)) for valid in counts.values()]
+
+
+def measure(
+    policy: Policy,
+    sizes: Sequence[int],
+    validation: Sequence[Task],
+    params: TableParams,
+    *,
+    num_agents: int = 2,
+    seed: int,
+) -> dict[str, KindTable]:
+    """Returns the tables of a policy, by name of the reward: `learnability` and `alignment`.
+
+    Args:
+        policy: The policy, in full precision.
+        sizes: Board sizes of the tables.
+        validation: Boards whose success `alignment` looks for.
+        params: How much is sampled.
+        num_agents: Agents of the boards.
+        seed: Root of boards and noise.
+    """
+    from mapflake.trainer.gradients import alignments
+
+    tasks = boards_of_kinds(sizes, params.boards, num_agents=num_agents, seed=repro.seed_for(seed, "kinds"))
+    drawn = [task for own in tasks.values() for task in own]
+    rollouts = iter(evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"))
+    by_kind = {kind: list(itertools.islice(rollouts, len(own) * params.samples)) for kind, own in tasks.items()}
+    aim = evaluate.rollout(policy, validation, samples=params.samples, seed=repro.seed_for(seed, "aim"), progress="aim")
+    return {
+        "learnability": learnability_table(by_kind),
+        "alignment": table(alignments(policy, by_kind, aim), num_agents),
+    }
+
+
+# ---------------------------------------------------------------- the bank of real ones
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Runs from one checkpoint under random configurations, a situation after every round.
+
+    Attributes:
+        folder: A folder for each run.
+        trainer: The training of a round.
+        start: The checkpoint that all runs start from.
+        validation: The boards of the reports.
+        sizes: Board sizes that may be asked for.
+        seed: Root of the random streams.
+    """
+
+    folder: Path
+    trainer: TrainingBackend
+    start: str | Path
+    validation: Sequence[Task] = field(repr=False)
+    sizes: tuple[int, ...]
+    seed: int
+
+    def run(self, number: int, rounds: int, samples: int) -> History:
+        """Returns the rounds of one run, trained now or as recorded."""
+        seed = repro.seed_for(self.seed, "bank", number)
+        settings = RoundSettings(
+            self.folder / str(number), self.trainer, self.validation, seed, samples, arm="bank", stale="replace"
+        )
+        config = random_config(self.sizes, repro.rng_for(seed, "round 0"))
+        first = run_round(settings, (), start=Start(self.start, config))
+        return run_arm("domain_randomisation", settings, (first,), rounds=rounds - 1, sizes=self.sizes)
