@@ -7,10 +7,9 @@ how well: rank correlations within checkpoints, for between checkpoints gains di
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -133,19 +132,20 @@ def correlations(pairs: pd.DataFrame, names: Iterable[str], *, resamples: int = 
     """
     groups = [rows for _, rows in pairs.groupby("checkpoint", sort=True)]
     rng = repro.rng_for(0, "correlations")
-    found: list[Mapping[str, Any]] = []
+    resampled = []  # the same for all scores
+    for _ in range(resamples):
+        some = [groups[i] for i in rng.integers(len(groups), size=len(groups))]
+        resampled.append([rows.iloc[rng.integers(len(rows), size=len(rows))] for rows in some])
+
+    def within(rows: Sequence[pd.DataFrame], name: str) -> float:
+        found = pd.Series([_spearman(one[name].to_numpy(), one["gain"].to_numpy()) for one in rows])
+        return float(found.mean())  # NaN, of what does not vary, is left out
+
+    found: dict[str, dict[str, float]] = {}
     for name in names:
-        within = [_spearman(rows[name].to_numpy(), rows["gain"].to_numpy()) for rows in groups]
-        drawn = []
-        for _ in range(resamples):
-            some = [groups[i] for i in rng.integers(len(groups), size=len(groups))]
-            again = [rows.iloc[rng.integers(len(rows), size=len(rows))] for rows in some]
-            drawn.append(np.nanmean([_spearman(r[name].to_numpy(), r["gain"].to_numpy()) for r in again]))
-        low, high = np.percentile(drawn, [2.5, 97.5])
-        found.append(
-            {"score": name, "correlation": np.nanmean(within), "low": low, "high": high, "checkpoints": len(groups)}
-        )
-    return pd.DataFrame(found).set_index("score").sort_values("correlation", ascending=False)
+        low, high = np.nanpercentile([within(rows, name) for rows in resampled] or [np.nan], [2.5, 97.5])
+        found[name] = {"correlation": within(groups, name), "low": low, "high": high}
+    return pd.DataFrame(found).T.rename_axis("score").sort_values("correlation", ascending=False)
 
 
 def _spearman(x: np.ndarray, y: np.ndarray) -> float:

@@ -1,0 +1,100 @@
+"""Situations and their tables: what a design's value is, and where the values come from."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.engineer.actions import project
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.designers.rules import random_config
+from mapflake.engineer.situations import (
+    HOLES,
+    KindTable,
+    boards_of_kinds,
+    kinds,
+    learnability_table,
+    learnable,
+    table,
+)
+from mapflake.env import EnvConfig, SizeConfig, generate, judge_completion
+from mapflake.repro import rng_for
+from mapflake.trainer.evaluate import Rollout
+
+SIZES = (3, 4, 5)
+RNG = np.random.default_rng(0)
+TABLE = table({kind: float(RNG.random()) for kind in kinds(SIZES)})
+
+
+@given(st.integers(0, 10_000))
+def test_a_design_is_worth_the_mixture_of_its_sizes(seed):
+    config = random_config(SIZES, rng_for(seed))
+    alone = [
+        c.data_ratio * TABLE.mean(EnvConfig({size: SizeConfig(1.0, c.hole_ratio, c.wait_ratio)}))
+        for size, c in config.sizes.items()
+    ]
+    assert TABLE.mean(config) == pytest.approx(math.fsum(alone))
+    assert TABLE.mean(config) <= TABLE.best() + 1e-12
+
+
+@pytest.mark.parametrize("waits", [0.5, None])
+def test_a_design_is_worth_the_mean_over_the_boards_that_are_drawn(waits):
+    config = EnvConfig({4: SizeConfig(0.25, 0.0, waits), 5: SizeConfig(0.75, 0.0, waits)})
+    tasks = generate(config, 4000, seed=1)
+    values = [TABLE.values[t.instance.size][0][t.needs_wait] for t in tasks]
+    assert TABLE.mean(config) == pytest.approx(np.mean(values), abs=0.02)
+
+
+def test_between_two_hole_ratios_it_is_between_their_values():
+    low, middle, high = (TABLE.mean(EnvConfig({4: SizeConfig(1.0, hole, 0.0)})) for hole in (0.0, 0.075, 0.15))
+    assert middle == pytest.approx((low + high) / 2)
+    assert (low, high) == pytest.approx((TABLE.values[4][0][0], TABLE.values[4][1][0]))
+
+
+def test_a_size_that_is_not_in_the_table_teaches_nothing():
+    assert TABLE.mean(EnvConfig({8: SizeConfig(1.0, 0.1)})) == 0
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_value_that_is_not_finite_is_named(value):
+    values = dict.fromkeys(kinds(SIZES), 0.5) | {(4, HOLES[1], True): value}
+    with pytest.raises(ValueError, match=r"size 4, holes 0\.15"):
+        table(values)
+
+
+def test_a_table_lacks_no_kind():
+    with pytest.raises(ValueError, match="3 rows"):
+        KindTable({3: ((0.1, 0.2),) * 3})
+
+
+@given(st.floats(0, 1), st.integers(2, 9))
+def test_learnability_has_no_bias(p, n):
+    expected = sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) * learnable(k, n) for k in range(n + 1))
+    assert expected == pytest.approx(4 * p * (1 - p), abs=1e-9)
+
+
+def test_kinds_that_cannot_be_drawn_have_no_boards_and_teach_nothing():
+    boards = boards_of_kinds([3], 2, num_agents=5, seed=0)
+    assert boards[3, 0.0, True]
+    assert not boards[3, 0.45, False]
+    rollouts = {
+        kind: [Rollout(t, i, "compact", "", *judge_completion(t, "", "compact")) for t in own for i in range(2)]
+        for kind, own in boards.items()
+    }
+    assert learnability_table(rollouts).values[3] == ((0.0, 0.0),) * len(HOLES)
+
+
+def test_made_up_situations_hide_the_policy_that_their_report_shows():
+    seen = [(one, s) for n in range(60) for one in [made_up(n, SIZES, seed=3)] for s in one.report.sizes]
+    extreme = [(one, s) for one, s in seen if not s.wait_rollouts and not 0.02 < s.valid_rate < 0.98]
+    assert len(extreme) > 3
+    for one, s in extreme:  # at the holes of the report, what always or never works teaches little
+        assert one.tables["learnability"].mean(EnvConfig({s.size: SizeConfig(1.0, 0.15, 0.0)})) < 0.25
+    assert made_up(1, SIZES, seed=3) == made_up(1, SIZES, seed=3) != made_up(1, SIZES, seed=4)
+
+
+def test_degenerate_designs_are_scored_like_any_other():
+    config = project({3: {"data_ratio": 1.0, "hole_ratio": 0.5, "wait_ratio": 1.0}}, SIZES)
+    assert 0 <= TABLE.mean(config) <= TABLE.best()

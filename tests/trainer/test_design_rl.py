@@ -1,0 +1,129 @@
+"""Reinforcement over designs, for real: a tiny policy that speaks, and a chat model that does not."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mapflake import env, repro
+from mapflake.engineer.actions import read_reply
+from mapflake.engineer.compact.demonstrations import demonstrations, made_up
+from mapflake.engineer.compact.words import VOCABULARY, reply_words
+from mapflake.engineer.design_rl import Designs, train_designs
+from mapflake.engineer.situations import Situation, kinds, table
+from mapflake.trainer.params import ModelParams, RLParams, SamplingParams, WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.warmstart import warm_start
+
+SIZES = (3, 4)
+PARAMS = RLParams(
+    instances=128, epochs=2, prompts=16, generations=8, microbatch=128, learning_rate=5e-3, warmup_steps=0,
+    max_new_tokens=reply_words(SIZES), save_every=2,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def speaker(tmp_path_factory):
+    """A tiny policy that has seen demonstrations of the engineer's language over two sizes."""
+    out = tmp_path_factory.mktemp("speaker") / "policy"
+    params = WarmStartParams(
+        model=ModelParams(hidden_size=32, layers=2, heads=2, intermediate_size=64),
+        steps=120, batch_size=32, microbatch=32, learning_rate=1e-2, warmup_steps=5, final_share=0.5,
+    )  # fmt: skip
+    pairs = demonstrations(32 * 120, SIZES, seed=0, variants=["V1"])
+    warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], params, out, seed=0)
+    return out
+
+
+def situations(n: int, value) -> list[Situation]:
+    """Returns made-up situations in which a kind is worth `value(kind)`."""
+    tables = {"learnability": table({kind: value(kind) for kind in kinds(SIZES)})}
+    return [Situation(made_up(i, SIZES, seed=7).report, (), tables) for i in range(n)]
+
+
+def data_on(policy_path, size: int) -> float:
+    """Returns the mean data ratio of a size over accepted replies."""
+    policy = load_policy(policy_path, SamplingParams(max_new_tokens=reply_words(SIZES)))
+    problem = Designs(situations(50, lambda kind: 0.0), "learnability", SIZES, "V1")
+    texts = [text for (text,) in policy.complete(problem.prompts("compact"), seed=5)]
+    configs = [c for text in texts if (c := read_reply(text, SIZES, "compact").config)]
+    assert len(configs) > 10
+    return float(np.mean([c.sizes[size].data_ratio if size in c.sizes else 0.0 for c in configs]))
+
+
+def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(speaker, tmp_path):
+    four = Designs(situations(128, lambda kind: float(kind[0] == 4)), "learnability", SIZES, "V1")
+    curve = train_designs(speaker, four, PARAMS, tmp_path / "four", seed=0)
+    assert data_on(tmp_path / "four", 4) > data_on(speaker, 4) + 0.1
+    assert {"rewards/design/mean", "rewards/accepted/mean", "rewards/distinct/mean", "entropy"} <= {*curve[0]}
+    assert all(0 < row["rewards/distinct/mean"] <= 1 for row in curve)
+    nothing = Designs(situations(128, lambda kind: 0.0), "learnability", SIZES, "V1")  # without signal: the control
+    train_designs(speaker, nothing, PARAMS, tmp_path / "nothing", seed=0)
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(*(load_policy(p).model.parameters() for p in (speaker, tmp_path / "nothing")), strict=True)
+    )
+
+
+class Killed(BaseException):
+    """Ends a training in the middle."""
+
+
+def test_a_killed_design_training_goes_on_to_the_same_weights(speaker, tmp_path, monkeypatch):
+    problem = Designs(situations(128, lambda kind: float(kind[2])), "learnability", SIZES, "V1")
+    whole = train_designs(speaker, problem, PARAMS, tmp_path / "whole", seed=1)
+    calls = []
+    rewards = Designs.rewards
+
+    def dying(self, prompt_format):
+        (first, weight), *others = rewards(self, prompt_format).items()
+
+        def design(**columns):
+            calls.append(1)
+            if len(calls) == 6:
+                raise Killed
+            return first(**columns)
+
+        return {design: weight, **dict(others)}
+
+    monkeypatch.setattr(Designs, "rewards", dying)
+    with pytest.raises(Killed):
+        train_designs(speaker, problem, PARAMS, tmp_path / "killed", seed=1)
+    again = train_designs(speaker, problem, PARAMS, tmp_path / "killed", seed=1)
+    assert len(calls) < 6 + 16  # it did not begin anew
+    assert again == whole
+    assert repro.file_sha256(tmp_path / "whole/model.safetensors") == repro.file_sha256(
+        tmp_path / "killed/model.safetensors"
+    )
+
+
+def test_a_chat_model_whose_replies_are_all_rejected_gets_zeros_and_stays_as_it_is(chat_start, tmp_path):
+    params = PARAMS.model_copy(update={"instances": 2, "prompts": 2, "generations": 2, "microbatch": 4})
+    problem = Designs(situations(2, lambda kind: 1.0), "learnability", SIZES)
+    curve = train_designs(chat_start, problem, params, tmp_path / "out", seed=0)
+    assert [row["rewards/design/mean"] for row in curve] == [0.0, 0.0]
+    assert [row["rewards/accepted/mean"] for row in curve] == [0.0, 0.0]
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(*(load_policy(p).model.parameters() for p in (chat_start, tmp_path / "out")), strict=True)
+    )
+
+
+def test_a_chat_reply_in_json_is_rewarded(tmp_path):
+    problem = Designs(situations(1, lambda kind: float(kind[0] == 4)), "learnability", SIZES)
+    reply = 'I move on. {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": null}}}'
+    design, accepted, distinct = problem.rewards("chat")
+    asked = {"completions": [[{"content": text}] for text in (reply, reply, "no")], "situation": [0, 0, 0]}
+    assert design(**asked) == [1.0, 1.0, 0.0]
+    assert accepted(**asked) == [1.0, 1.0, 0.0]
+    assert distinct(**asked) == [0.5, 0.5, 1.0]
+    lost = design(**asked, failed=[False, True, False])
+    assert lost[0] == 1.0
+    assert math.isnan(lost[1])
+
+
+def test_a_situation_without_the_rewards_table_is_named(tmp_path):
+    problem = Designs([Situation(made_up(0, SIZES, seed=7).report, (), {}, "run 3")], "learnability", SIZES)
+    with pytest.raises(ValueError, match="situation of run 3: has no table of 'learnability'"):
+        train_designs("nowhere", problem, PARAMS, tmp_path / "out", seed=0)
