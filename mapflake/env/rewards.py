@@ -37,8 +37,10 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
         ValueError: Unknown prompt_format.
     """
     check_prompt_format(prompt_format)
-    # Each board comes once for each sample of its group.
-    task = functools.lru_cache(maxsize=1 << 12)(_task)
+
+    @functools.lru_cache(maxsize=1 << 12)  # each board comes once for each sample of its group
+    def task(row: tuple[Any, ...]) -> Task:
+        return tasks_of([dict(zip(COLUMNS, row, strict=True))])[0]
 
     @functools.lru_cache(maxsize=1 << 14)
     def verdict(row: tuple[Any, ...], text: str) -> Verdict:
@@ -62,8 +64,3 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
         return score
 
     return [scored(name) for name in REWARD]
-
-
-def _task(row: tuple[Any, ...]) -> Task:
-    columns = dict(zip(COLUMNS, row, strict=True))
-    return tasks_of([columns | {"plan": list(columns["plan"])}])[0]

@@ -28,10 +28,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int,
     def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> BoardStatistics:
         calls.append((size, num_agents, hole_ratio, boards, seed))
         none = hole_ratio == 0.5
-        return BoardStatistics(
-            size, num_agents, 0, boards, connected=boards // 2, solved=0 if none else boards // 4, over_budget=1,
-            waits=0 if none else boards // 20,
-        )  # fmt: skip
+        solved, waits = (0, 0) if none else (boards // 4, boards // 20)
+        return BoardStatistics(boards, connected=boards // 2, over_budget=1, solved=solved, waits=waits)
 
     monkeypatch.setattr(survey, "board_statistics", board_statistics)
     return calls
