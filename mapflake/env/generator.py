@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from mapflake.env import kernel
-from mapflake.env.config import EnvConfig, custom_dimensions, num_holes
+from mapflake.env.config import DIMENSIONS, EnvConfig, num_holes
 from mapflake.env.instance import Instance
 from mapflake.env.kernel import Sample
 from mapflake.env.plain import ANALYSE, APART, BUDGET, NONE, SOLVED, Answer
@@ -213,7 +213,7 @@ def _choose(state: int, cells: list[int], first: int) -> int:
 def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np.random.Generator) -> Instance:
     """Returns the board as its custom dimensions change it; ValueError names the one that changes what it must not."""
     for name, level in custom:
-        transform = custom_dimensions()[name].transform
+        transform = DIMENSIONS[name].transform
         if transform is None:
             raise ValueError(f"{name}: its entry in DIMENSIONS has no transform")
         was = (board.size, len(board.holes), board.num_agents)

@@ -117,9 +117,7 @@ class Instance:
             marks[cell] = f"S{agent}"
         for agent, cell in enumerate(self.goals, start=1):
             marks[cell] = marks.get(cell, "") + f"G{agent}"
-        rows = [[marks.get((row, col), ".") for col in range(self.size)] for row in range(self.size)]
-        width = max(len(mark) for row in rows for mark in row)
-        return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
+        return board_text(self.size, marks)
 
     def to_svg(self, plan: Plan | None = None) -> str:
         """Returns the board as a picture (SVG): rings are starts, squares goals, arrows the plan, dots its waits.
@@ -165,6 +163,13 @@ class Instance:
                     raise ValueError(f"agent {agent} has no {name}")
         starts, goals = (tuple(cells[agent] for agent in order) for cells in ends.values())
         return cls(len(rows), frozenset(holes), starts, goals)
+
+
+def board_text(size: int, marks: Mapping[Cell, str]) -> str:
+    """Returns the marks of a board's cells in rows and columns, `.` for a cell without one."""
+    rows = [[marks.get((row, col), ".") for col in range(size)] for row in range(size)]
+    width = max(len(mark) for row in rows for mark in row)
+    return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
 
 
 @dataclass(frozen=True)
