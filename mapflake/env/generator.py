@@ -172,7 +172,7 @@ def _sample(
     """Returns what `kernel.sample` does, also for boards with custom dimensions and without a compiler."""
     if not custom and kernel.takes(size, agents):
         return kernel.sample(state, size, holes, agents, waits, buckets, attempts, SEARCH_BUDGET)
-    dropped, answer = 0, Answer(NONE, (), (), 0, False, 0)
+    dropped, answer = 0, Answer(NONE)
     for attempt in range(1, attempts + 1):
         state, cells = _random_cells(state, size, holes, agents)
         board = kernel.board_of(size, holes, agents, cells)

@@ -37,7 +37,6 @@ class _Answer(ctypes.Structure):
     """The kernel's answer, see csrc/kernel.c."""
 
     _fields_ = (
-        ("nodes", ctypes.c_int64),
         ("status", ctypes.c_int32),
         ("agent", ctypes.c_int32 * 2),
         ("best_sum", ctypes.c_int32),
@@ -162,9 +161,9 @@ def _read(agents: int) -> Answer:
     if status != SOLVED:
         if status == NO_MEMORY:
             raise MemoryError("the solver found no memory")
-        return Answer(status, tuple(_answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]), (), 0, False, _answer.nodes)
+        return Answer(status, tuple(_answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]))
     letters, at, moves = _answer.moves.decode(), 0, []
     for length in _answer.lengths[:agents]:
         moves.append(letters[at : at + length])
         at += length
-    return Answer(SOLVED, (), tuple(moves), _answer.best_sum, bool(_answer.needs_wait), _answer.nodes)
+    return Answer(SOLVED, (), tuple(moves), _answer.best_sum, bool(_answer.needs_wait))

@@ -30,20 +30,18 @@ class Answer(NamedTuple):
     """The result of a search.
 
     Attributes:
-        status: How it ended; all but `agents` and `nodes` count only if SOLVED.
+        status: How it ended; all but `agents` count only if SOLVED.
         agents: The agents concerned, if APART (one) or PAIR (two).
         moves: A string for each agent, without trailing waits; empty if only the label was asked.
         best_sum: The optimal sum of costs; 0 if only the makespan or the label was asked.
         needs_wait: The wait label, if it was asked.
-        nodes: Size of the search; each solver counts its own kind.
     """
 
     status: int
-    agents: tuple[int, ...]
-    moves: tuple[str, ...]
-    best_sum: int
-    needs_wait: bool
-    nodes: int
+    agents: tuple[int, ...] = ()
+    moves: tuple[str, ...] = ()
+    best_sum: int = 0
+    needs_wait: bool = False
 
 
 Position = Cell | None
@@ -69,7 +67,7 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
     try:
         for agent, start in enumerate(instance.starts):
             if start not in space.to_goal[agent]:
-                return Answer(APART, (agent,), (), 0, False, 0)
+                return Answer(APART, (agent,))
         if what != MAKESPAN:
             paths = _plan(space, soonest=False)
             best = sum(_arrivals(paths))
@@ -81,14 +79,13 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
                 paths = _plan(space, soonest=False, horizon=horizon)
     except _NoPlan as found:
         group = found.args[0]
-        status, agents = (PAIR, group) if len(group) == 2 else (NONE, ())
-        return Answer(status, agents, (), 0, False, space.nodes)
+        return Answer(PAIR, group) if len(group) == 2 else Answer(NONE)
     except _Spent:
-        return Answer(BUDGET, (), (), 0, False, space.nodes)
+        return Answer(BUDGET)
     if what == NEEDS_WAIT:
-        return Answer(SOLVED, (), ("",) * len(paths), 0, waits, space.nodes)
+        return Answer(SOLVED, (), ("",) * len(paths), 0, waits)
     moves = ["".join(_LETTERS[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path)) for path in paths]
-    return Answer(SOLVED, (), tuple(letters.rstrip("W") for letters in moves), best, waits, space.nodes)
+    return Answer(SOLVED, (), tuple(letters.rstrip("W") for letters in moves), best, waits)
 
 
 class _Space:
