@@ -1,6 +1,6 @@
 """Tables and figures of what a configuration generates, and of which kinds of boards can be generated at all.
 
-`measure` and `acceptance` describe one configuration: the boards that came out, and how many random boards that took.
+`acceptance` says how many random boards a configuration takes, `overview` shows it beside the boards that came out.
 `feasibility_table` describes 144 kinds of boards: the whole design space, for 2, 3 and 5 agents. Shares refer to random
 boards, before the generator keeps the boards of one split (8 in 10 for training). A share of 200 boards has a standard
 error of at most 3.5 points. Boards over the solver's budget count as not solved, although they may well need a wait.
@@ -8,19 +8,16 @@ error of at most 3.5 points. Boards over the solver's budget count as not solved
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 
-from mapflake.env import BoardStatistics, EnvConfig, Task, board_statistics, cells_needed, distances, num_holes
+from mapflake.env import BoardStatistics, EnvConfig, board_statistics, cells_needed, num_holes
 from mapflake.plots import style
 
 SIZES = tuple(range(3, 11))
@@ -29,23 +26,6 @@ HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 """The 144 kinds: the paper's sizes and hole ratios; 2 agents as in training, 3 and the most, 5, as in its tests."""
 
 FEW = 20  # boards with a plan, below which a share of them says little
-
-
-def measure(tasks: Iterable[Task]) -> pd.DataFrame:
-    """Returns one row a task: agents, size, distance, makespan, excess, conflict and needs_wait.
-
-    `distance` is the longest of the agents' shortest paths, a lower bound of the makespan. `excess` is the optimal sum
-    of costs minus the sum of shortest paths; it is above 0 only where agents are in each other's way (`conflict`).
-    """
-    rows = []
-    for task in tasks:
-        ends = zip(task.instance.starts, task.instance.goals, strict=True)
-        shortest = [distances(task.instance, goal)[start] for start, goal in ends]
-        excess = task.best_sum_of_costs - sum(shortest)
-        row: dict[str, Any] = {"agents": task.instance.num_agents, "size": task.instance.size}
-        row |= {"distance": max(shortest), "makespan": task.solution.makespan, "excess": excess}
-        rows.append(row | {"conflict": float(excess > 0), "needs_wait": float(task.needs_wait)})
-    return pd.DataFrame(rows)
 
 
 def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
@@ -85,14 +65,12 @@ def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
         `acceptance`. A kind with fewer free cells than its agents need, see `cells_needed`, has 0 boards and NaN.
     """
     rows: list[dict[str, Any]] = []
-    for agents in AGENTS:
-        for size in SIZES:
-            for ratio in HOLE_RATIOS:
-                holes = num_holes(size, ratio)
-                row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": ratio, "holes": holes, "boards": 0}
-                if size * size - holes >= cells_needed(agents):
-                    row |= _shares(board_statistics(size, agents, ratio, boards=boards, seed=seed))
-                rows.append(row)
+    for agents, size, ratio in itertools.product(AGENTS, SIZES, HOLE_RATIOS):
+        holes = num_holes(size, ratio)
+        row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": ratio, "holes": holes, "boards": 0}
+        if size * size - holes >= cells_needed(agents):
+            row |= _shares(board_statistics(size, agents, ratio, boards=boards, seed=seed))
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -111,58 +89,39 @@ def overview(sample: pd.DataFrame, accepted: pd.DataFrame) -> Figure:
     """Returns four panels by board size: makespans, conflicts, waits, and boards sampled for one that is kept.
 
     Args:
-        sample: Table from `measure`.
+        sample: Table from `tables.tasks`.
         accepted: Table from `acceptance`.
     """
-    sizes = sorted(sample["size"].unique())
-    places = np.arange(len(sizes))
-    groups = [sample[sample["size"] == size] for size in sizes]
-    accepted = accepted.set_index("size").loc[sizes]
+    by_size, accepted = sample.groupby("size"), accepted.set_index("size")
     figure = Figure(figsize=(10.4, 3.3), layout="constrained")
     makespan, conflict, wait, attempts = figure.subplots(1, 4)
 
-    makespan.boxplot(
-        [group["makespan"] for group in groups], positions=places, widths=0.55, patch_artist=True,
-        boxprops={"facecolor": style.FILL, "edgecolor": style.COLORS[0]},
-        medianprops={"color": style.COLORS[0], "linewidth": 2}, flierprops={"markersize": 2.5},
-    )  # fmt: skip
-    means = [group["distance"].mean() for group in groups]
-    makespan.plot(places, means, label="mean longest\nshortest path", **(style.look(1, 6) | {"ls": ""}))
-    makespan.set(ylim=(0, None), ylabel="joint moves")
-    makespan.yaxis.set_major_locator(MaxNLocator(integer=True))
+    sns.boxplot(sample, x="size", y="makespan", color=style.FILL, linecolor=style.COLORS[0], fliersize=2.5, ax=makespan)
+    look = style.look(1, 6) | {"ls": ""}
+    makespan.plot(by_size["distance"].mean().to_numpy(), label="mean longest\nshortest path", **look)
+    makespan.set(ylim=(0, None), xlabel="", ylabel="joint moves")
+    makespan.set_xticks(range(len(by_size)), [style.tick("size", size) for size in by_size.groups])
+    makespan.yaxis.get_major_locator().set_params(integer=True)
     makespan.legend(loc="upper left", fontsize=7.5, handletextpad=0.2)
 
-    below = np.zeros(len(sizes))
-    shades = [matplotlib.colormaps["Blues"](v) for v in (0.35, 0.65, 0.95)]
-    for excess, shade, hatch in zip((1, 2, 3), shades, ("", "///", "..."), strict=True):
-        shares = np.array([(group["excess"].clip(upper=3) == excess).mean() for group in groups])
-        look = {"color": shade, "hatch": hatch, "edgecolor": "white", "lw": 0.4}
-        conflict.bar(places, shares, 0.6, bottom=below, label=str(excess) if excess < 3 else "3 or more", **look)
-        below += shares
-    style.percent(conflict, style.top(1.15 * float(below.max())))
+    excess = pd.crosstab(sample["size"], sample["excess"].clip(upper=3), normalize="index")
+    style.bars(conflict, excess.reindex(columns=[1, 2, 3], fill_value=0.0).rename(columns={3: "3 or more"}))
     conflict.legend(title="moves above\nshortest paths", title_fontsize=7.5, fontsize=7.5)
-
-    random = accepted["needs_wait"].fillna(0).to_numpy()
-    sampled = np.array([group["needs_wait"].mean() for group in groups])
-    for i, (shares, label) in enumerate(((random, "random boards"), (sampled, "this configuration"))):
-        look = {"color": style.COLORS[i], "hatch": ("///", "")[i], "edgecolor": "white", "lw": 0.4}
-        wait.bar(places + 0.36 * (i - 0.5), shares, 0.34, label=label, **look)
-    style.percent(wait, style.top(1.3 * max(*random, *sampled, 0.05)))
+    waits = {"random boards": accepted["needs_wait"], "this configuration": by_size["needs_wait"].mean()}
+    style.bars(wait, pd.DataFrame(waits))
     wait.legend(fontsize=7.5, loc="upper left")
+    for ax in (conflict, wait):
+        style.percent(ax, 1.25 * max(patch.get_height() for patch in ax.patches))
 
-    finite = accepted["attempts"].replace(np.inf, 0)
-    attempts.bar(places, finite, 0.6, color=style.FILL, edgecolor=style.COLORS[0])
-    for place, value in zip(places, accepted["attempts"], strict=True):
-        words = "none\nfound" if np.isinf(value) else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
-        attempts.text(place, 0 if np.isinf(value) else value, words, ha="center", va="bottom", fontsize=8)
-    attempts.set(ylim=(0, 1.15 * max(1.0, *finite)))
+    style.bars(attempts, accepted[["attempts"]].replace(np.inf, np.nan))
+    words = ["none\nfound" if np.isinf(value) else f"{value:.3g}" for value in accepted["attempts"]]
+    attempts.bar_label(attempts.containers[0], words, fontsize=8)
+    attempts.margins(y=0.15)
 
     titles = ("optimal makespan", "boards with conflicts", "boards that need a wait", "boards sampled for one")
     for ax, title in zip((makespan, conflict, wait, attempts), titles, strict=True):
         ax.set_title(title, loc="left")
-        ax.set(xticks=places, xlim=(-0.6, len(sizes) - 0.4))
-        ax.set_xticklabels([style.tick("size", size) for size in sizes], fontsize=8.5 if len(sizes) < 6 else 7)
-        ax.grid(axis="x", visible=False)
+        ax.tick_params("x", labelsize=8.5 if len(by_size) < 6 else 7)
     return figure
 
 
@@ -196,19 +155,15 @@ def feasibility_map(table: pd.DataFrame) -> Figure:
 def _heat(ax: Axes, kinds: pd.DataFrame, name: str, top: float) -> None:
     """Draws one quantity over hole ratio and size, each cell with its number."""
     few = (kinds["solved"] * kinds["boards"] < FEW - 0.5) & (name == "needs_wait")
-    words = kinds[name].map(_percent).mask(few, "(" + kinds[name].map(_percent) + ")")
-    values, words, boards = (
-        kinds.assign(words=words).pivot(index="size", columns="hole_ratio", values=v) for v in (name, "words", "boards")
-    )
+    words = kinds[name].map(_percent, na_action="ignore")
+    words = words.mask(few, "(" + words + ")").fillna("\u00b7")
+    possible = kinds.assign(words=words, share=kinds[name].fillna(0.0).where(kinds["boards"] > 0))
+    shares, words = (possible.pivot(index="size", columns="hole_ratio", values=v) for v in ("share", "words"))
     look = {"cmap": "Blues", "vmin": 0, "vmax": 1.15 * top, "cbar": False, "annot_kws": {"fontsize": 8}}
-    sns.heatmap(values, ax=ax, annot=words, fmt="", **look)
+    sns.heatmap(shares, ax=ax, annot=words, fmt="", **look)
     ax.grid(visible=False)
-    for row, col in zip(*np.nonzero(values.isna().to_numpy()), strict=True):
-        if boards.iat[row, col]:
-            ax.text(col + 0.5, row + 0.5, "\u00b7", ha="center", va="center", fontsize=12)
-        else:
-            ax.add_patch(Rectangle((col, row), 1, 1, fc="#EEEEEE", ec="#999999", hatch="xxx", lw=0))
-    ax.set_yticklabels([style.tick("size", size) for size in values.index], rotation=0)
+    ax.patch.set(fc="#EEEEEE", ec="#999999", hatch="xxx")  # seen where there is no number
+    ax.set_yticklabels([style.tick("size", size) for size in shares.index], rotation=0)
 
 
 def _percent(share: float) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from mapflake import repro
-from mapflake.env import KINDS, Task, naive_plan_fails
+from mapflake.env import KINDS, Task, distances, naive_plan_fails
 from mapflake.study.names import METRICS, name
 from mapflake.trainer import evaluate
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from mapflake.engineer import Round
     from mapflake.trainer.evaluate import Rollout
 
-__all__ = ["METRICS", "benchmark", "configurations", "curves", "differences", "failures", "name", "summary", "tasks"]
+__all__ = ["METRICS", "benchmark", "configurations", "curves", "failures", "name", "summary", "tasks"]
 
 COLUMNS = {
     "rewards/valid/mean": "valid",
@@ -28,18 +29,29 @@ COLUMNS = {
 
 
 def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
-    """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait and naive_plan_fails (0 or 1)."""
-    return pd.DataFrame(
-        {
-            "agents": t.instance.num_agents,
-            "size": t.instance.size,
-            "hole_ratio": round(len(t.instance.holes) / t.instance.size**2, 1),
-            "makespan": t.solution.makespan,
-            "needs_wait": float(t.needs_wait),
-            "naive_plan_fails": float(naive_plan_fails(t.instance)),
-        }
-        for t in chosen
-    )
+    """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait, naive_plan_fails and these.
+
+    `distance` is the longest of the agents' shortest paths, a lower bound of the makespan. `excess` is the optimal sum
+    of costs minus the sum of shortest paths; it is above 0 only where agents are in each other's way.
+    """
+    rows = []
+    for task in chosen:
+        board = task.instance
+        ends = zip(board.starts, board.goals, strict=True)
+        shortest = [distances(board, goal)[start] for start, goal in ends]
+        rows.append(
+            {
+                "agents": board.num_agents,
+                "size": board.size,
+                "hole_ratio": round(len(board.holes) / board.size**2, 1),
+                "distance": max(shortest),
+                "makespan": task.solution.makespan,
+                "excess": task.best_sum_of_costs - sum(shortest),
+                "needs_wait": float(task.needs_wait),
+                "naive_plan_fails": float(naive_plan_fails(board)),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def summary(chosen: Iterable[Task]) -> pd.DataFrame:
@@ -65,14 +77,12 @@ def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:
 
 
 def failures(history: Sequence[Round]) -> pd.DataFrame:
-    """Returns one row for each (round, kind of violation): the share of validation completions that show it."""
-    rows = []
+    """Returns the share of validation completions that fail each check: a row a kind of violation, a column a round."""
+    shares = {}
     for one in history:
-        total = sum(s.rollouts for s in one.report.sizes)
-        for i, kind in enumerate(KINDS):
-            count = sum(s.failures[i] for s in one.report.sizes)
-            rows.append({"round": f"round {one.index}", "kind": kind, "share": count / total})
-    return pd.DataFrame(rows)
+        counts = np.sum([size.failures for size in one.report.sizes], axis=0)
+        shares[f"round {one.index}"] = counts / sum(size.rollouts for size in one.report.sizes)
+    return pd.DataFrame(shares, index=list(KINDS))
 
 
 def curves(history: Sequence[Round], arm: str) -> pd.DataFrame:
@@ -93,20 +103,3 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
         for subset, rollouts in by_subset.items()
     ]
     return pd.concat(parts, ignore_index=True)
-
-
-def differences(frame: pd.DataFrame, baseline: str, metrics: Sequence[str] = ("valid", "optimal")) -> pd.DataFrame:
-    """Returns one row for each (arm, metric): its difference to the arm `baseline`, paired by board, with interval.
-
-    The interval is over boards alone: it holds for these checkpoints, not for other training seeds.
-    """
-    reference = frame[frame["arm"] == baseline]
-    rows = []
-    for arm in dict.fromkeys(frame["arm"]):
-        if arm != baseline:
-            own = frame[frame["arm"] == arm]
-            for metric in metrics:
-                mean, low, high = evaluate.paired_difference(own, reference, metric)
-                row = {"arm": arm, "metric": metric, "difference": mean, "low": low, "high": high}
-                rows.append(row | {"n": int(own["board"].nunique())})
-    return pd.DataFrame(rows)

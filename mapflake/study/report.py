@@ -282,7 +282,7 @@ def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, An
     """Returns metrics.json: every rate and difference as shares, with intervals where there are two seeds.
 
     Keys: `asked`, the comparison that was named beforehand; `benchmark`, by arm `all`, `by_agents`, `by_size` and
-    `against_fixed`; `validation_by_round`, a row for each arm and round; `designs`, how many a model wrote.
+    `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
     asked = compare(study, [comparison["arm"]], comparison["against"], comparison["metric"])
     everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
@@ -302,14 +302,8 @@ def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, An
         for i, index in enumerate(measured_rounds(study, arm)):
             means = {m: round(float(study.validation(arm, m, i).to_numpy().mean()), 4) for m in METRICS}
             rates.append({"arm": name(arm), "round": index, **means})
-    designs = changes(study)
-    written = designs[designs["model"]].groupby("arm")["rejected"] if len(designs) else []
-    return {
-        "asked": {**comparison, **(_json(asked[0].found) if asked else {})},
-        "benchmark": found,
-        "validation_by_round": rates,
-        "designs": {arm: {"designs": len(rows), "rejected": int(rows.sum())} for arm, rows in written},
-    }
+    shown = {**comparison, **(_json(asked[0].found) if asked else {})}
+    return {"asked": shown, "benchmark": found, "validation_by_round": rates}
 
 
 def measured_rounds(study: Study, arm: str) -> list[int]:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from mapflake import plots
 from mapflake.env import Instance, Plan, check, execute, solve
 from mapflake.plots import boards
-from mapflake.plots.animation import HOLD, STEP, draw_frame
+from mapflake.plots.boards import HOLD, STEP, draw_frame
 
 BOARD = Instance.from_text("S1 .  .  G2\n.  H  .  .\n.  .  H  .\nS2 .  .  G1")
 WRONG = Plan(("RDRRDD", "RRRUUU"))  # into a hole at step 2, through each other at step 5
