@@ -143,10 +143,10 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
     columns = [column for column in DESIGNS if column != "unlike"]
     figure = Figure(figsize=(1.9 * len(columns) + 1.7, 0.33 * len(arms) + 1.2), layout="constrained")
     axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    changes = changes.assign(later=changes["round"] > 1)
+    changes, look = changes.assign(later=changes["round"] > 1), {False: "white", True: style.COLORS[0]}
     for ax, column in zip(axes, columns, strict=True):
         sns.stripplot(
-            changes, x=column, y="arm", order=arms, hue="later", palette=["white", style.COLORS[0]], dodge=True,
+            changes, x=column, y="arm", order=arms, hue="later", palette=look, dodge=True,
             jitter=False, size=4.5, linewidth=1, edgecolor=style.COLORS[0], legend=False, ax=ax,
         )  # fmt: skip
         mean = changes.groupby("arm")[column].mean().reindex(arms)

@@ -14,7 +14,7 @@ from mapflake import repro, study
 from mapflake.engineer import FailureReport, Proposal, Round, project
 from mapflake.engineer.report import SizeReport
 from mapflake.env import EnvConfig, format_plan, generate, load_tasks, save_tasks
-from mapflake.study import StudyError, records
+from mapflake.study import records
 from mapflake.trainer import evaluate
 
 TASKS = generate(EnvConfig.uniform([3, 4], 0.1), 4, seed=0, split="validation")
@@ -72,11 +72,8 @@ def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards: Path) -> N
 def test_write_record_again_is_the_same_file(boards: Path) -> None:
     path = write(boards, "fixed", 3)
     before = path.read_bytes()
-    one = repro.read_json(path)
     assert write(boards, "fixed", 3).read_bytes() == before
-    assert study.differences(one, repro.read_json(path)) == []
-    other = repro.read_json(write(boards, "fixed", 2))
-    assert study.differences(one, other) == [f"benchmark.wr050.{m}" for m in ("valid", "optimal", "soc_optimal")]
+    assert write(boards, "fixed", 2).read_bytes() != before
 
 
 @pytest.mark.parametrize("samples", [10, 0])
@@ -129,7 +126,7 @@ def lost_set(record: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (edited(schema=7), "not a record of schema 2"),
+        (edited(schema=7), r"\.schema: 7 is not legal: input should be 2"),
         (edited(seed="1"), r"\.seed: '1' is not legal: input should be a valid integer"),
         (edited(arm="fixed"), "arm fixed under seed 1 is there twice"),
         (edited(parameters={"rl": {"steps": 1}, "samples": 3}), "samples 3 is not that of engineer-0, 8"),
@@ -147,17 +144,17 @@ def test_load_refuses_records_that_do_not_belong_together(
     for beginning in ("base", "round_0"):
         (tmp_path / f"{beginning}-0.json").unlink()
         (tmp_path / f"{beginning}-1.json").unlink()
-    with pytest.raises(StudyError, match=said) as caught:
+    with pytest.raises(ValueError, match=said) as caught:
         study.load(tmp_path)
     assert str(caught.value).startswith(str(path))
 
 
 def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"no boards\.json; `make repro`, or notebooks 01 and 02, make them"):
+    with pytest.raises(ValueError, match=r"no boards\.json; `make repro`, or notebooks 01 and 02, make them"):
         study.load(tmp_path)
     path = simulate(tmp_path, {}, seeds=[0]) / "base-0.json"
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(StudyError, match=r"base-0\.json: not JSON"):
+    with pytest.raises(ValueError, match=r"base-0\.json: not JSON"):
         study.load(tmp_path)
 
 

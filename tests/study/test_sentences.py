@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from simulated import simulate
 
@@ -179,9 +180,8 @@ def test_designs_show_a_dot_a_design_with_units() -> None:
     said = texts(figure)
     for text in ("engineer: RL checkpoint", "boards below frontier\n(sizes)", "holes\n(share of cells)"):
         assert text in said
-    dots = [line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_marker() == "o"]
-    assert dots == ["white", figures.style.COLORS[0]]
-    assert not figure.axes[2].lines  # no wait ratio
+    dots = [(*np.round(c.get_offsets()[:, 0], 6), to_hex(c.get_facecolor()[0])) for c in figure.axes[0].collections]
+    assert dots == [(1.0, "#ffffff"), (1.0, figures.style.COLORS[0].lower())]
     assert "nothing to compare" in texts(figures.designs(changes, []))
 
 
