@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from IPython.display import HTML
 from matplotlib.figure import Figure
@@ -23,25 +23,17 @@ from mapflake.env.svg import ALARM
 from mapflake.plots import survey, tables
 from mapflake.plots.boards import GOOD, draw_frame
 
-PAGE = 8  # failures
+SHOWN = 16  # failures
 KNOBS = {"data": "data_ratio", "holes": "hole_ratio", "waits": "wait_ratio"}
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A completion that is not a valid plan.
+class Failure(NamedTuple):
+    """A completion that is not a valid plan."""
 
-    Attributes:
-        source: Arm and round, e.g. `engineer, round 1`.
-        instance: The board.
-        plan: The plan in the completion; None if there is none.
-        kinds: The checks that it fails, in the order of `KINDS`.
-    """
-
-    source: str
+    source: str  # arm and round, e.g. `engineer, round 1`
     instance: Instance
-    plan: Plan | None
-    kinds: tuple[str, ...]
+    plan: Plan | None  # None if the completion has none
+    kinds: tuple[str, ...]  # the checks that it fails, in the order of `KINDS`
 
 
 def failures(rounds: Iterable[Round]) -> list[Failure]:
@@ -78,8 +70,9 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
     config = EnvConfig({size: part for size, part in met.sizes.items() if part.data_ratio}, agents)
     titles = [f"{t.solution.makespan} steps" + ", must wait" * t.needs_wait for t in tasks[:8]]
     boards = plots.gallery([t.instance for t in tasks[:8]], [t.solution.plan for t in tasks[:8]], titles)
-    statistics = plots.overview(tables.tasks(tasks), survey.acceptance(config, boards=200, seed=seed))
-    return HTML(_missed(fallback) + _image(boards) + _image(statistics) + tables.summary(tasks).to_html(border=0))
+    random = survey.acceptance(config, boards=200, seed=seed)
+    statistics = "".join(table.round(2).to_html(border=0) for table in (tables.summary(tasks), random))
+    return HTML(_missed(fallback) + _image(boards) + statistics)
 
 
 def step(instance: Instance, plan: Plan, time: int) -> HTML:
@@ -89,23 +82,21 @@ def step(instance: Instance, plan: Plan, time: int) -> HTML:
     return HTML(_image(figure))
 
 
-def gallery(found: Sequence[Failure], size: int | None = None, kind: str | None = None, page: int = 1) -> HTML:
-    """Returns a page of failures, each with its path and its violations.
+def gallery(found: Sequence[Failure], size: int | None = None, kind: str | None = None) -> HTML:
+    """Returns the first failures, each with its path and its violations.
 
     Args:
         found: Failures to choose from.
         size: Size of the boards; None for all.
         kind: A check (one of `KINDS`) that fails, perhaps with others; None for any.
-        page: Page, from 1; a page after the last shows the last.
     """
     chosen = [one for one in found if size in (None, one.instance.size) and (kind is None or kind in one.kinds)]
     if not chosen:
         return HTML("none")
-    first = PAGE * (min(page, -(-len(chosen) // PAGE)) - 1)
-    page_of = chosen[first : first + PAGE]
-    titles = [f"{one.source}\n{', '.join(one.kinds)}" for one in page_of]
-    figure = plots.gallery([one.instance for one in page_of], [one.plan for one in page_of], titles)
-    return HTML(f"<div>{first + 1} to {first + len(page_of)} of {len(chosen)}</div>{_image(figure)}")
+    shown = chosen[:SHOWN]
+    titles = [f"{one.source}\n{', '.join(one.kinds)}" for one in shown]
+    figure = plots.gallery([one.instance for one in shown], [one.plan for one in shown], titles)
+    return HTML(f"<div>{len(shown)} of {len(chosen)}</div>{_image(figure)}")
 
 
 def exchange(rounds: tuple[Round, Round]) -> HTML:

@@ -3,7 +3,7 @@
 from mapflake.plots.boards import animate, describe, gallery, snapshot
 from mapflake.plots.figures import configurations, curves, failures, rates
 from mapflake.plots.style import show
-from mapflake.plots.survey import feasibility_map, overview
+from mapflake.plots.survey import feasibility_map
 
 __all__ = [
     "animate",
@@ -13,7 +13,6 @@ __all__ = [
     "failures",
     "feasibility_map",
     "gallery",
-    "overview",
     "rates",
     "show",
     "snapshot",

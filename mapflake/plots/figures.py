@@ -39,16 +39,18 @@ def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
             at = np.array([places[v] for v in rows[x]]) + 0.09 * (i - (len(groups) - 1) / 2)
             errors = [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
             ax.errorbar(
-                at, rows[metric], yerr=errors, label=str(group), capsize=2.5, lw=1.6, elinewidth=1.1,
-                **style.look(look, 5.5),
+                at, rows[metric], yerr=errors, label=str(group), color=style.COLORS[look % len(style.COLORS)],
+                ls=style.LINES[look % len(style.LINES)], marker=style.MARKERS[look % len(style.MARKERS)], ms=5.5,
+                markeredgecolor="white", markeredgewidth=0.6, capsize=2.5, lw=1.6, elinewidth=1.1,
             )  # fmt: skip
         label = "board size" if x == "size" else x
-        ax.set(xlabel=label, xticks=range(len(places)), xlim=(-0.5, len(places) - 0.5))
+        ax.set(xlabel=label, xlim=(-0.5, len(places) - 0.5))
         ax.set_title(metric, loc="left")
-        ax.set_xticklabels([style.tick(x, value) for value in places])
+        ax.set_xticks(range(len(places)), [style.tick(x, value) for value in places])
         style.percent(ax, largest)
     style.legend(figure, axes[0])
-    style.say_n(axes[-1], table["boards"])
+    counts = f"n = {table['boards'].min()} to {table['boards'].max()} boards a point"
+    axes[-1].annotate(counts, (1, 1.015), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
     return figure
 
 

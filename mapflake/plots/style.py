@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
-FILL = "#CFE3F1"
 DPI = 150
 SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "naive_plan_fails")
 """Columns that are shares and get a percent axis."""
@@ -79,18 +78,6 @@ def show(figure: Figure, path: str | Path) -> Image:
     return Image(data=small.getvalue(), format="png", width=round(figure.get_figwidth() * 96))
 
 
-def look(i: int, size: float) -> dict[str, Any]:
-    """Returns the i-th look as arguments of matplotlib: colour, dashes, and a marker of that size in points."""
-    return {
-        "color": COLORS[i % len(COLORS)],
-        "marker": MARKERS[i % len(MARKERS)],
-        "ls": LINES[i % len(LINES)],
-        "markersize": size,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.6,
-    }
-
-
 def tick(name: str, value: Any) -> str:
     """Returns the label of a value of the column `name`, e.g. `4x4` for size 4."""
     return f"{value}x{value}" if name == "size" else str(value)
@@ -121,13 +108,6 @@ def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
     free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]
     others = [group for group in found if group not in known]
     return looks | {group: free[i % len(free)] for i, group in enumerate(others)}
-
-
-def say_n(ax: Axes, counts: pd.Series) -> None:
-    """Writes the number of boards behind a point above the panel."""
-    least, most = int(counts.min()), int(counts.max())
-    text = f"n = {least} boards a point" if least == most else f"n = {least} to {most} boards a point"
-    ax.annotate(text, (1, 1.015), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
 
 
 def legend(figure: Figure, ax: Axes) -> None:

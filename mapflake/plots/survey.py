@@ -1,6 +1,6 @@
-"""Tables and figures of what a configuration generates, and of which kinds of boards can be generated at all.
+"""What a configuration takes to generate, and which kinds of boards can be generated at all.
 
-`acceptance` says how many random boards a configuration takes, `overview` shows it beside the boards that came out.
+`acceptance` says how many random boards a configuration takes.
 `feasibility_table` describes 144 kinds of boards: the whole design space, for 2, 3 and 5 agents. Shares refer to random
 boards, before the generator keeps the boards of one split (8 in 10 for training). A share of 200 boards has a standard
 error of at most 3.5 points. Boards over the solver's budget count as not solved, although they may well need a wait.
@@ -82,47 +82,6 @@ def _shares(found: BoardStatistics) -> dict[str, float]:
         "over_budget": round(found.over_budget / found.boards, 4),
         "needs_wait": round(found.waits / found.solved, 4) if found.solved else np.nan,
     }
-
-
-@style.styled
-def overview(sample: pd.DataFrame, accepted: pd.DataFrame) -> Figure:
-    """Returns four panels by board size: makespans, conflicts, waits, and boards sampled for one that is kept.
-
-    Args:
-        sample: Table from `tables.tasks`.
-        accepted: Table from `acceptance`.
-    """
-    by_size, accepted = sample.groupby("size"), accepted.set_index("size")
-    figure = Figure(figsize=(10.4, 3.3), layout="constrained")
-    makespan, conflict, wait, attempts = figure.subplots(1, 4)
-
-    sns.boxplot(sample, x="size", y="makespan", color=style.FILL, linecolor=style.COLORS[0], fliersize=2.5, ax=makespan)
-    look = style.look(1, 6) | {"ls": ""}
-    makespan.plot(by_size["distance"].mean().to_numpy(), label="mean longest\nshortest path", **look)
-    makespan.set(ylim=(0, None), xlabel="", ylabel="joint moves")
-    makespan.set_xticks(range(len(by_size)), [style.tick("size", size) for size in by_size.groups])
-    makespan.yaxis.get_major_locator().set_params(integer=True)
-    makespan.legend(loc="upper left", fontsize=7.5, handletextpad=0.2)
-
-    excess = pd.crosstab(sample["size"], sample["excess"].clip(upper=3), normalize="index")
-    style.bars(conflict, excess.reindex(columns=[1, 2, 3], fill_value=0.0).rename(columns={3: "3 or more"}))
-    conflict.legend(title="moves above\nshortest paths", title_fontsize=7.5, fontsize=7.5)
-    waits = {"random boards": accepted["needs_wait"], "this configuration": by_size["needs_wait"].mean()}
-    style.bars(wait, pd.DataFrame(waits))
-    wait.legend(fontsize=7.5, loc="upper left")
-    for ax in (conflict, wait):
-        style.percent(ax, 1.25 * max(patch.get_height() for patch in ax.patches))
-
-    style.bars(attempts, accepted[["attempts"]].replace(np.inf, np.nan))
-    words = ["none\nfound" if np.isinf(value) else f"{value:.3g}" for value in accepted["attempts"]]
-    attempts.bar_label(attempts.containers[0], words, fontsize=8)
-    attempts.margins(y=0.15)
-
-    titles = ("optimal makespan", "boards with conflicts", "boards that need a wait", "boards sampled for one")
-    for ax, title in zip((makespan, conflict, wait, attempts), titles, strict=True):
-        ax.set_title(title, loc="left")
-        ax.tick_params("x", labelsize=8.5 if len(by_size) < 6 else 7)
-    return figure
 
 
 @style.styled

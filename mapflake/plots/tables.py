@@ -55,15 +55,14 @@ def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
 
 
 def summary(chosen: Iterable[Task]) -> pd.DataFrame:
-    """Returns the makeup of a set of tasks, a row for each (agents, size)."""
-    groups = tasks(chosen).groupby(["agents", "size"])
-    table = groups.agg(
-        boards=("makespan", "size"),
-        makespan=("makespan", "mean"),
-        needs_wait=("needs_wait", "mean"),
-        naive_plan_fails=("naive_plan_fails", "mean"),
-    )
-    return table.round(2)
+    """Returns the makeup of a set of tasks, a row for each (agents, size): their number and means of `tasks`.
+
+    `conflict` is the share of boards on which agents are in each other's way.
+    """
+    table = tasks(chosen)
+    groups = table.assign(conflict=table["excess"] > 0).groupby(["agents", "size"])
+    means = groups[["makespan", "distance", "conflict", "needs_wait", "naive_plan_fails"]].mean()
+    return groups.size().to_frame("boards").join(means).round(2)
 
 
 def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:

@@ -206,15 +206,15 @@ def code_sha256() -> str:
 
 def _commit() -> tuple[str | None, bool]:
     """Returns HEAD of the repository that holds the package, and whether only results have been changed since."""
-    at = ["git", "-C", str(Path(repro.__file__).parent.parent)]
+
+    def git(*command: str) -> str:
+        at = ["git", "-C", str(Path(repro.__file__).parent.parent)]
+        return subprocess.run([*at, *command], capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        head = subprocess.run([*at, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = subprocess.run(
-            [*at, "status", "--porcelain", "--", ".", *UNMADE], capture_output=True, text=True, check=True
-        )
+        return git("rev-parse", "HEAD"), not git("status", "--porcelain", "--", ".", *UNMADE)
     except (OSError, subprocess.CalledProcessError):
         return None, False
-    return head, not status.stdout
 
 
 def _subsets(boards_folder: Path) -> dict[str, list[Task]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -97,15 +96,3 @@ def test_feasibility_map_shows_every_kind(counted: list[tuple[int, int, float, i
     assert "5 agents: boards that need a wait" in shown
     few = texts(plots.feasibility_map(survey.feasibility_table(boards=76, seed=0)))  # 19 of them with a plan
     assert few.count("(16%)") == 142 - 3 * 8 + 1
-
-
-def test_overview_shows_the_tables() -> None:
-    sample = pd.DataFrame({"agents": 2, "size": [3, 3, 3, 3, 4, 4], "distance": 2, "makespan": [2, 3, 4, 4, 5, 9]})
-    sample = sample.assign(excess=[0, 1, 2, 5, 0, 0], needs_wait=[0, 1, 0, 1, 0, 0.0])
-    accepted = pd.DataFrame({"size": [3, 4], "needs_wait": [0.25, np.nan], "attempts": [12.34, np.inf]})
-    figure = plots.overview(sample, accepted)
-    shown = texts(figure)
-    assert {"optimal makespan", "boards with conflicts", "3x3", "4x4", "12", "none\nfound"} <= {*shown}
-    heights = [[bar.get_height() for bar in group] for group in figure.axes[1].containers]
-    assert heights == [[0.25, 0], [0.25, 0], [0.25, 0]]  # 1, 2, and 3 or more moves above the shortest paths
-    assert [bar.get_height() for bar in figure.axes[2].containers[1]] == [0.5, 0]
