@@ -20,7 +20,7 @@ from mapflake.engineer import Round, project
 from mapflake.engineer.actions import Fallback, apply_fallback, sample_boards
 from mapflake.env import EnvConfig, Instance, Plan, Task, check, judge_completion, render_prompt
 from mapflake.env.svg import ALARM
-from mapflake.plots import survey, tables
+from mapflake.plots import tables
 from mapflake.plots.boards import GOOD, draw_frame
 
 SHOWN = 16  # failures
@@ -70,7 +70,7 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
     config = EnvConfig({size: part for size, part in met.sizes.items() if part.data_ratio}, agents)
     titles = [f"{t.solution.makespan} steps" + ", must wait" * t.needs_wait for t in tasks[:8]]
     boards = plots.gallery([t.instance for t in tasks[:8]], [t.solution.plan for t in tasks[:8]], titles)
-    random = survey.acceptance(config, boards=200, seed=seed)
+    random = tables.acceptance(config, boards=200, seed=seed)
     statistics = "".join(table.round(2).to_html(border=0) for table in (tables.summary(tasks), random))
     return HTML(_missed(fallback) + _image(boards) + statistics)
 
@@ -83,13 +83,7 @@ def step(instance: Instance, plan: Plan, time: int) -> HTML:
 
 
 def gallery(found: Sequence[Failure], size: int | None = None, kind: str | None = None) -> HTML:
-    """Returns the first failures, each with its path and its violations.
-
-    Args:
-        found: Failures to choose from.
-        size: Size of the boards; None for all.
-        kind: A check (one of `KINDS`) that fails, perhaps with others; None for any.
-    """
+    """Returns the first failures on boards of a size that fail a check, perhaps with others; None: any."""
     chosen = [one for one in found if size in (None, one.instance.size) and (kind is None or kind in one.kinds)]
     if not chosen:
         return HTML("none")
@@ -102,8 +96,7 @@ def gallery(found: Sequence[Failure], size: int | None = None, kind: str | None 
 def exchange(rounds: tuple[Round, Round]) -> HTML:
     """Returns a designer's prompt, replies and report, and beside them both rounds' configurations.
 
-    Args:
-        rounds: The round whose failures were reported, and the round that was trained on the design.
+    The first round's failures were reported, the second one was trained on the design.
     """
     before, after = rounds
     proposal = after.proposal
@@ -130,11 +123,7 @@ def board(text: str) -> Task:
 def answered(checkpoint: str, text: str, temperature: float = 0.0, seed: int = 0) -> HTML:
     """Returns a policy's answer for a board, drawn beside the optimal plan, with the verdict and its words.
 
-    Args:
-        checkpoint: A checkpoint's folder, or a name on the Hugging Face hub.
-        text: The board, as `Instance.from_text` reads it.
-        temperature: Sampling temperature; 0 is greedy.
-        seed: Seed of sampling.
+    The checkpoint is a folder, or a name on the Hugging Face hub; temperature 0 is greedy.
 
     Raises:
         ValueError: The board cannot be read, or the policy has no words for it.

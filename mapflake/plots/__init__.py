@@ -1,9 +1,8 @@
 """Boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
 
 from mapflake.plots.boards import animate, describe, gallery, snapshot
-from mapflake.plots.figures import configurations, curves, failures, rates
+from mapflake.plots.figures import configurations, curves, failures, feasibility_map, rates
 from mapflake.plots.style import show
-from mapflake.plots.survey import feasibility_map
 
 __all__ = [
     "animate",

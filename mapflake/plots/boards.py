@@ -269,11 +269,10 @@ def _path(ax: Axes, instance: Instance, agent: int, path: Sequence[Cell]) -> Non
     last_move = max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0)
     for time in range(1, last_move + 1):
         (x0, y0), (x1, y1) = points[time - 1], points[time]
-        x, y, marker = x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0), (3, 0, math.degrees(math.atan2(x0 - x1, y0 - y1)))
-        if (x0, y0) == (x1, y1):
-            marker = "o"
-            if path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
-                x, y = path[time][1] + 0.14, path[time][0] + 0.14
+        x, y, wait = x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0), path[time] == path[time - 1]
+        if wait and path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
+            x, y = path[time][1] + 0.14, path[time][0] + 0.14
+        marker = "o" if wait else (3, 0, math.degrees(math.atan2(x0 - x1, y0 - y1)))
         ax.plot(x, y, marker=marker, color=color, markersize=8 * scale, markeredgecolor="white", zorder=4)
 
 

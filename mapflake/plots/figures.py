@@ -1,4 +1,4 @@
-"""Figures of training and of arms: rates, learning curves, configurations over rounds, failures.
+"""Figures of training and of arms: rates, learning curves, configurations over rounds, failures, feasible boards.
 
 Every figure shows 95% intervals where it shows an estimate, and says n. Tables come in as data frames, long, one row an
 estimate.
@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -17,6 +19,7 @@ from mapflake.env.config import DIMENSIONS
 from mapflake.plots import style
 
 METRICS = ("valid", "optimal")
+FEW = 20  # boards with a plan, below which a share of them says little
 
 
 @style.styled
@@ -137,3 +140,49 @@ def failures(table: pd.DataFrame) -> Figure:
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     style.legend(figure, ax)
     return figure
+
+
+@style.styled
+def feasibility_map(table: pd.DataFrame) -> Figure:
+    """Returns heat maps of the table from `feasibility_table`: a row of panels a quantity, a column a number of agents.
+
+    Connected is the share of random boards on which every agent can reach its goal. Boards that need a wait are counted
+    among those with a plan; the share is in brackets where fewer than 20 have one. Crossed out: too few free cells for
+    the agents. A dot: no board had a plan.
+    """
+    titles = {"connected": "boards connected", "needs_wait": "boards that need a wait"}
+    everyone = sorted(table["agents"].unique())
+    figure = Figure(figsize=(3.3 * len(everyone) + 0.5, 5.8), layout="constrained")
+    axes = figure.subplots(len(titles), len(everyone), squeeze=False, sharex=True, sharey=True)
+    for (name, title), line in zip(titles.items(), axes, strict=True):
+        top = 1.0 if name == "connected" else max(float(table[name].max()), 0.01)
+        for agents, ax in zip(everyone, line, strict=True):
+            _heat(ax, table[table["agents"] == agents], name, top)
+            ax.set_title(f"{agents} agents: {title}", loc="left")
+            ax.set(xlabel="hole ratio" if name == "needs_wait" else "", ylabel="board size" if ax is line[0] else "")
+    lost = (table["over_budget"] * table["boards"]).sum() / table["boards"].sum()
+    note = (
+        f"n = {table['boards'].max()} random boards a cell, {_percent(lost)} of all over budget; "
+        f"crossed out: impossible; a dot: none had a plan; in brackets: of fewer than {FEW} with a plan"
+    )
+    figure.supxlabel(note, fontsize=8, x=0.99, ha="right")
+    return figure
+
+
+def _heat(ax: Axes, kinds: pd.DataFrame, name: str, top: float) -> None:
+    """Draws one quantity over hole ratio and size, each cell with its number."""
+    few = (kinds["solved"] * kinds["boards"] < FEW - 0.5) & (name == "needs_wait")
+    words = kinds[name].map(_percent, na_action="ignore")
+    words = words.mask(few, "(" + words + ")").fillna("\u00b7")
+    possible = kinds.assign(words=words, share=kinds[name].fillna(0.0).where(kinds["boards"] > 0))
+    shares, words = (possible.pivot(index="size", columns="hole_ratio", values=v) for v in ("share", "words"))
+    look = {"cmap": "Blues", "vmin": 0, "vmax": 1.15 * top, "cbar": False, "annot_kws": {"fontsize": 8}}
+    sns.heatmap(shares, ax=ax, annot=words, fmt="", **look)
+    ax.grid(visible=False)
+    ax.patch.set(fc="#EEEEEE", ec="#999999", hatch="xxx")  # seen where there is no number
+    ax.set_yticklabels([style.tick("size", size) for size in shares.index], rotation=0)
+
+
+def _percent(share: float) -> str:
+    """Returns a share in percent, with a decimal where it would else be 0."""
+    return f"{100 * share:.1f}%" if 0 < share < 0.01 else f"{100 * share:.0f}%"

@@ -1,7 +1,14 @@
-"""Long tables for figures and for reading: tasks, rounds and their curves as data frames."""
+"""Tables for figures and for reading: tasks, rounds and their curves, and which boards can be generated at all.
+
+`acceptance` says how many random boards a configuration takes, `feasibility_table` describes 144 kinds of boards: the
+whole design space. Shares refer to random boards, before the generator keeps the boards of one split (8 in 10 for
+training). A share of 200 boards has a standard error of at most 3.5 points. Boards over the solver's budget count as
+not solved, although they may well need a wait.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +16,24 @@ import numpy as np
 import pandas as pd
 
 from mapflake import repro
-from mapflake.env import KINDS, Task, distances, naive_plan_fails
-from mapflake.study.names import METRICS, name
+from mapflake.env import (
+    KINDS,
+    BoardStatistics,
+    EnvConfig,
+    Task,
+    board_statistics,
+    cells_needed,
+    distances,
+    naive_plan_fails,
+    num_holes,
+)
+from mapflake.study.names import METRICS as METRICS
+from mapflake.study.names import name as name
 from mapflake.trainer import evaluate
 
 if TYPE_CHECKING:
     from mapflake.engineer import Round
     from mapflake.trainer.evaluate import Rollout
-
-__all__ = ["METRICS", "benchmark", "configurations", "curves", "failures", "name", "summary", "tasks"]
 
 COLUMNS = {
     "rewards/valid/mean": "valid",
@@ -26,6 +42,11 @@ COLUMNS = {
     "completions/mean_length": "completion_length",
 }
 """Column of TRL's log -> its name in figures."""
+
+SIZES = tuple(range(3, 11))
+AGENTS = (2, 3, 5)
+HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""The 144 kinds: the paper's sizes and hole ratios; 2 agents as in training, 3 and the most, 5, as in its tests."""
 
 
 def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
@@ -102,3 +123,54 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
         for subset, rollouts in by_subset.items()
     ]
     return pd.concat(parts, ignore_index=True)
+
+
+def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
+    """Returns one row a size: shares of random boards, and how many boards the generator samples for one that it keeps.
+
+    Args:
+        config: Its hole and wait ratios are examined.
+        boards: Random boards of each size.
+        seed: Any non-negative integer.
+
+    Returns:
+        Columns size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved and needs_wait (shares, the
+        last one of the solved boards), and attempts: the expected number of boards sampled for one of the wanted mix,
+        infinite where none of a wanted kind was found.
+    """
+    rows = []
+    for size, part in config.sizes.items():
+        found = board_statistics(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
+        wanted = [(1.0, found.solved)]
+        if part.wait_ratio is not None:
+            wanted = [(part.wait_ratio, found.waits), (1 - part.wait_ratio, found.solved - found.waits)]
+        attempts = sum(share * boards / count if count else np.inf for share, count in wanted if share)
+        ratios = {"hole_ratio": part.hole_ratio, "wait_ratio": np.nan if part.wait_ratio is None else part.wait_ratio}
+        rows.append({"size": size, **ratios, **_shares(found), "attempts": attempts})
+    return pd.DataFrame(rows)
+
+
+def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
+    """Returns one row for each of 144 kinds of boards, from so many random boards each.
+
+    Columns agents, size, hole_ratio, holes, then boards, connected, solved, over_budget and needs_wait as in
+    `acceptance`. A kind with fewer free cells than its agents need, see `cells_needed`, has 0 boards and NaN.
+    """
+    rows: list[dict[str, Any]] = []
+    for agents, size, ratio in itertools.product(AGENTS, SIZES, HOLE_RATIOS):
+        holes = num_holes(size, ratio)
+        row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": ratio, "holes": holes, "boards": 0}
+        if size * size - holes >= cells_needed(agents):
+            row |= _shares(board_statistics(size, agents, ratio, boards=boards, seed=seed))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _shares(found: BoardStatistics) -> dict[str, float]:
+    return {
+        "boards": found.boards,
+        "connected": round(found.connected / found.boards, 4),
+        "solved": round(found.solved / found.boards, 4),
+        "over_budget": round(found.over_budget / found.boards, 4),
+        "needs_wait": round(found.waits / found.solved, 4) if found.solved else np.nan,
+    }

@@ -110,11 +110,9 @@ def _interval(found: Estimate, form: str, words: str = "") -> str:
 
 
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
-    """Returns the results table as text: rates in percent, differences in points, with 95% intervals.
+    """Returns the results table as text, a row for each of `arms`: rates in percent, differences in points.
 
-    Args:
-        study: Finished cells.
-        arms: The rows; all that there are, unless given.
+    With 95% intervals; all arms that there are, unless given.
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     found: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
@@ -212,7 +210,7 @@ def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
 
 def _which(study: Study, against: str, **boards: int) -> str:
     """Returns which arms are seen to differ from one, after Holm's correction; "" if there is none to compare."""
-    if not (rows := compare(study, study.arms, against, **boards)):
+    if not (rows := compare(study, study.arms, against, "valid", **boards)):
         return ""
     if all(row.found.seeds == 1 for row in rows):
         return f"One seed gives no interval, so that none of {len(rows)} arms can be told from *{name(against)}*."
