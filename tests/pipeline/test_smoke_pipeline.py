@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shutil
@@ -13,8 +12,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from mapflake import study
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,10 +98,7 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     assert [name for name in other if one[name] != other[name]] == []
     assert [name for name, stage in locked(folders[1]).items() if stage != locked(folders[0])[name]] == []
     heuristic = json.loads(other["reports/cells/smoke/heuristic-0.json"])
-    changed = copy.deepcopy(heuristic)
-    changed["rounds"][0]["checkpoint_sha256"] = "0"
-    assert study.differences(heuristic, json.loads(one["reports/cells/smoke/heuristic-0.json"])) == []
-    assert study.differences(heuristic, changed) == ["rounds"]
+    assert heuristic == json.loads(one["reports/cells/smoke/heuristic-0.json"])
 
     kinds = {name.split("/")[1] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
