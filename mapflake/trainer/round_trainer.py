@@ -76,23 +76,26 @@ class RoundTrainer(GRPOTrainer):
         if texts != [text for text in texts[::size] for _ in range(size)]:
             raise ValueError(f"a process needs whole groups of {size} samples a prompt, {len(texts)} rows came")
         ids = encode_prompts(self.processing_class, texts[::size])
+        completions, logps = self._sample(ids, size)
         repeated = [row for row in ids for _ in range(size)]
-        if self.use_vllm:
-            completions, logps = self._generate_single_turn(repeated, None, {}, size)
-        else:
-            with self.accelerator.autocast():  # as the loss reads them
-                decoded = decode(
-                    self.accelerator.unwrap_model(self.model),
-                    ids,
-                    n=size,
-                    temperature=self.temperature,
-                    max_new_tokens=self.max_completion_length,
-                    eos=self.processing_class.eos_token_id,
-                    rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
-                    batch_size=len(texts),  # one batch: its long tail is paid once
-                )
-            completions, logps = [d.ids for d in decoded], [d.logps for d in decoded]
         return {"prompt_ids": repeated, "completion_ids": completions, "logprobs": logps}
+
+    def _sample(self, ids: list[list[int]], size: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
+        if self.use_vllm:
+            return self._generate_single_turn([row for row in ids for _ in range(size)], None, {}, size)
+        with self.accelerator.autocast():  # as the loss reads them
+            decoded = decode(
+                self.accelerator.unwrap_model(self.model),
+                ids,
+                n=size,
+                temperature=self.temperature,
+                max_new_tokens=self.max_completion_length,
+                eos=self.processing_class.eos_token_id,
+                rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
+                batch_size=len(ids) * size,  # one batch: its long tail is paid once
+            )
+        return [d.ids for d in decoded], [d.logps for d in decoded]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Returns TRL's batch; measures entropy, and divergence from the start.
@@ -106,15 +109,18 @@ class RoundTrainer(GRPOTrainer):
         self._seen["entropy"] = self._mean(-logps, counts)
         if self.beta == 0 and self._start is not None:
             stride = max(1, len(logps) // KL_ROWS)
-            ids, mask = (torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1) for x in ("ids", "mask"))
-            with torch.no_grad(), self.accelerator.autocast():
-                start, length = self._start.to(ids.device), counts.size(1)
-                then = completion_logps(start, ids[::stride], mask[::stride], length, self.temperature)
-            gap = then - logps[::stride]
+            some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
+            gap = self._start_logps(self._start, some) - logps[::stride]
             self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts[::stride])  # k3 of Schulman (2020), as in TRL
         if self.beta == 0:
             batch["completion_mask"] = counts * (batch["advantages"] != 0).long()[:, None]
         return batch
+
+    def _start_logps(self, start: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Returns the log-probabilities `[B, C]` of the completions under the policy that the round began with."""
+        ids, mask = (torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1) for x in ("ids", "mask"))
+        with torch.no_grad(), self.accelerator.autocast():
+            return completion_logps(start.to(ids.device), ids, mask, batch["completion_ids"].size(1), self.temperature)
 
     def _mean(self, values: torch.Tensor, counts: torch.Tensor) -> float:
         """Returns the mean of the values that count, over all processes; NaN if there are none."""

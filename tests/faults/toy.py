@@ -7,6 +7,7 @@ test names, and is real: SIGKILL, limits of the kernel.
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import os
 import resource
@@ -167,3 +168,8 @@ FAULTS: dict[str, Callable[..., None]] = {
     "no root": _no_root,
     "wandb": _wandb,
 }
+
+# For the processes that are forked from one that has imported this: they hash no code, and collect no imports.
+repro.code_sha256()
+checkpoint.input_hash_of()
+gc.freeze()
