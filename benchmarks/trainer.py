@@ -125,7 +125,7 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     args = grpo.training_arguments(params, out, seed=0, large=False)
     trainer: Any
     if which == "ours":
-        trainer = RoundTrainer(policy, rows, args, seed=0)
+        trainer = RoundTrainer(policy, rows, reward_functions("compact"), args, seed=0)
     else:
         trainer = GRPOTrainer(
             model=policy.model,

@@ -56,13 +56,9 @@ class Grpo:
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
-        from mapflake.trainer.params import SamplingParams
         from mapflake.trainer.policy import load_policy
 
-        sampling = SamplingParams(
-            max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"
-        )
-        return load_policy(checkpoint, sampling)
+        return load_policy(checkpoint, max_new_tokens=self.params.max_new_tokens, vllm=self.params.vllm != "off")
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""

@@ -8,7 +8,6 @@ TRL's seed does not reach.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,17 +16,17 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 from trl import GRPOConfig
 
 from mapflake import repro
-from mapflake.env import REWARD, Task, load_tasks, save_tasks, to_dataset
+from mapflake.env import REWARD, Task, load_tasks, reward_functions, save_tasks, to_dataset
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
-from mapflake.trainer.estimate import estimate_round
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
-from mapflake.trainer.warmstart import run
+from mapflake.trainer.training import run
 
 ACCELERATE = Path(__file__).parent / "accelerate"
 
@@ -37,23 +36,20 @@ def train_round(
 ) -> list[dict[str, Any]]:
     """Trains the checkpoint `start` on `tasks`, writes the result to `out` and returns its curve, a row a step.
 
-    A row holds reward, valid and optimal rates of the step's samples, the shares of groups without signal
-    (`frac_reward_zero_std`) and of samples that an engine lost (`unscored`), entropy, completion length, and `kl`, the
-    divergence from `start` (for a large vocabulary only if `beta` is not 0). Continues from its last
-    save if it was interrupted; does nothing if `out` is the result of the same input.
+    A row holds reward, valid and optimal rates of the step's samples, the share of groups without signal
+    (`frac_reward_zero_std`), entropy, completion length, and `kl`, the divergence from `start` (for a large vocabulary
+    only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out` is the result of
+    the same input.
 
     Raises:
         ValueError: The number of tasks is not `params.instances`.
-        DoesNotFit: The estimate says that the round needs more memory than there is.
-        EngineError: Sampling failed in several steps in a row.
         RuntimeError: The processes that were started did not finish.
     """
     if len(tasks) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(tasks)} were given")
     out = Path(out)
     origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
-    code = repro.code_sha256(*checkpoint.CODE)
-    input_hash = repro.json_sha256([code, origin, [t.instance.key for t in tasks], params.model_dump(), seed])
+    input_hash = checkpoint.input_hash_of(origin, [t.instance.key for t in tasks], params.model_dump(), seed)
     if not checkpoint.is_result_of(out, input_hash):
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
             _train(start, tasks, params, out, input_hash, seed)
@@ -65,16 +61,18 @@ def train_round(
 
 def _train(start: str | Path, tasks: Sequence[Task], params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
-    if os.environ.get("RANK", "0") == "0":
-        print(estimate_round(start, params).checked(), file=sys.stderr)  # it differs from machine to machine
     policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
     saves = checkpoint.resumable(out, input_hash)
+    lora = params.lora and LoraConfig(
+        r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
     trainer = RoundTrainer(
         policy,
         training_rows(policy, tasks, params, seed),
+        reward_functions(policy.prompt_format),
         training_arguments(params, saves, seed, large=len(policy.tokenizer) > LARGE_VOCABULARY),
         seed=seed,
-        lora=lora_config(params),
+        lora=lora,
     )
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence
@@ -90,17 +88,6 @@ def training_rows(policy: Policy, tasks: Sequence[Task], params: RLParams, seed:
     """
     order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(tasks))]
     return to_dataset(tasks, policy.prompt_format).select(order)
-
-
-def lora_config(params: RLParams) -> Any:
-    """Returns peft's configuration of the adapters, or None."""
-    if params.lora is None:
-        return None
-    from peft import LoraConfig
-
-    return LoraConfig(
-        r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
 
 
 def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool) -> GRPOConfig:
@@ -134,7 +121,7 @@ def training_arguments(params: RLParams, output: Path, seed: int, *, large: bool
         bf16=cuda,
         gradient_checkpointing=cuda and large,
         disable_dropout=True,
-        report_to="none",  # see `tracking`
+        report_to="none",  # see `training.Tracking`
     )
 
 

@@ -237,7 +237,7 @@ CHECKPOINTS = {
     "checkpoint: a manifest that is a number": (
         unlisted(lambda f: repro.write_json(f / "manifest.json", 7)), "is not a list of files"
     ),
-    "adapter: on a remote model": (checkpoint(adapter("evil/remote")), "evil/remote: no manifest.json"),
+    "adapter: on a remote model": (checkpoint(adapter("evil/remote")), "an adapter; merge it into its model"),
 }  # fmt: skip
 
 
