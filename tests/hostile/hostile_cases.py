@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from starts import TASKS
 
 from mapflake import repro
-from mapflake.engineer import read_reply, reply_grammar
+from mapflake.engineer import reply_grammar
 from mapflake.engineer.designers import EngineerParams, params_of
 from mapflake.env import judge, load_tasks, save_tasks
 from mapflake.env.dataset import tasks_of, to_dataset
@@ -60,25 +60,13 @@ class Case:
     error: type[Exception] | None = None
 
 
-# ---------------------------------------------------------------- replies and completions
-
-
-def reply(text: str) -> str:
-    return str(read_reply(text, (3, 4), "json").rejection)
-
-
-def ratios(data: str) -> str:
-    return f'{{"sizes": {{"3": {{"data_ratio": {data}, "hole_ratio": 0, "wait_ratio": 0}}}}}}'
+# ---------------------------------------------------------------- completions (replies: tests/engineer)
 
 
 def verdict(text: str, prompt_format: str = "chat") -> str:
     return ", ".join(judge(TASK, text, prompt_format).kinds)
 
 
-REPLIES = {
-    "reply: code for a ratio": (ratios(f"\"__import__('os').system('touch {CANARY}')\""), "not a number"),
-    "reply: a size that is a path": ('{"sizes": {"../../etc/passwd": {}}}', "unknown key '../../etc/passwd'"),
-}
 COMPLETIONS = {
     "completion: a plan in a plan": ('{"plan": ["R", ["U", ["D"]]]}', "chat", "parse"),
     "completion: steps without moves": ("; " * 50_000, "compact", "parse"),
@@ -416,8 +404,7 @@ STAGES = [
 
 def _calls() -> list[Case]:
     """Returns all cases; each action as `action(folder, server)`."""
-    cases = [Case(n, lambda f, s, t=t: reply(t), said) for n, (t, said) in REPLIES.items()]
-    cases += [Case(n, lambda f, s, t=t, d=d: verdict(t, d), said) for n, (t, d, said) in COMPLETIONS.items()]
+    cases = [Case(n, lambda f, s, t=t, d=d: verdict(t, d), said) for n, (t, d, said) in COMPLETIONS.items()]
     for table, error in (
         (DATASETS, ValueError), (CHECKPOINTS, CheckpointError),
         (GRAMMARS, ValueError),
