@@ -14,6 +14,7 @@ other way of writing, the small policy's, is in `compact.words`. Not covered: en
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
@@ -243,13 +244,12 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     """
     sizes = legal_sizes(sizes)
     check_format(prompt_format)
+    proposal = functools.partial(Proposal, text, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
     try:
         requested = _read(text, sizes, prompt_format)
     except ValueError as reason:
-        config, requested, rejection = None, None, str(reason)
-    else:
-        config, rejection = project(requested, sizes, num_agents), None
-    return Proposal(text, config, rejection, requested, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
+        return proposal(None, str(reason))
+    return proposal(project(requested, sizes, num_agents), None, requested)
 
 
 def read_replies(

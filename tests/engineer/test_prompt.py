@@ -121,20 +121,8 @@ def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_a
     assert "Failure 2" not in steps[1]
 
 
-def test_a_compact_prompt_leaves_out_rounds_without_a_word():
-    whole = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", prompt_format="compact")
-    shorter = build_prompt(
-        REPORTS[0], history(3), SIZES, variant="V3", prompt_format="compact", budget=len(whole.split()) - 1
-    )
-    assert set(shorter.split()) <= set(whole.split())
-    assert "round0" in whole
-    assert "history round1" in shorter
-
-
 def test_own_variants_and_wrong_names():
     own = build_prompt(REPORTS[0], history(1), SIZES, variant=Variant(failures=False))
     assert "# Failures" not in own
     with pytest.raises(ValueError, match="variant 'V7' is unknown; legal: V1, V2"):
         build_prompt(REPORTS[0], history(1), SIZES, variant="V7")
-    with pytest.raises(ValueError, match="prompt_format 'chat' is unknown; legal: json, compact"):
-        build_prompt(REPORTS[0], history(1), SIZES, prompt_format="chat")

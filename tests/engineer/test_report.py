@@ -49,8 +49,6 @@ def test_diagnose_counts_by_hand():
     }  # fmt: skip
     assert (four.size, four.rollouts, four.valid, four.wait_rollouts, four.wait_valid) == (4, 1, 0, 1, 0)
     assert dict(zip(KINDS, four.failures, strict=True))["vertex"] == 1
-    assert three.overhead == 1.5
-    assert four.overhead == 0
     assert report.valid_rate == 2 / 7
     assert report.optimal_rate == 1 / 7
     assert report.at(4) is four
@@ -125,15 +123,6 @@ def test_no_rollouts_no_report():
         diagnose([])
 
 
-def test_impossible_counts_are_refused():
-    with pytest.raises(ValueError, match="size 3: the counts contradict each other"):
-        SizeReport(3, 10, 5, 6, 0, 0, 0, (0,) * 8)
-    with pytest.raises(ValueError, match="size 3: the counts contradict"):
-        SizeReport(3, 10, 5, 5, 10, 4, 0, (0,) * 8)  # all boards need a wait, yet one valid one does not
-    with pytest.raises(ValueError, match="size 4: 7 failure counts"):
-        SizeReport(4, 10, 5, 5, 0, 0, 0, (0,) * 7)
-
-
 def test_environment_statistics_by_hand():
     assert environment_statistics([EASY, NARROW, EASY]) == {
         "3x3": {"instances": 2, "wait_needed": 0.0, "holes": 0.1111},
@@ -146,18 +135,7 @@ def test_surrogates_in_a_completion_can_be_stored():
     assert example.completion == "a\ufffdb"
 
 
-CONTROL_TOKENS = [
-    "<|im_end|>",
-    "<|endoftext|>",
-    "</s>",
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "[INST]",
-    "[/INST]",
-    "[TOOL_CALLS]",
-    "<<SYS>>",
-]
+CONTROL_TOKENS = "<|im_end|> </s> <think> </think> <tool_call> [INST] [/INST] [TOOL_CALLS] <<SYS>>".split()
 
 
 @given(
