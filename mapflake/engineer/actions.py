@@ -6,10 +6,9 @@ and what is projected is our choice, the paper does not say: a reply that is not
 holds a value that no reader could take for a ratio (negative, not finite, not a number), is rejected; ratios above
 their limit are clipped, and data ratios are weights, scaled to sum to 1.
 
-A JSON reply has one description, the pydantic model of `_reply_model`, made for the sizes and `DIMENSIONS`: it is the
-parser, the JSON Schema in the prompt (`reply_schema`), and the grammar for constrained decoding (`reply_grammar`). The
-other way of writing, the small policy's, is in `compact.words`. Not covered: enforcing a grammar
-(`mapflake.trainer.constrain`).
+A JSON reply has one description, the pydantic model of `_reply_model`: it is the parser, the JSON Schema in the prompt
+(`reply_schema`), and the grammar (`reply_grammar`). The small policy's way of writing is in `compact.words`. Not
+covered: enforcing a grammar (`mapflake.trainer.constrain`).
 """
 
 from __future__ import annotations
@@ -233,11 +232,7 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
     Custom dimensions follow these three, in the table's order.
 
-    Args:
-        text: The engineer's reply; model text, so anything at all. Linear time, bounded memory.
-        sizes: Board sizes that may be asked for.
-        prompt_format: "json" or "compact".
-        num_agents: Agents of the configuration.
+    Linear time, bounded memory.
 
     Raises:
         ValueError: The prompt format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
@@ -257,17 +252,8 @@ def read_replies(
 ) -> Proposal:
     """Returns the proposal of several samples: the first that is not rejected, or the first; all are kept in `replies`.
 
-    Args:
-        texts: The samples, at least one, in the order in which they were drawn.
-        sizes: As for `read_reply`, as are prompt_format and num_agents.
-        prompt_format: "json" or "compact".
-        num_agents: Agents of the configuration.
-
-    Raises:
-        ValueError: As for `read_reply`, or there are no texts.
+    The texts, at least one, are in the order in which they were drawn; other arguments and errors as for `read_reply`.
     """
-    if not texts:
-        raise ValueError("texts: there is no reply to read")
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 

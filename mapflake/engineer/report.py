@@ -151,7 +151,7 @@ class FailureReport:
 
     def _rates_table(self) -> str:
         head = ["size", "rollouts", "valid", "optimal", "valid, wait needed", "valid, no wait needed", "extra steps"]
-        change = ["change of valid", "change of optimal"] if self.before else []
+        head += ["change of valid", "change of optimal"] if self.before else []
         before = {s.size: s for s in self.before}
         rows = []
         for s in self.sizes:
@@ -167,8 +167,8 @@ class FailureReport:
             if past := before.get(s.size):
                 row.append(f"{100 * (s.valid_rate - past.valid_rate):+.1f}")  # percentage points
                 row.append(f"{100 * (s.optimal_rate - past.optimal_rate):+.1f}")
-            rows.append(row + ["-"] * (len(head) + len(change) - len(row)))
-        return table([*head, *change], rows)
+            rows.append(row + ["-"] * (len(head) - len(row)))
+        return table(head, rows)
 
     def _checks_table(self) -> str:
         rows = [
@@ -291,19 +291,19 @@ def violation_text(verdict: Verdict) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def quote(text: str, limit: int = MAX_QUOTE) -> str:
-    """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `limit` characters.
+def quote(text: str) -> str:
+    """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `MAX_QUOTE` characters.
 
     A space after every `<` splits control tokens (`<|im_end|>`, `</think>`, `<s>`), marks in brackets (`[INST]`)
     likewise; runs of three or more backticks or tildes open no fence; the bar keeps headings and role names from the
     start of a line; control characters and lone surrogates become U+FFFD. What was cut is said.
     """
-    shown = storable(text[:limit]).replace("\t", " ").replace("\r\n", "\n")
+    shown = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
     shown = _CONTROL.sub("\ufffd", shown)
     shown = re.sub(r"<(?=\S)", "< ", shown)
     shown = re.sub(r"\[(?=/?[A-Z_]{2,}\])", "[ ", shown)
     shown = re.sub(r"`{3,}|~{3,}", lambda run: " ".join(run[0]), shown)
-    more = f"\n[{len(text) - limit} more characters]" if len(text) > limit else ""
+    more = f"\n[{len(text) - MAX_QUOTE} more characters]" if len(text) > MAX_QUOTE else ""
     return "\n".join(f"| {line}" for line in shown.split("\n")) + more
 
 

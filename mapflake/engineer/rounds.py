@@ -160,7 +160,7 @@ def run_arm(
     Args:
         arm: A name in `designers.ARMS`, or in `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: The rounds that the arm branches from: round 0 alone, or any recorded ones (`ledger.past`).
+        history: The rounds that the arm branches from: round 0 alone, or any recorded ones.
         rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
         params: The parameters by which a model engineer is asked.

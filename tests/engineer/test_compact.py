@@ -80,11 +80,6 @@ def test_answers_are_a_wide_mixture_that_still_depends_on_the_report():
     assert (min(holes), max(holes)) == (0, 50)
 
 
-def test_an_unknown_variant_is_an_error():
-    with pytest.raises(ValueError, match=r"\['V9'\] is not among V1"):
-        demonstrations(1, SIZES, seed=0, variants=["V9"])
-
-
 SOLVED = generate(EnvConfig.uniform(SIZES, 0.2, 0.3), 40, seed=1)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mapflake import repro
 from mapflake.engineer import FailureReport, diagnose
-from mapflake.engineer.report import BoardBin, SizeReport, environment_statistics, quote
+from mapflake.engineer.report import BoardBin, environment_statistics, quote
 from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge_completion
 from mapflake.trainer.evaluate import Rollout
 
@@ -99,11 +99,12 @@ def test_the_plan_in_an_answer_is_shown_beside_it():
     assert "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW" in report.to_text()
 
 
-def test_what_is_kept_of_a_completion_is_bounded():
+def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():
     text = json.dumps({"plan": ["U" * 5000] * 1000})
     report = diagnose([answered(EASY, text)])
     assert len(json.dumps(repro.to_json(report))) < 10_000
     assert len(report.to_text()) < 5_000
+    assert diagnose([answered(EASY, "a\ud800b")]).examples[0].completion == "a\ufffdb"
 
 
 def test_board_bins_count_kinds_of_boards():
@@ -130,12 +131,7 @@ def test_environment_statistics_by_hand():
     }
 
 
-def test_surrogates_in_a_completion_can_be_stored():
-    [example] = diagnose([answered(EASY, "a\ud800b")]).examples
-    assert example.completion == "a\ufffdb"
-
-
-CONTROL_TOKENS = "<|im_end|> </s> <think> </think> <tool_call> [INST] [/INST] [TOOL_CALLS] <<SYS>>".split()
+CONTROL_TOKENS = ["<|im_end|>", "</s>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]", "<<SYS>>"]
 
 
 @given(
@@ -152,10 +148,6 @@ def test_quoted_text_cannot_act(pieces):
 
 
 def test_quoted_text_is_bounded_and_says_what_was_cut():
-    assert quote("a" * 1000, limit=5) == "| aaaaa\n[995 more characters]"
-    assert quote("abcde", limit=5) == "| abcde"
+    assert quote("a" * 1000) == "| " + "a" * 600 + "\n[400 more characters]"
     assert len(quote(HOSTILE * 100_000)) < 2500
-
-
-def test_quoting_shows_what_was_written():
     assert quote("U D\n<UDR> U b0") == "| U D\n| < UDR> U b0"

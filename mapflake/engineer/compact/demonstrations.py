@@ -13,9 +13,8 @@ A from-scratch policy cannot read a report or write a configuration until it is 
   noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
-the report in the ways of these rules, and its designs imitate their mixture. That is language, not insight; how far
-reinforcement learning on boards changes its designs is to be measured. Not shown: JSON, guidelines (their
-one word stands in all prompts of a variant), any reward for a design.
+the report in the ways of these rules. That is language, not insight (`imitation` measures it). Not shown: JSON,
+guidelines (their one word stands in all prompts of a variant), any reward for a design.
 """
 
 from __future__ import annotations
@@ -49,16 +48,7 @@ def demonstrations(
 ) -> list[tuple[str, str]]:
     """Returns n (prompt, completion) pairs in compact words, made as the module's docstring says.
 
-    Pair i depends on (seed, sizes, variants, i) alone.
-
-    Args:
-        n: Number of pairs.
-        sizes: Board sizes of reports and answers.
-        seed: Root of the random stream.
-        variants: Contexts to write prompts in, each as often as the others.
-
-    Raises:
-        ValueError: A variant is unknown.
+    Pair i depends on (seed, sizes, variants, i) alone; each of the variants is shown as often as the others.
     """
     sizes, variants = legal_sizes(sizes), [known_variant(name) for name in variants]
     drawn = [synthetic_report(i, sizes, seed=seed, variants=variants) for i in range(n)]

@@ -79,14 +79,9 @@ class Survey:
 
 
 def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, seed: int) -> Survey:
-    """Returns the models' designs for n synthetic reports.
+    """Returns the designs of small policies, by name, for n synthetic reports; all are sampled with the same noise.
 
-    Args:
-        models: Small policies that speak compact, by name.
-        sizes: Board sizes that may be asked for.
-        n: Number of reports.
-        seed: Root of the reports and the noise, which is the same for all models; the reports that the warm start
-            showed have another stream.
+    The reports that the warm start showed have another random stream.
     """
     sizes = legal_sizes(sizes)
     reports = [synthetic_report(i, sizes, seed=seed_for(seed, "survey")) for i in range(n)]

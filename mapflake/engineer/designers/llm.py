@@ -91,7 +91,7 @@ def llm_engineer(
 ) -> Designer:
     """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
-    No rule stands between reply and configuration but the projection; if all samples are rejected, so is the proposal.
+    If all samples are rejected, so is the proposal.
 
     Args:
         policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
