@@ -45,17 +45,10 @@ _UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
-    """Returns the sizes in ascending order.
-
-    Raises:
-        ValueError: There are none, or one is not a board size.
-    """
+    """Returns the sizes in ascending order; ValueError if there are none, or one is not a board size."""
     chosen = tuple(sorted(set(sizes)))
-    if not chosen:
-        raise ValueError("sizes: there are none to ask for")
-    for size in chosen:
-        if type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE:
-            raise ValueError(f"sizes: {size!r} is not an integer in {MIN_SIZE}..{MAX_SIZE}")
+    if not chosen or any(type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE for size in chosen):
+        raise ValueError(f"sizes: {shown(chosen)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}")
     return chosen
 
 

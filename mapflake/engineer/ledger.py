@@ -202,12 +202,14 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
         known[one.index] = one.config
         if one.proposal is None:
             continue
-        again = _again(one.proposal)
-        if again != (one.proposal.config, one.proposal.rejection):
-            raise LedgerError(
-                f"{path}: round {one.index}: the reply now reads as {again}, "
-                f"recorded is {(one.proposal.config, one.proposal.rejection)}"
-            )
+        p, recorded = one.proposal, (one.proposal.config, one.proposal.rejection)
+        if p.prompt_format is not None:  # of a model
+            again = read_replies(p.replies or (p.reply,), p.sizes, p.prompt_format, num_agents=p.num_agents)
+            derived = again.config, again.rejection
+        else:
+            derived = (project(p.requested, p.sizes, p.num_agents), None) if p.requested else recorded
+        if derived != recorded:
+            raise LedgerError(f"{path}: round {one.index}: the reply now reads as {derived}, recorded is {recorded}")
         designed = one.proposal.config or known.get(one.index - 1)
         if designed is None:
             raise LedgerError(f"{path}: round {one.index} kept the configuration of a round that is not given")
@@ -215,17 +217,6 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
         if expected != one.config:
             raise LedgerError(f"{path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
     return [known[one.index] for one in rounds]
-
-
-def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
-    """Returns configuration and rejection as the proposal's words (a model's) or request (a rule's) give them now."""
-    if proposal.prompt_format is None:
-        if proposal.requested is None:
-            return None, proposal.rejection
-        return project(proposal.requested, proposal.sizes, proposal.num_agents), None
-    texts = proposal.replies or (proposal.reply,)
-    again = read_replies(texts, proposal.sizes, proposal.prompt_format, num_agents=proposal.num_agents)
-    return again.config, again.rejection
 
 
 def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:

@@ -222,7 +222,7 @@ def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
         chosen = [t for t in tasks if t.instance.size == size]
         statistics[f"{size}x{size}"] = {
             "instances": len(chosen),
-            "wait_needed": round(rate(sum(t.needs_wait for t in chosen), len(chosen)), 4),
+            "wait_needed": round(sum(t.needs_wait for t in chosen) / len(chosen), 4),
             "holes": round(sum(len(t.instance.holes) for t in chosen) / len(chosen) / size**2, 4),
         }
     return statistics

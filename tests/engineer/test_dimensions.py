@@ -25,7 +25,6 @@ from mapflake.engineer import (
     run_arm,
     run_round,
 )
-from mapflake.engineer.compact import imitation
 from mapflake.env import VOCABULARY as BOARD_WORDS
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
 from mapflake.env.config import DIMENSIONS, Dimension
@@ -136,8 +135,3 @@ def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
         }
     }
     assert actions.apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)
-
-
-def test_designs_that_differ_in_it_alone_differ():
-    one, other = (EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=level) for level in (0.0, 0.5))
-    assert imitation.between([one], [other]) == {"designs": 1, "equal": 0.0, "numbers": 0.25, "data": 0.0}

@@ -197,15 +197,6 @@ def test_records_name_no_machine_and_can_move(tmp_path, first):
     assert row["versions"]["mapflake"]
 
 
-def test_a_path_outside_the_folder_is_not_recorded(tmp_path):
-    [one] = first_round(tmp_path / "a")
-    ledger = Ledger(tmp_path / "b" / "rounds.jsonl")
-    with pytest.raises(LedgerError, match="is not under the ledger's folder"):
-        ledger.append(one)
-    assert ledger.rounds == ()
-    assert not ledger.path.exists()
-
-
 def test_a_round_is_recorded_once(tmp_path):
     [one] = first_round(tmp_path)
     ledger = Ledger(tmp_path / "rounds.jsonl")
@@ -217,6 +208,8 @@ def test_a_round_is_recorded_once(tmp_path):
     with pytest.raises(LedgerError, match="round 0 is recorded already"):
         stale.append(fresh)  # written by another since it was read
     assert len(stale.path.read_text().splitlines()) == 1
+    with pytest.raises(LedgerError, match="is not under the ledger's folder"):
+        Ledger(tmp_path / "b" / "rounds.jsonl").append(one)
 
 
 @pytest.mark.parametrize(
@@ -359,9 +352,8 @@ def test_wrong_calls_are_errors(tmp_path, first):
 
 
 def test_importing_the_engineer_imports_nothing_heavy():
-    code = "import mapflake.engineer, sys; print([m for m in ('torch', 'transformers', 'pandas') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    code = "import mapflake.engineer, sys; print({'torch', 'transformers', 'pandas'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 def test_the_loop_with_a_real_policy_and_real_training(tmp_path):

@@ -100,7 +100,7 @@ def test_grammars(grammar):
 
 
 def test_names_that_are_code_or_a_path():
-    fails(ValueError, "is not an integer in 3..10", reply_grammar, [f"3}} {CODE}"], "json")
+    fails(ValueError, "integers in 3..10", reply_grammar, [f"3}} {CODE}"], "json")
     fails(ValueError, "arm: '../x' is none of", params_of, "../x", EngineerParams(), {})
 
 

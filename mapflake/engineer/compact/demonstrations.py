@@ -98,9 +98,6 @@ def synthetic_report(
     return SyntheticReport(report, history, visible, prompt, answer)
 
 
-# ---------------------------------------------------------------- synthetic reports
-
-
 @dataclass(frozen=True)
 class _Learner:
     """A made-up policy: log-odds of success on a 3x3 board, their loss by size and by wait, and how it fails."""
@@ -142,9 +139,6 @@ class _Learner:
 
 def _sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
-
-
-# ---------------------------------------------------------------- a mixture of designs
 
 
 Rates = Mapping[int, float]

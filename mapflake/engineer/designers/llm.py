@@ -135,9 +135,6 @@ def _counter(policy: Completer) -> Callable[[str], int]:
     return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-# ---------------------------------------------------------------- controls
-
-
 def apply_control(
     report: FailureReport, history: History, control: ReportControl, *, seed: int
 ) -> tuple[FailureReport, History]:

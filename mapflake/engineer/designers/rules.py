@@ -56,8 +56,8 @@ def evaluation_matched(sizes: Sequence[int]) -> Designer:
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
-        asked = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
-        asked = {s: {**v, "wait_ratio": 0.5} for s, v in asked.items()}
+        seen = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
+        asked = {s: {**v, "wait_ratio": 0.5} for s, v in seen.items()}
         return ruled(asked, history, "as the validation boards, half of them with waits", sizes)
 
     return design
