@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from mapflake.engineer import VARIANTS, build_prompt, demonstrations, format_con
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer.compact import imitation
 from mapflake.engineer.compact.base import BaseParams, base_pairs
-from mapflake.engineer.compact.demonstrations import DATA_RULES, synthetic_report
+from mapflake.engineer.compact.demonstrations import DATA_RULES, SyntheticReport, synthetic_report
+from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import VOCABULARY, EnvConfig, SizeConfig, generate, naive_plan_fails, save_tasks
 
 MANY = demonstrations(1500, SIZES, seed=11)
@@ -114,36 +116,26 @@ def test_a_rule_without_noise_is_found_at_distance_0():
     assert imitation.beside_rules({"x": [None] * 60}, SYNTHETIC) == []
 
 
-def test_levels_are_told_apart():
-    one = next(s for s in SYNTHETIC if s.last is not None and len({c.hole_ratio for c in s.last.sizes.values()}) > 1)
+@pytest.mark.parametrize(
+    ("label", "levels"),
+    [
+        ("as before", {3: (0.45, 0.3), 4: (0.1, None)}),
+        ("towards half-solved", {3: (0.5, 0.4), 4: (0.0, None)}),  # 90% and 10% valid; holes end at 0.5
+        ("near before", {3: (0.4, 0.25), 4: (0.15, None)}),
+        ("one level", {3: (0.2, 0.3), 4: (0.2, 0.3)}),
+        ("free", {3: (0.2, 0.3), 4: (0.1, None)}),
+    ],
+)
+def test_levels_are_told_apart(label, levels):
+    def config(levels):
+        return EnvConfig({size: SizeConfig(0.5, *level) for size, level in levels.items()})
 
-    def label(change):
-        sizes = {s: change(s, c) for s, c in one.last.sizes.items()}
-        [row] = imitation.beside_rules({"x": [EnvConfig(sizes)]}, [one])
-        return row["levels"]
-
-    def clipped(value, top):
-        return min(max(value, 0.0), top)
-
-    rates = one.report.valid_rates
-    assert label(lambda s, c: c) == "as before"
-    assert label(lambda s, c: SizeConfig(c.data_ratio, 0.3, 0.4)) == "one level"
-    assert label(lambda s, c: SizeConfig(c.data_ratio, (c.hole_ratio + 0.25 + s / 1000) % 0.5, 0.5)) == "free"
-
-    def towards(s, c):
-        step = 0.1 * ((rates[s] > 0.7) - (rates[s] < 0.3))
-        wait = None if c.wait_ratio is None else clipped(c.wait_ratio + step, 1)
-        return SizeConfig(c.data_ratio, clipped(c.hole_ratio + step, 0.5), wait)
-
-    moved = any(v > 0.7 or v < 0.3 for v in rates.values())
-    assert label(towards) == ("towards half-solved" if moved else "as before")
-    nudged = {s: 0.1 if i % 2 else -0.1 for i, s in enumerate(SIZES)}
-    assert label(lambda s, c: SizeConfig(c.data_ratio, clipped(c.hole_ratio + nudged[s], 0.5), c.wait_ratio)) in (
-        "near before",
-        "towards half-solved",
-    )
-    hidden = next(s for s in SYNTHETIC if s.last is None)
-    assert imitation.beside_rules({"x": [hidden.answer]}, [hidden])[0]["levels"] is None
+    report = FailureReport(tuple(SizeReport(s, 10, v, 0, 0, 0, 0, (0,) * 8) for s, v in ((3, 9), (4, 1))))
+    before = config({3: (0.45, 0.3), 4: (0.1, None)})
+    one = SyntheticReport(report, (), before, "", before)
+    assert [row["levels"] for row in imitation.beside_rules({"x": [config(levels)]}, [one])] == [label]
+    [row] = imitation.beside_rules({"x": [before]}, [replace(one, last=None)])
+    assert row["levels"] is None
 
 
 def test_demonstrations_lie_between_the_rules_and_random_designs():

