@@ -127,7 +127,7 @@ def drop_resumable(out: Path) -> None:
 def publish(out: Path, input_hash: str | None = None) -> Iterator[Path]:
     """Yields a temporary folder that becomes `out`, with its manifest, as the block ends; `out` is never half there."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = repro.temporary_for(out)
+    temporary = out.with_name(f".{out.name}.tmp")  # its next writer takes over what a killed one left
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:

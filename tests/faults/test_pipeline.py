@@ -136,11 +136,11 @@ def test_whatever_is_struck_the_next_dvc_repro_ends_as_if_nothing_had_been(clone
 
     code, said = struck("a", lambda dvc, runner, kernel: os.kill(kernel, signal.SIGKILL))
     assert code, said
-    assert f"{NAME}, cell 4 (c2): the kernel died (killed, or out of memory?)" in said
+    assert f"{NAME}, cell 4: the kernel died (killed, or out of memory?)" in said
 
     code, said = struck("b", lambda dvc, runner, kernel: os.kill(runner, signal.SIGTERM))
     assert code, said
-    assert f"{NAME}, cell 4 (c2): interrupted; the notebook as far as it got" in said
+    assert f"{NAME}, cell 4: interrupted; the notebook as far as it got" in said
 
     code, said = struck("b", lambda dvc, runner, kernel: os.killpg(dvc, signal.SIGINT))  # Ctrl-C
     assert code, said

@@ -177,7 +177,7 @@ FAULTS: dict[str, Callable[..., None]] = {
         warmstart,
         "save_policy",
         nth,
-        lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"),
+        lambda model, words, out, *_: out.with_name(f".{out.name}.tmp"),
         files,
     ),
     "manifest": _kill_before(checkpoint, "write_manifest"),
