@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mapflake import repro, study
+from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
@@ -64,6 +64,8 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def write_readme(root: Path) -> None:
     """Writes the generated blocks of README.md anew from all records of the default profile; all else of it stays."""
+    from mapflake import study  # pandas and scipy, which no stage needs
+
     comparison = params.load(root).analysis.comparison.model_dump()
     blocks = study.readme_blocks(study.load(root / REPORTS / "cells/default"), comparison)
     path = root / "README.md"
