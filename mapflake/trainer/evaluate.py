@@ -133,7 +133,7 @@ def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
     Raises:
         ValueError: A line has another schema, or is no rollout; names file, line and key.
     """
-    for number, row in enumerate(repro.iter_jsonl(path), start=1):
+    for number, row in enumerate(repro.read_jsonl(path), start=1):
         if row.pop("schema", None) != SCHEMA:
             raise ValueError(f"{path}, line {number}: schema: this version reads rollouts of schema {SCHEMA}")
         try:

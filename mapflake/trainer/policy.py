@@ -29,7 +29,7 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from mapflake.repro import rng_for, seed_for, temporary_for, write_jsonl
+from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.decoding import decode
@@ -222,7 +222,7 @@ def save_policy(
     `weights` are written in place of the model's own, where processes hold only shards of these.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_for(out)
+    temporary = out.with_name(f".{out.name}.tmp")  # its next writer takes over what a killed one left
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         write_jsonl(temporary / "curve.jsonl", curve)

@@ -156,9 +156,7 @@ FAULTS: dict[str, Callable[..., None]] = {
     "save": _kill_when(
         Trainer, "_save_checkpoint", lambda t, *_: Path(t.args.output_dir) / f"checkpoint-{t.state.global_step}"
     ),
-    "publish": _kill_when(
-        training, "save_policy", lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    ),
+    "publish": _kill_when(training, "save_policy", lambda model, words, out, *_: out.with_name(f".{out.name}.tmp")),
     "manifest": _kill_before(checkpoint, "write_manifest"),
     "replace": _kill_before(os, "replace"),
     "tidy": _kill_before(checkpoint, "drop_resumable"),
