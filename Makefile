@@ -39,7 +39,7 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke
 	$(call cells,baseline_rl) | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
 	$(call cells,engineer_loop ablations) | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
 	dvc repro
-	@python -m mapflake.nb results
+	@$(shown)
 
 study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
 	python -m mapflake.nb choose study
@@ -48,7 +48,9 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/round_0 dvc repro baseline_rl@$${cell##*[@-]}; dvc repro --single-item $$cell; } || exit 1'
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
-	@python -m mapflake.nb results
+	@$(shown)
+
+shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
 
 # The stages of some matrices, all arms of a seed before those of the next.
 cells = dvc stage list --name-only | grep -E '^($(subst $() ,|,$(1)))@' | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2

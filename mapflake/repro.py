@@ -10,18 +10,16 @@ import ast
 import contextlib
 import difflib
 import functools
-import glob
 import hashlib
 import json
 import logging
 import os
 import platform
 import reprlib
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -74,23 +72,19 @@ class Params(BaseModel):
 
     @classmethod
     def parse(cls, mapping: Any, where: str) -> Self:
-        """Returns the parameters in `mapping`, the section `where` of params.yaml.
+        """Returns the parameters in `mapping`, the section `where` of params.yaml (empty: the whole file).
 
         Raises:
             ParamError: One line for each offending key, with its value and what is legal.
         """
-        if not isinstance(mapping, Mapping):
-            raise ParamError(
-                f"{where}: {shown(mapping)} is not a section; it takes the keys {', '.join(cls.model_fields)}"
-            )
         try:
-            return cls.model_validate(dict(mapping))
+            return cls.model_validate(mapping)
         except ValidationError as error:
             raise ParamError("\n".join(_explain(cls, where, e) for e in error.errors())) from None
 
 
 def _explain(cls: Any, where: str, error: Any) -> str:
-    key = ".".join([where, *map(str, error["loc"])])
+    key = ".".join(map(str, [where, *error["loc"]])).removeprefix(".") or "params.yaml"
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         fields = _fields_at(cls, error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1])[:MAX_SHOWN], fields, n=1)
@@ -107,6 +101,7 @@ def _explain(cls: Any, where: str, error: Any) -> str:
 def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
     for part in loc:
         cls = cls.model_fields[part].annotation if part in getattr(cls, "model_fields", {}) else cls
+        cls = next((one for one in get_args(cls) if hasattr(one, "model_fields")), cls)  # in a list, a dict, or null
     return list(getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", {}))
 
 
@@ -132,7 +127,7 @@ def write_text(path: str | Path, text: str | Iterable[str]) -> None:
     """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = temporary_for(path)
+    temporary = path.with_name(f".{path.name}.tmp")  # its next writer takes over what a killed one left
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines([text] if isinstance(text, str) else text)
@@ -141,25 +136,6 @@ def write_text(path: str | Path, text: str | Iterable[str]) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def temporary_for(path: Path) -> Path:
-    """Returns the name under which this process writes `path`; removes what killed ones left under theirs."""
-    for torn in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        pid = torn.name.split(".")[-2]
-        if pid.isdigit() and not _is_running(int(pid)):
-            shutil.rmtree(torn) if torn.is_dir() else torn.unlink(missing_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # of another user
-        return True
-    return True
 
 
 def shown(value: Any) -> str:
@@ -175,18 +151,12 @@ def loads(text: str | bytes) -> Any:
     """Returns the JSON value that `text` holds.
 
     Raises:
-        ValueError: It holds none, or one that nests too deep or has a number too long to be read; says which.
+        ValueError: It holds none, or one that nests too deep or has a number too long to be read.
     """
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg})") from None
-    except UnicodeDecodeError:
-        raise ValueError("not UTF-8") from None
-    except ValueError:  # Python's limit of 4300 digits
-        raise ValueError("not JSON that can be read (a number is too long)") from None
-    except RecursionError:
-        raise ValueError("not JSON that can be read (it nests too deep)") from None
+        return json.loads(text if isinstance(text, str) else text.decode())
+    except (ValueError, RecursionError) as error:  # also of bytes that are no UTF-8, and of a number of 4300 digits
+        raise ValueError(f"not JSON ({error})") from None
 
 
 def dumps(value: Any, **options: Any) -> str:
@@ -221,57 +191,31 @@ def append_jsonl(path: str | Path, row: Mapping[str, Any]) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab+") as file:
-        file.truncate(_whole_lines(file))
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
         file.write((dumps(row) + "\n").encode())
         file.flush()
         os.fsync(file.fileno())
 
 
-def _whole_lines(file: IO[bytes]) -> int:
-    """Returns how many bytes of the file are lines with their newline; reads its end alone."""
-    end = file.seek(0, os.SEEK_END)
-    while end:
-        start = max(0, end - 65536)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
-
-
-def iter_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Yields the rows of `path` one by one; a torn last line (no newline: a crash while appending) is left out.
+def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
+    """Returns the rows of `path`; a torn last line (no newline: a crash while appending) is left out.
 
     Raises:
         ValueError: A complete line is not a JSON object; names file and line.
     """
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.endswith(b"\n"):
-                yield parse_row(line, f"{path}, line {number}")
-            else:
-                logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", path)
-
-
-def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
-    """Returns all rows of `path`, see `iter_jsonl`."""
-    return list(iter_jsonl(path))
-
-
-def parse_row(line: bytes, where: str) -> dict[str, Any]:
-    """Returns the JSON object in one line.
-
-    Raises:
-        ValueError: It is none; begins with `where`.
-    """
-    try:
-        row = loads(line.removesuffix(b"\n"))
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"{where}: expected an object, found {type(row).__name__}")
-    return row
+    *lines, torn = Path(path).read_bytes().split(b"\n")
+    if torn:
+        logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", path)
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(loads(line))
+            if not isinstance(rows[-1], dict):
+                raise ValueError(f"expected an object, found {type(rows[-1]).__name__}")
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+    return rows
 
 
 T = TypeVar("T")
@@ -311,11 +255,11 @@ def json_sha256(value: Any) -> str:
 
 
 @contextlib.contextmanager
-def single_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
+def single_writer(path: str | Path) -> Iterator[None]:
     """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
 
     Raises:
-        RuntimeError: Another process holds it, and this one is not to wait for it.
+        RuntimeError: Another process holds it; says which.
     """
     import fcntl  # POSIX only, as is DVC's use of this pipeline
 
@@ -323,7 +267,7 @@ def single_writer(path: str | Path, wait: bool = False) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
             holder = file.read().strip() or "unknown"

@@ -30,8 +30,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class FileByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::", 1)[0]
-            if file.endswith("test_hostile.py"):  # 192 cases that share nothing
-                return nodeid
             return "notebooks" if file.startswith("notebooks/") else file
 
     config.option.loadscopereorder = False  # by default, files with the most tests come first

@@ -40,7 +40,7 @@ def drawn_on(grid: GridMap, n: int, num_agents: int, *, seed: int) -> list[Task]
 
 def train(tasks: list[Task], folder: Path) -> None:
     """Shows a new, tiny policy a right and a wrong plan for each task, lets GRPO decide, and prints the valid rates."""
-    from mapflake.trainer.grpo import train_round
+    from mapflake.trainer.grpo import Boards, train_round
     from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
     from mapflake.trainer.policy import load_policy
     from mapflake.trainer.warmstart import warm_start
@@ -56,7 +56,7 @@ def train(tasks: list[Task], folder: Path) -> None:
     rl = RLParams(
         instances=8, epochs=6, prompts=8, microbatch=64, max_new_tokens=64, learning_rate=1.0e-3, warmup_steps=0
     )
-    train_round(folder / "before", tasks, rl, folder / "after", seed=0)
+    train_round(folder / "before", Boards(tasks), rl, folder / "after", seed=0)
     for name in ("before", "after"):
         rollouts = evaluate.rollout(load_policy(folder / name), tasks, samples=8, seed=0)
         print(f"{name} GRPO: valid {evaluate.frame(rollouts)['valid'].mean():.2f}")

@@ -14,7 +14,7 @@ from own_policy import answer
 
 from mapflake import repro
 from mapflake.engineer import History, RoundSettings, Start, run_arm, run_round
-from mapflake.env import EnvConfig, Instance, Task, analyse, format_plan, generate
+from mapflake.env import EnvConfig, Instance, Task, format_plan, generate
 
 
 class ToyPolicy:
@@ -30,7 +30,7 @@ class ToyPolicy:
 
     def _one(self, prompt: str, luck: float) -> str:
         board = Instance.from_text(prompt.split("\n\n")[1])
-        found = analyse(board)
+        found = Task.of(board)
         practised = self.practised.get(kind(board.size, found.needs_wait), 0)
         knows = luck > math.exp(-practised / (5 * board.size))
         return format_plan(board, found.solution.plan, "chat") if knows else answer(prompt)

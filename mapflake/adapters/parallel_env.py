@@ -23,7 +23,7 @@ import numpy as np
 
 from mapflake.adapters import needs
 from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, execute, judge_plan, reward
-from mapflake.env.instance import DELTAS
+from mapflake.env.instance import DELTAS, board_text
 
 with needs("pip install 'mapflake[adapters]'"):
     from gymnasium.spaces import Box, Discrete
@@ -153,9 +153,6 @@ class FrozenLake(ParallelEnv):
             return snapshot(self.task.instance, self.plan)
         return None
 
-    def close(self) -> None:
-        """Does nothing: no window is open."""
-
     def _observations(self) -> dict[str, np.ndarray]:
         instance, cells = self.task.instance, self.cells
         views = {}
@@ -188,6 +185,4 @@ def _text(instance: Instance, cells: Sequence[Cell]) -> str:
         marks[cell] = marks.get(cell, "") + str(agent)
     for agent, cell in enumerate(instance.goals, start=1):
         marks[cell] = marks.get(cell, "") + f"G{agent}"
-    rows = [[marks.get((row, col), ".") for col in range(instance.size)] for row in range(instance.size)]
-    width = max(len(mark) for row in rows for mark in row)
-    return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
+    return board_text(instance.size, marks)

@@ -10,14 +10,13 @@ from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
 from mapflake.engineer.designers import ARMS, EngineerParams, designer_for, llm_engineer, params_of
 from mapflake.engineer.designers.rules import random_config, ruled
-from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, past, replay
-from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
-from mapflake.engineer.report import FailureReport, diagnose, violation_text
+from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, replay
+from mapflake.engineer.prompt import VARIANTS, Variant, build_prompt
+from mapflake.engineer.report import FailureReport, diagnose
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 
 __all__ = [
     "ARMS",
-    "DEFAULT_VARIANT",
     "VARIANTS",
     "VOCABULARY",
     "Designer",
@@ -40,7 +39,6 @@ __all__ = [
     "format_config",
     "llm_engineer",
     "params_of",
-    "past",
     "project",
     "random_config",
     "read_replies",
@@ -50,5 +48,4 @@ __all__ = [
     "ruled",
     "run_arm",
     "run_round",
-    "violation_text",
 ]

@@ -6,28 +6,28 @@ and what is projected is our choice, the paper does not say: a reply that is not
 holds a value that no reader could take for a ratio (negative, not finite, not a number), is rejected; ratios above
 their limit are clipped, and data ratios are weights, scaled to sum to 1.
 
-A JSON reply has one description, the pydantic model of `_reply_model`, made for the sizes and `DIMENSIONS`: it is the
-parser, the JSON Schema in the prompt (`reply_schema`), and the grammar for constrained decoding (`reply_grammar`). The
-other way of writing, the small policy's, is in `compact.words`. Not covered: enforcing a grammar
-(`mapflake.trainer.constrain`).
+A JSON reply has one description, the pydantic model of `_reply_model`: it is the parser, the JSON Schema in the prompt
+(`reply_schema`), and the grammar (`reply_grammar`). The small policy's way of writing is in `compact.words`. Not
+covered: enforcing a grammar (`mapflake.trainer.constrain`).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
 from mapflake.engineer.compact.words import END, config_words, read_words, words_grammar
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, generate
-from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
-from mapflake.repro import shown
+from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
+from mapflake.repro import ParamError, Params, shown
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ Requested = Mapping[int, Mapping[str, float | None]]
 
 PROMPT_FORMATS = ("json", "compact")
 
-MAX_CHARACTERS = {"json": 1_000_000, "compact": 10_000}  # of a reply, reasoning included; longer ones are not read
+MAX_CHARACTERS = 1_000_000  # of a reply, reasoning included; longer ones are not read
 MAX_OBJECT = 20_000  # characters of the JSON object (a legal one takes about 600)
 MAX_BRACKETS = 100  # opening brackets in the object (a legal one has at most 10): bounds the parser's recursion
 MAX_PROSE = 800  # characters before the object under the grammar: five sentences, and no room for a model to drift
@@ -45,17 +45,10 @@ _UNREADABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
-    """Returns the sizes in ascending order.
-
-    Raises:
-        ValueError: There are none, or one is not a board size.
-    """
+    """Returns the sizes in ascending order; ValueError if there are none, or one is not a board size."""
     chosen = tuple(sorted(set(sizes)))
-    if not chosen:
-        raise ValueError("sizes: there are none to ask for")
-    for size in chosen:
-        if type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE:
-            raise ValueError(f"sizes: {size!r} is not an integer in {MIN_SIZE}..{MAX_SIZE}")
+    if not chosen or any(type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE for size in chosen):
+        raise ValueError(f"sizes: {shown(chosen)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}")
     return chosen
 
 
@@ -85,25 +78,27 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     """
     if isinstance(requested, EnvConfig):
         requested = ratios(requested)
-    sizes = legal_sizes(sizes)
-    legal = [size for size in sizes if size in requested]
+    legal = [size for size in legal_sizes(sizes) if size in requested]
     for size in legal:
         for key, value in requested[size].items():
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"size {size}: {key} {value} is not finite")
-    weights = _normalise([_clip(requested[size]["data_ratio"], math.inf) for size in legal])
-    if weights is None:
-        raise ValueError(f"no size of {list(sizes)} has a data ratio above 0 in {dict(requested)}")
+    weights = [_clip(requested[size]["data_ratio"], math.inf) for size in legal]
+    if not any(weights):
+        raise ValueError(f"no size of {sorted(sizes)} has a data ratio above 0 in {dict(requested)}")
     parts = {}
-    for size, weight in zip(legal, weights, strict=True):
-        asked = requested[size]
-        clipped: dict[str, float | None] = {
-            name: None if asked[name] is None and dimension.nullable else _clip(asked[name], dimension.top)
+    for size, weight in zip(legal, _normalised(weights), strict=True):
+        clipped: dict[str, Any] = {
+            name: None
+            if requested[size][name] is None and dimension.nullable
+            else _clip(requested[size][name], dimension.top)
             for name, dimension in DIMENSIONS.items()
-            if name in asked
+            if name in requested[size]
         }
-        hole = _holes(size, asked["hole_ratio"], num_agents if weight else 0)
-        parts[size] = SizeConfig.from_ratios(clipped | {"data_ratio": weight, "hole_ratio": hole})
+        room = size * size - cells_needed(num_agents)  # for holes, if there are boards of this size
+        if weight and num_holes(size, clipped["hole_ratio"]) > room:
+            clipped["hole_ratio"] = room / (size * size)
+        parts[size] = SizeConfig.from_ratios(clipped | {"data_ratio": weight})
     return EnvConfig(parts, num_agents=num_agents)
 
 
@@ -111,18 +106,9 @@ def _clip(value: float | None, high: float) -> float:
     return min(max(0.0 if value is None else float(value), 0.0), high)
 
 
-def _holes(size: int, ratio: float | None, num_agents: int) -> float:
-    """Returns the hole ratio, lowered to what leaves room for the agents (0 agents: a size that gets no boards)."""
-    ratio = _clip(ratio, MAX_HOLE_RATIO)
-    most = size * size - (cells_needed(num_agents) if num_agents else 0)
-    return ratio if num_holes(size, ratio) <= most else most / (size * size)
-
-
-def _normalise(weights: Sequence[float]) -> list[float] | None:
-    """Returns the weights scaled to sum to 1, unchanged if they do so within 1e-6; None if they are all 0."""
-    largest = max(weights, default=0.0)
-    if largest == 0:
-        return None
+def _normalised(weights: Sequence[float]) -> list[float]:
+    """Returns the weights, not all 0, scaled to sum to 1; unchanged if they do so within 1e-6."""
+    largest = max(weights)
     if largest <= 1 and abs(math.fsum(weights) - 1) <= 1e-6:
         return list(weights)
     scaled = [w / largest for w in weights]  # first: the sum of very large numbers is inf
@@ -133,21 +119,11 @@ def _normalise(weights: Sequence[float]) -> list[float] | None:
 # ---------------------------------------------------------------- one description of a reply
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class _Sizes(_Strict):
+class _Sizes(Params):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    @model_validator(mode="after")
-    def _not_empty(self) -> _Sizes:
-        if not self.model_fields_set:
-            raise ValueError("is empty")
-        return self
 
-
-def _reply_model(sizes: Sequence[int]) -> type[BaseModel]:
+def _reply_model(sizes: Sequence[int]) -> type[Params]:
     """Returns the model of a reply: `{"sizes": {"3": {"data_ratio": ..., ...}}}`, each size at most once.
 
     The schema states the limits and at most four decimals; the parser takes more, and `project` clips.
@@ -157,9 +133,9 @@ def _reply_model(sizes: Sequence[int]) -> type[BaseModel]:
         limits = {"type": "number", "minimum": 0, "maximum": dimension.top, "multipleOf": 0.0001}
         number = Annotated[float, Field(ge=0), WithJsonSchema(limits)]
         fields[name] = (number | None if dimension.nullable else number, ...)
-    each = create_model("Ratios", __base__=_Strict, **fields)
+    each = create_model("Ratios", __base__=Params, **fields)
     listed: dict[str, Any] = {str(size): (each, None) for size in sizes}
-    return create_model("Reply", __base__=_Strict, sizes=(create_model("Sizes", __base__=_Sizes, **listed), ...))
+    return create_model("Reply", __base__=Params, sizes=(create_model("Sizes", __base__=_Sizes, **listed), ...))
 
 
 def reply_schema(sizes: Iterable[int]) -> dict[str, Any]:
@@ -249,26 +225,19 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
     Custom dimensions follow these three, in the table's order.
 
-    Args:
-        text: The engineer's reply; model text, so anything at all. Linear time, bounded memory.
-        sizes: Board sizes that may be asked for.
-        prompt_format: "json" or "compact".
-        num_agents: Agents of the configuration.
+    Linear time, bounded memory.
 
     Raises:
         ValueError: The prompt format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
     """
     sizes = legal_sizes(sizes)
     check_format(prompt_format)
-    requested, config, rejection = None, None, None
+    proposal = functools.partial(Proposal, text, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
     try:
         requested = _read(text, sizes, prompt_format)
     except ValueError as reason:
-        rejection = str(reason)
-    if requested is not None:
-        config = project(requested, sizes, num_agents)
-    said = text if isinstance(text, str) else ""
-    return Proposal(said, config, rejection, requested, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
+        return proposal(None, str(reason))
+    return proposal(project(requested, sizes, num_agents), None, requested)
 
 
 def read_replies(
@@ -276,67 +245,50 @@ def read_replies(
 ) -> Proposal:
     """Returns the proposal of several samples: the first that is not rejected, or the first; all are kept in `replies`.
 
-    Args:
-        texts: The samples, at least one, in the order in which they were drawn.
-        sizes: As for `read_reply`, as are prompt_format and num_agents.
-        prompt_format: "json" or "compact".
-        num_agents: Agents of the configuration.
-
-    Raises:
-        ValueError: As for `read_reply`, or there are no texts.
+    The texts, at least one, are in the order in which they were drawn; other arguments and errors as for `read_reply`.
     """
-    if not texts:
-        raise ValueError("texts: there is no reply to read")
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 
 
-def _read(text: Any, sizes: Sequence[int], prompt_format: str) -> dict[int, dict[str, float | None]]:
+def _read(text: str, sizes: Sequence[int], prompt_format: str) -> dict[int, dict[str, float | None]]:
     """Returns the ratios that a reply asks for; raises ValueError with the reason if it says no configuration."""
-    if not isinstance(text, str):
-        raise ValueError("not text")
-    if len(text) > (most := MAX_CHARACTERS[prompt_format]):
-        raise ValueError(f"too long: {len(text)} characters, at most {most} are read")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"too long: {len(text)} characters, at most {MAX_CHARACTERS} are read")
     if bad := _UNREADABLE.search(text):
         raise ValueError(f"control character or lone surrogate U+{ord(bad[0]):04X}")
-    answer = text.rpartition("</think>")[2] if prompt_format == "json" else text
-    if "<think>" in answer and prompt_format == "json":
-        raise ValueError("the reasoning is not closed (the reply was cut off)")
-    if not answer.strip():
+    if not text.strip():
         raise ValueError("empty")
-    requested = _read_json(answer, sizes) if prompt_format == "json" else read_words(answer, sizes)
+    requested = _read_json(text, sizes) if prompt_format == "json" else read_words(text, sizes)
     if not any(asked["data_ratio"] for asked in requested.values()):
         raise ValueError("all data ratios are zero: no size would get an instance")
     return requested
 
 
-def _read_json(answer: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
+def _read_json(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
+    answer = text.rpartition("</think>")[2]
+    if "<think>" in answer:
+        raise ValueError("the reasoning is not closed (the reply was cut off)")
     first, last = answer.find("{"), answer.rfind("}")
     if first < 0:
         raise ValueError("no JSON object")
     if last < first:
         raise ValueError("the JSON object is not closed (the reply was cut off)")
     body = answer[first : last + 1]
-    if len(body) > MAX_OBJECT:
-        raise ValueError(f"the JSON object is too long: {len(body)} characters, at most {MAX_OBJECT} are read")
-    if body.count("{") + body.count("[") > MAX_BRACKETS:
-        raise ValueError(f"more than {MAX_BRACKETS} opening brackets")
+    if len(body) > MAX_OBJECT or body.count("{") + body.count("[") > MAX_BRACKETS:
+        raise ValueError(f"the JSON object has over {MAX_OBJECT} characters or {MAX_BRACKETS} opening brackets")
     try:
-        value = json.loads(body, object_pairs_hook=_unique, parse_int=float, parse_constant=_refuse)
+        value = json.loads(body, object_pairs_hook=_unique, parse_int=float)
+        reply = _reply_model(sizes).parse(value, "reply")
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise ValueError("more than one JSON object, or braces in the text around it") from None
         cut = " (the reply may be cut off)" if error.pos >= len(body) else ""
         raise ValueError(f"not JSON: {error.msg} at character {error.pos}{cut}") from None
-    try:
-        reply = _reply_model(sizes).model_validate(value)
-    except ValidationError as error:
-        raise ValueError(_reason(error.errors()[0], sizes)) from None
-    listed = reply.model_dump(exclude_unset=True)["sizes"]
-    return {
-        int(size): {key: None if ratio is None else ratio + 0.0 for key, ratio in asked.items()}  # -0.0 is 0.0
-        for size, asked in listed.items()
-    }
+    except ParamError as error:
+        reason = str(error).partition("\n")[0]  # the first is enough
+        raise ValueError(_UNREADABLE.sub("\ufffd", reason)) from None
+    return {int(size): asked for size, asked in reply.model_dump(exclude_unset=True)["sizes"].items()}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -346,32 +298,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"key {shown(key)} is given twice")
         seen[key] = value
     return seen
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
-
-
-def _reason(error: Any, sizes: Sequence[int]) -> str:
-    """Returns an error of the reply's model in words that its writer understands."""
-    *path, last = error["loc"] or [""]
-    if error["type"] in ("missing", "extra_forbidden"):
-        where = _place(path)
-        legal = (["sizes"], [*map(str, sizes)], [*DIMENSIONS])[len(path)]
-        if error["type"] == "missing":
-            return f"{where} lacks {last!r}"
-        return f"unknown key {shown(last)} in {where}; legal: {', '.join(legal)}"
-    if error["type"] == "greater_than_equal":
-        return f"{_place(path)}: {last} {shown(error['input'])} is negative"
-    if error["type"] == "value_error":
-        return f"{_place(error['loc'])} {error['ctx']['error']}"
-    if len(error["loc"]) == 3:
-        return f"{_place(path)}: {last} is {shown(error['input'])}, not a number"
-    return f"{_place(error['loc'])} is {shown(error['input'])}, not an object"
-
-
-def _place(path: Sequence[Any]) -> str:
-    return ("the object", '"sizes"', f"size {path[-1]}" if path else "")[len(path)]
 
 
 # ---------------------------------------------------------------- boards

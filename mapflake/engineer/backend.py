@@ -50,19 +50,15 @@ class Grpo:
 
     def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
         """Trains one round; does nothing if `out` was made from the same input, goes on if it was interrupted."""
-        from mapflake.trainer.grpo import train_round
+        from mapflake.trainer.grpo import Boards, train_round
 
-        return train_round(start, tasks, self.params, out, seed=seed)
+        return train_round(start, Boards(tasks), self.params, out, seed=seed)
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
-        from mapflake.trainer.params import SamplingParams
         from mapflake.trainer.policy import load_policy
 
-        sampling = SamplingParams(
-            max_new_tokens=self.params.max_new_tokens, backend="transformers" if self.params.vllm == "off" else "vllm"
-        )
-        return load_policy(checkpoint, sampling)
+        return load_policy(checkpoint, max_new_tokens=self.params.max_new_tokens, vllm=self.params.vllm != "off")
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""

@@ -22,7 +22,7 @@ from mapflake.engineer.actions import format_config, read_reply
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import Situation
 from mapflake.env import EnvConfig
-from mapflake.trainer.grpo import train
+from mapflake.trainer.grpo import train_round
 from mapflake.trainer.params import RLParams
 
 Reward = Callable[[Situation, EnvConfig], float]
@@ -46,7 +46,7 @@ def tabled(name: str) -> Reward:
 
 @dataclass(frozen=True)
 class Designs:
-    """The problem of design RL for `grpo.train`: prompts of situations, and rewards of replies.
+    """The problem of design RL for `grpo.train_round`: prompts of situations, and rewards of replies.
 
     Attributes:
         situations: One for each prompt, in the order in which they are trained on.
@@ -136,4 +136,4 @@ def train_designs(
     for situation in problem.situations:
         if problem.reward not in situation.tables:
             raise ValueError(f"situation of {situation.origin}: has no table of {problem.reward!r}")
-    return train(start, problem, params, out, seed=seed)
+    return train_round(start, problem, params, out, seed=seed)

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from mapflake import repro
 from mapflake.engineer.actions import Fallback, Proposal, apply_fallback, project, read_replies
@@ -55,7 +55,7 @@ class Round:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     arm: str
-    index: int
+    index: Annotated[int, Field(ge=0)]
     config: EnvConfig
     report: FailureReport
     checkpoint: Path = Path()
@@ -103,7 +103,6 @@ class Ledger:
             LedgerError: A line is no round of this schema, or a round is recorded twice; names file and line.
         """
         self.path = Path(path)
-        self.folder = self.path.parent
         self._rounds = self._read()
 
     @property
@@ -111,15 +110,13 @@ class Ledger:
         """All recorded rounds, by index."""
         return tuple(self._rounds[index] for index in sorted(self._rounds))
 
-    def recorded(
-        self, index: int, parameters: Mapping[str, Any], stale: Literal["error", "replace"] = "error"
-    ) -> Round | None:
+    def recorded(self, index: int, parameters: Mapping[str, Any], stale: Literal["error", "replace"]) -> Round | None:
         """Returns round `index` if it is finished, None if it is still to be run.
 
         Args:
             index: Number of the round.
             parameters: Everything that decides its result.
-            stale: If it was run with other parameters: "replace" drops it, and all after it, from the record.
+            stale: As in `RoundSettings`.
 
         Raises:
             LedgerError: It was run with other parameters, and `stale` is "error"; says which.
@@ -142,20 +139,17 @@ class Ledger:
         Raises:
             LedgerError: The round is recorded already.
         """
-        row = self._row(finished)
         self._rounds = self._read()  # another process may have written since
         if finished.index in self._rounds:
             raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
-        repro.append_jsonl(self.path, row)
+        repro.append_jsonl(self.path, self._row(finished))
         self._rounds[finished.index] = finished
 
     def _row(self, one: Round) -> dict[str, Any]:
         """Returns a round as JSON values, its paths relative to the ledger's folder."""
         files = {name: self._relative(path) for name, path in one.files.items()}
-        return {
-            "schema": SCHEMA,
-            **repro.to_json(replace(one, checkpoint=self._relative(one.checkpoint), files=files)),
-        }
+        one = replace(one, checkpoint=self._relative(one.checkpoint), files=files)
+        return {"schema": SCHEMA, **repro.to_json(one)}
 
     def _read(self) -> dict[int, Round]:
         rounds: dict[int, Round] = {}
@@ -168,11 +162,9 @@ class Ledger:
             if row.pop("schema", None) != SCHEMA:
                 raise LedgerError(f"{where}: the schema of this round is not {SCHEMA}, the one that this version reads")
             try:
-                one = repro.from_json(Round, row, where)
+                one = repro.from_json(Round, row, "round")
             except ValueError as error:
-                raise LedgerError(f"{where}: {str(error).removeprefix(where).lstrip('.: ')}") from error
-            if one.index < 0:
-                raise LedgerError(f"{where}: index: {one.index} is not a number of a round")
+                raise LedgerError(f"{where}: {error}") from error
             if one.index in rounds:
                 raise LedgerError(f"{where}: round {one.index} is recorded already")
             files = {name: self._inside(path, where) for name, path in one.files.items()}
@@ -183,80 +175,48 @@ class Ledger:
         """Returns the path that `_relative` gave, under the ledger's folder; LedgerError if it leads elsewhere."""
         if path.is_absolute() or ".." in path.parts:
             raise LedgerError(f"{where}: {repro.shown(str(path))} leads out of the ledger's folder")
-        return self.folder / path
+        return self.path.parent / path
 
     def _relative(self, path: Path) -> Path:
         """Returns `path` as seen from the ledger's folder; LedgerError if the record would name a machine's folders."""
-        try:
-            return path.resolve().relative_to(self.folder.resolve())
-        except ValueError:
-            raise LedgerError(f"{path} is not under the ledger's folder {self.folder}") from None
+        if not path.resolve().is_relative_to(self.path.parent.resolve()):
+            raise LedgerError(f"{path} is not under the ledger's folder {self.path.parent}")
+        return path.resolve().relative_to(self.path.parent.resolve())
 
 
-def past(*ledgers: Ledger | str | Path, upto: int) -> History:
-    """Returns the recorded rounds 0 to `upto`, for an arm to branch from.
-
-    Args:
-        ledgers: Each continues the one before, e.g. that of the shared round 0, then that of an arm.
-        upto: Index of the last round to take.
-
-    Raises:
-        LedgerError: A round is missing, or did not start from the weights of the one before; names it.
-    """
-    opened = [ledger if isinstance(ledger, Ledger) else Ledger(ledger) for ledger in ledgers]
-    found = {one.index: one for ledger in opened for one in ledger.rounds}  # of the same round, the later ledger's
-    history: History = ()
-    for index in range(upto + 1):
-        if index not in found:
-            raise LedgerError(f"round {index} is not recorded in {', '.join(str(ledger.path) for ledger in opened)}")
-        if history and found[index].parent_sha256 != history[-1].checkpoint_sha256:
-            raise LedgerError(f"round {index} of arm {found[index].arm} does not continue round {index - 1} given here")
-        history = (*history, found[index])
-    return history
-
-
-def replay(ledger: Ledger | str | Path, before: History = ()) -> list[EnvConfig]:
-    """Returns the configuration of every recorded round, derived anew from the recorded replies.
+def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
+    """Returns the configuration of every round in the ledger `path`, derived anew from the recorded replies.
 
     A model's reply is read again, a rule's request projected again; a rejected one keeps the configuration before.
 
     Args:
-        ledger: The ledger or its path.
+        path: The ledger's file.
         before: The rounds that the ledger's first one continues, if it does not begin with round 0.
 
     Raises:
         LedgerError: A derivation differs from what is recorded; names the round and the difference.
     """
-    ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    rounds = Ledger(path).rounds
     known = {one.index: one.config for one in before}
-    for one in ledger.rounds:
+    for one in rounds:
         known[one.index] = one.config
         if one.proposal is None:
             continue
-        again = _again(one.proposal)
-        if again != (one.proposal.config, one.proposal.rejection):
-            raise LedgerError(
-                f"{ledger.path}: round {one.index}: the reply now reads as {again}, "
-                f"recorded is {(one.proposal.config, one.proposal.rejection)}"
-            )
+        p, recorded = one.proposal, (one.proposal.config, one.proposal.rejection)
+        if p.prompt_format is not None:  # of a model
+            again = read_replies(p.replies or (p.reply,), p.sizes, p.prompt_format, num_agents=p.num_agents)
+            derived = again.config, again.rejection
+        else:
+            derived = (project(p.requested, p.sizes, p.num_agents), None) if p.requested else recorded
+        if derived != recorded:
+            raise LedgerError(f"{path}: round {one.index}: the reply now reads as {derived}, recorded is {recorded}")
         designed = one.proposal.config or known.get(one.index - 1)
         if designed is None:
-            raise LedgerError(f"{ledger.path}: round {one.index} kept the configuration of a round that is not given")
+            raise LedgerError(f"{path}: round {one.index} kept the configuration of a round that is not given")
         expected = apply_fallback(designed, one.fallback)
         if expected != one.config:
-            raise LedgerError(f"{ledger.path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
-    return [known[one.index] for one in ledger.rounds]
-
-
-def _again(proposal: Proposal) -> tuple[EnvConfig | None, str | None]:
-    """Returns configuration and rejection as the proposal's words (a model's) or request (a rule's) give them now."""
-    if proposal.prompt_format is None:
-        if proposal.requested is None:
-            return None, proposal.rejection
-        return project(proposal.requested, proposal.sizes, proposal.num_agents), None
-    texts = proposal.replies or (proposal.reply,)
-    again = read_replies(texts, proposal.sizes, proposal.prompt_format, num_agents=proposal.num_agents)
-    return again.config, again.rejection
+            raise LedgerError(f"{path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
+    return [known[one.index] for one in rounds]
 
 
 def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from mapflake.engineer.actions import PROMPT_FORMATS, reply_schema
+from mapflake.engineer.actions import check_format, reply_schema
 from mapflake.engineer.compact.words import prompt_words
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.report import FailureReport, describe, quote, share, table
 from mapflake.env.config import DIMENSIONS
-from mapflake.repro import Params
+from mapflake.repro import Params, shown
 
 
 class Variant(Params):
@@ -61,6 +61,13 @@ DEFAULT_VARIANT = "V6"
 """The paper's best."""
 
 
+def known_variant(name: str) -> str:
+    """Returns the name of a variant; ValueError if it is none."""
+    if name not in VARIANTS:
+        raise ValueError(f"variant {shown(name)} is unknown; legal: {', '.join(VARIANTS)}")
+    return name
+
+
 def build_prompt(
     report: FailureReport,
     history: History,
@@ -90,11 +97,8 @@ def build_prompt(
         ValueError: Variant or prompt_format is unknown, or the budget is too small for the rest.
     """
     if isinstance(variant, str):
-        if variant not in VARIANTS:
-            raise ValueError(f"variant {variant!r} is unknown; legal: {', '.join(VARIANTS)}")
-        variant = VARIANTS[variant]
-    if prompt_format not in PROMPT_FORMATS:
-        raise ValueError(f"prompt_format {prompt_format!r} is unknown; legal: {', '.join(PROMPT_FORMATS)}")
+        variant = VARIANTS[known_variant(variant)]
+    check_format(prompt_format)
     sizes = sorted(sizes)
     fewer = [(n, 0) for n in range(len(report.examples) + 1)]
     fewer += [(len(report.examples), n) for n in range(1, len(history))]  # the last round stays

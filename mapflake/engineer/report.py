@@ -12,7 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from mapflake.env import KINDS, Task, Verdict
 from mapflake.env.config import MAX_AGENTS
@@ -46,20 +48,7 @@ class SizeReport:
     wait_rollouts: int
     wait_valid: int
     extra_steps: int
-    failures: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.failures) != len(KINDS):
-            raise ValueError(f"size {self.size}: {len(self.failures)} failure counts, expected one for each of {KINDS}")
-        if not (
-            0 <= self.optimal <= self.valid <= self.rollouts
-            and 0 <= self.wait_valid <= self.wait_rollouts <= self.rollouts
-            and self.wait_valid <= self.valid
-            and self.valid - self.wait_valid <= self.rollouts - self.wait_rollouts
-            and self.extra_steps >= 0
-            and all(0 <= n <= self.rollouts - self.valid for n in self.failures)
-        ):
-            raise ValueError(f"size {self.size}: the counts contradict each other: {self}")
+    failures: Annotated[tuple[int, ...], Field(min_length=len(KINDS), max_length=len(KINDS))]
 
     @property
     def valid_rate(self) -> float:
@@ -70,11 +59,6 @@ class SizeReport:
     def optimal_rate(self) -> float:
         """Share of rollouts that are optimal, 0 if there are none."""
         return rate(self.optimal, self.rollouts)
-
-    @property
-    def overhead(self) -> float:
-        """Mean steps by which valid plans exceed the optimal makespan, 0 if none is valid."""
-        return rate(self.extra_steps, self.valid)
 
 
 @dataclass(frozen=True)
@@ -140,6 +124,11 @@ class FailureReport:
         """Share of all rollouts that are optimal."""
         return rate(sum(s.optimal for s in self.sizes), sum(s.rollouts for s in self.sizes))
 
+    @property
+    def valid_rates(self) -> dict[int, float]:
+        """The share of rollouts that are valid, by size."""
+        return {s.size: s.valid_rate for s in self.sizes}
+
     def at(self, size: int) -> SizeReport | None:
         """Returns the entry of one size, None if it was not rolled out."""
         return next((s for s in self.sizes if s.size == size), None)
@@ -162,7 +151,7 @@ class FailureReport:
 
     def _rates_table(self) -> str:
         head = ["size", "rollouts", "valid", "optimal", "valid, wait needed", "valid, no wait needed", "extra steps"]
-        change = ["change of valid", "change of optimal"] if self.before else []
+        head += ["change of valid", "change of optimal"] if self.before else []
         before = {s.size: s for s in self.before}
         rows = []
         for s in self.sizes:
@@ -173,13 +162,13 @@ class FailureReport:
                 share(s.optimal, s.rollouts),
                 share(s.wait_valid, s.wait_rollouts),
                 share(s.valid - s.wait_valid, s.rollouts - s.wait_rollouts),
-                f"{s.overhead:.2f}",
+                f"{rate(s.extra_steps, s.valid):.2f}",
             ]
             if past := before.get(s.size):
                 row.append(f"{100 * (s.valid_rate - past.valid_rate):+.1f}")  # percentage points
                 row.append(f"{100 * (s.optimal_rate - past.optimal_rate):+.1f}")
-            rows.append(row + ["-"] * (len(head) + len(change) - len(row)))
-        return table([*head, *change], rows)
+            rows.append(row + ["-"] * (len(head) - len(row)))
+        return table(head, rows)
 
     def _checks_table(self) -> str:
         rows = [
@@ -208,7 +197,7 @@ def diagnose(
     Args:
         rollouts: Rollouts on the validation set.
         examples: Number of failures to show.
-        training: Statistics of the training set.
+        training: As in `FailureReport`, as is `behaviour`.
         behaviour: The policy's statistics in training.
         before: The report on the checkpoint before, on the same boards.
 
@@ -233,7 +222,7 @@ def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
         chosen = [t for t in tasks if t.instance.size == size]
         statistics[f"{size}x{size}"] = {
             "instances": len(chosen),
-            "wait_needed": round(rate(sum(t.needs_wait for t in chosen), len(chosen)), 4),
+            "wait_needed": round(sum(t.needs_wait for t in chosen) / len(chosen), 4),
             "holes": round(sum(len(t.instance.holes) for t in chosen) / len(chosen) / size**2, 4),
         }
     return statistics
@@ -302,19 +291,19 @@ def violation_text(verdict: Verdict) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def quote(text: str, limit: int = MAX_QUOTE) -> str:
-    """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `limit` characters.
+def quote(text: str) -> str:
+    """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `MAX_QUOTE` characters.
 
     A space after every `<` splits control tokens (`<|im_end|>`, `</think>`, `<s>`), marks in brackets (`[INST]`)
     likewise; runs of three or more backticks or tildes open no fence; the bar keeps headings and role names from the
     start of a line; control characters and lone surrogates become U+FFFD. What was cut is said.
     """
-    shown = storable(text[:limit]).replace("\t", " ").replace("\r\n", "\n")
+    shown = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
     shown = _CONTROL.sub("\ufffd", shown)
     shown = re.sub(r"<(?=\S)", "< ", shown)
     shown = re.sub(r"\[(?=/?[A-Z_]{2,}\])", "[ ", shown)
     shown = re.sub(r"`{3,}|~{3,}", lambda run: " ".join(run[0]), shown)
-    more = f"\n[{len(text) - limit} more characters]" if len(text) > limit else ""
+    more = f"\n[{len(text) - MAX_QUOTE} more characters]" if len(text) > MAX_QUOTE else ""
     return "\n".join(f"| {line}" for line in shown.split("\n")) + more
 
 

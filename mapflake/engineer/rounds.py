@@ -18,12 +18,13 @@ from tqdm import tqdm
 from mapflake import repro
 from mapflake.engineer.actions import apply_fallback, legal_sizes, sample_boards
 from mapflake.engineer.backend import TrainingBackend
-from mapflake.engineer.designers import EngineerParams, designer_for, params_of
+from mapflake.engineer.designers import EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.env import EnvConfig, Task
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
+from mapflake.trainer.evaluate import Completer
 
 BEHAVIOUR = {  # a report's words for columns of the trainer's log
     "completion tokens": "completions/mean_length",
@@ -44,7 +45,6 @@ class RoundSettings:
         validation: The fixed validation set, the only boards on which failures are seen.
         seed: Root of all random streams.
         samples: Completions a validation board, at temperature 1.
-        examples: Failed rollouts that a report shows.
         arm: Name of the arm, for the record.
         about: Anything else that decides the result, for the record: a resumed run must ask for the same.
         stale: If a recorded round was run with other parameters: "error", or "replace" it and all after it.
@@ -55,15 +55,9 @@ class RoundSettings:
     validation: Sequence[Task] = field(repr=False)
     seed: int
     samples: int = 1
-    examples: int = 3
     arm: str = "shared"
     about: Mapping[str, Any] = field(default_factory=dict)
     stale: Literal["error", "replace"] = "error"
-
-    @property
-    def ledger(self) -> Ledger:
-        """The rounds recorded so far."""
-        return Ledger(self.folder / "rounds.jsonl")
 
 
 @dataclass(frozen=True)
@@ -98,7 +92,7 @@ def run_round(
     checkpoint = folder / "checkpoint"
     parent_sha256 = history[-1].checkpoint_sha256 if history else trainer.sha256(last.checkpoint)
     parameters = _parameters(settings, parent_sha256, None if history else last.config)
-    ledger = settings.ledger
+    ledger = Ledger(settings.folder / "rounds.jsonl")
     if finished := ledger.recorded(index, parameters, settings.stale):
         if (found := trainer.sha256(finished.checkpoint)) != (recorded := finished.checkpoint_sha256):
             raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
@@ -124,7 +118,6 @@ def run_round(
     evaluate.save_rollouts(files["failures"], [r for r in rollouts if not r.verdict.valid])
     report = diagnose(
         rollouts,
-        examples=settings.examples,
         training=environment_statistics(tasks),
         behaviour=_behaviour(curve),
         before=history[-1].report if history else None,
@@ -167,11 +160,11 @@ def run_arm(
     Args:
         arm: A name in `designers.ARMS`, or in `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: The rounds that the arm branches from: round 0 alone, or any recorded ones (`ledger.past`).
+        history: The rounds that the arm branches from: round 0 alone, or any recorded ones.
         rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
         params: The parameters by which a model engineer is asked.
-        designers: Custom model engineers: arm -> the parameters in which it differs from `params`.
+        designers: As for `params_of`.
         base: Checkpoint of the model before any RL, for the arms that ask it.
 
     Raises:
@@ -181,38 +174,26 @@ def run_arm(
     trainer, sizes = settings.trainer, legal_sizes(sizes)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
-    asked = params_of(arm, params or EngineerParams(), designers or {})
-    settings = replace(settings, arm=arm, about=_about(asked, sizes, base, trainer))
+    about: dict[str, Any] = {"sizes": list(sizes)}
+    asked = params_of(arm, params or EngineerParams(), designers)
+    if asked is not None:  # a model designs
+        weights = asked.weights(base)
+        model_sha256 = None if weights is None else trainer.sha256(weights)
+        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
+    settings = replace(settings, arm=arm, about=about)
 
     def try_out(number: int, history: History, designer: Designer) -> Round:
         folder = settings.folder / f"round-{next_index(history)}" / f"try-{number}"
         return run_round(replace(settings, folder=folder, arm=f"{arm}, try {number}"), history, designer)
 
-    designer = designer_for(
-        arm,
-        sizes=sizes,
-        seed=settings.seed,
-        params=params,
-        designers=designers,
-        base=base,
-        load=trainer.load,
-        try_out=try_out,
-    )
+    def current(history: History) -> Completer:
+        return trainer.load(history[-1].checkpoint)
+
+    inputs = RuleInputs(sizes, settings.seed, current, try_out)
+    designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
     for _ in range(rounds):
         history = (*history, run_round(settings, history, designer))
     return history
-
-
-def _about(
-    asked: EngineerParams | None, sizes: Sequence[int], base: str | Path | None, trainer: TrainingBackend
-) -> dict[str, Any]:
-    """Returns the inputs of an arm's designs, for the record; a rule (asked is None) has no model."""
-    about: dict[str, Any] = {"sizes": list(sizes)}
-    if asked is not None:
-        about["engineer"] = asked.model_dump(mode="json")
-        weights = asked.weights(base)
-        about["model_sha256"] = None if weights is None else trainer.sha256(weights)
-    return about
 
 
 def _parameters(settings: RoundSettings, parent_sha256: str, config: EnvConfig | None) -> dict[str, Any]:
@@ -227,7 +208,6 @@ def _parameters(settings: RoundSettings, parent_sha256: str, config: EnvConfig |
         "trainer": settings.trainer.describe(),
         "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),
         "samples": settings.samples,
-        "examples": settings.examples,
         "about": dict(settings.about),
     }
     return json.loads(repro.dumps(parameters))  # as it will be read back

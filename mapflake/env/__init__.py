@@ -4,10 +4,10 @@ from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
 from mapflake.env.generator import BoardStatistics, GenerationError, apportion, board_statistics, generate
-from mapflake.env.instance import MOVES, Cell, Instance, Plan, distances, execute, symmetries, transform
+from mapflake.env.instance import MOVES, Cell, Instance, Plan, distances, execute, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
-from mapflake.env.solver import Analysis, BudgetExceeded, Solution, Unsolvable, analyse, needs_wait, solve
+from mapflake.env.solver import BudgetExceeded, Solution, Unsolvable, needs_wait, solve
 from mapflake.env.splits import SPLITS, split_of
 from mapflake.env.task import (
     Task,
@@ -30,7 +30,6 @@ __all__ = [
     "REWARD",
     "SPLITS",
     "VOCABULARY",
-    "Analysis",
     "BoardStatistics",
     "BudgetExceeded",
     "Cell",
@@ -47,7 +46,6 @@ __all__ = [
     "Unsolvable",
     "Verdict",
     "Violation",
-    "analyse",
     "apportion",
     "benchmark_sets",
     "board_statistics",
@@ -75,7 +73,6 @@ __all__ = [
     "save_tasks",
     "solve",
     "split_of",
-    "symmetries",
     "tasks_of",
     "to_dataset",
     "transform",

@@ -1,13 +1,12 @@
 """The benchmark: subsets by wait ratio, each with as many boards for every number of agents and size.
 
-The shape is the paper's: wait ratios 0.25, 0.5 and 0.75, 3 to 5 agents, 50 boards for each of
-21 pairs of agents and size, 3150 in all.
-Its hole ratio is not stated there; 0.2 is our choice.
+The shape is the paper's: wait ratios 0.25, 0.5 and 0.75, 3 to 5 agents, 50 boards for each of 21 pairs of agents and
+size, 3150 in all. Its hole ratio is not stated there; 0.2 is our choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mapflake.env.config import EnvConfig
@@ -25,20 +24,11 @@ def benchmark_sets(
     wait_ratios: Sequence[float] = (0.25, 0.5, 0.75),
     hole_ratio: float = 0.2,
     boards: int = 50,
-    progress: Callable[[int], object] | None = None,
 ) -> dict[str, list[Task]]:
     """Returns the subsets, `{"wr025": [...], "wr050": [...], "wr075": [...]}`: the paper's without arguments.
 
-    All boards are of the split "benchmark"; a subset is sorted by agents, sizes shuffled. The wait ratio is met for
-    every number of agents and size (halves upwards: 13, 25 and 38 of 50).
-
-    Args:
-        seed: Any non-negative integer.
-        strata: Number of agents -> sizes.
-        wait_ratios: The wait ratio of each subset.
-        hole_ratio: The hole ratio of all boards.
-        boards: Boards for each number of agents and size, in every subset.
-        progress: Called with 1 after each board.
+    Each has a wait ratio, and `boards` boards of the split "benchmark" for every number of agents and size in `strata`,
+    sorted by agents, sizes shuffled. The wait ratio is met in each stratum (halves upwards: 13, 25 and 38 of 50).
 
     Raises:
         GenerationError: No board was found for a task.
@@ -56,7 +46,6 @@ def benchmark_sets(
                 boards * len(sizes),
                 seed=seed,
                 split="benchmark",
-                progress=progress,
             )
         ]
         for name, ratio in zip(names, wait_ratios, strict=True)

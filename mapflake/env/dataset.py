@@ -2,34 +2,34 @@
 
 A task depends on its index and not on the process that draws it. So a set is cut into shards of consecutive tasks, and
 the files are the same for any number of processes. On several hosts every job writes its own slice with `generate` and
-`save_tasks`, here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task. The tests
-check that slices together are the whole set, not the engines.
+`save_tasks`, here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task.
 
     job, jobs = int(os.environ["SLURM_ARRAY_TASK_ID"]), 64
     mine = range(n * job // jobs, n * (job + 1) // jobs)
     save_tasks(f"boards/{job:05d}.jsonl", generate(config, n, seed=0, indices=mine))
 
-Not covered: streaming, uploading (`Dataset.push_to_hub` does). `datasets` is imported when a function here is called:
-it takes longer than all of `mapflake.env`.
+Not covered: streaming; Parquet, which `to_dataset(load_tasks(path)).to_parquet` writes. `datasets` is imported when it
+is needed: that takes longer than all of `mapflake.env`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+import multiprocessing
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tqdm import tqdm
+
 from mapflake.env.config import EnvConfig
 from mapflake.env.generator import generate
-from mapflake.env.instance import Instance
 from mapflake.env.task import Task, save_tasks
 from mapflake.env.text import check_prompt_format, render_prompt
-from mapflake.repro import dumps, from_json, loads, shown, to_json
+from mapflake.repro import dumps, from_json, loads, to_json
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-FORMATS = ("jsonl", "parquet")
 
 COLUMNS = ("instance", "plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
 """Columns of a dataset that make a task."""
@@ -82,11 +82,9 @@ def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
         for key in COLUMNS:
             if key not in row:
                 raise ValueError(f"row {number}: {key}: missing")
-        if not isinstance(row["instance"], str):
-            raise ValueError(f"row {number}: instance: {shown(row['instance'])} is not JSON text")
         try:
             instance = loads(row["instance"])
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"row {number}: instance: {error}") from None
         task = {
             "instance": instance,
@@ -109,65 +107,36 @@ def save_shards(
     *,
     seed: int,
     split: str = "train",
-    exclude: Iterable[Instance] = (),
-    file_format: str = "jsonl",
-    prompt_format: str = "chat",
     shard_size: int = 1000,
     num_proc: int = 1,
 ) -> list[Path]:
-    """Writes the tasks of `generate(config, n, ...)` in several processes and returns the files in order.
+    """Writes the tasks of `generate(config, n, seed=seed, split=split)` in `num_proc` processes and returns the files.
 
-    Args:
-        folder: The folder to write; made if missing. Files are `00000.jsonl`, `00001.jsonl`, ...; a folder that has
-            such files already is refused.
-        config: The distribution.
-        n: Number of tasks.
-        seed: As in `generate`.
-        split: As in `generate`.
-        exclude: As in `generate`.
-        file_format: "jsonl", which `load_tasks` reads, or "parquet", the columns of `to_dataset`, which
-            `datasets.load_dataset("parquet", data_dir=...)` reads.
-        prompt_format: Format of the prompts, in Parquet.
-        shard_size: Number of tasks in a file; the last may have fewer.
-        num_proc: Number of processes; changes nothing but the time.
+    They are `00000.jsonl`, `00001.jsonl`, ... in `folder`, which is made if missing, with `shard_size` tasks each; the
+    last may have fewer.
 
     Raises:
         GenerationError: No board was found for a task.
         ValueError: Something is out of range, or the folder has shards.
     """
-    if file_format not in FORMATS:
-        raise ValueError(f"file_format: {file_format!r} is none of {', '.join(FORMATS)}")
     for name, value in (("shard_size", shard_size), ("num_proc", num_proc)):
         if type(value) is not int or value < 1:
             raise ValueError(f"{name}: {value!r} is not an integer from 1")
-    arguments: dict[str, Any] = {"config": config, "n": n, "seed": seed, "split": split, "exclude": tuple(exclude)}
-    generate(**arguments, indices=())  # raises if the call is not legal
-    check_prompt_format(prompt_format)
+    drawn = functools.partial(generate, config, n, seed=seed, split=split)
+    drawn(indices=())  # raises if the call is not legal
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    there = sorted(path.name for file_format in FORMATS for path in folder.glob(f"*.{file_format}"))
-    if there:
+    if there := sorted(path.name for path in folder.glob("*.jsonl")):
         raise ValueError(f"folder: {folder} has {there[0]} already: remove it, or write elsewhere")
-
-    from datasets import Dataset
-
-    paths = [folder / f"{shard:05d}.{file_format}" for shard in range(-(-n // shard_size))]
-    shards = Dataset.from_dict({"path": list(map(str, paths)), "first": list(range(0, n, shard_size))})
-    shards.map(
-        _save_shard,
-        fn_kwargs={"arguments": arguments, "shard_size": shard_size, "prompt_format": prompt_format},
-        num_proc=min(num_proc, len(paths)) if num_proc > 1 else None,
-        desc="shards",
-    )
-    return paths
+    shards = [range(n)[first : first + shard_size] for first in range(0, n, shard_size)]
+    paths = [folder / f"{number:05d}.jsonl" for number in range(len(shards))]
+    # Forked processes know the custom dimensions of this one.
+    with multiprocessing.get_context("fork").Pool(num_proc) as pool:
+        done = pool.imap(functools.partial(_save_shard, drawn), zip(paths, shards, strict=True))
+        return list(tqdm(done, desc="shards", total=len(shards)))
 
 
-def _save_shard(row: Mapping[str, Any], arguments: Mapping[str, Any], shard_size: int, prompt_format: str) -> None:
-    path, first = Path(row["path"]), row["first"]
-    tasks = generate(**arguments, indices=range(first, min(first + shard_size, arguments["n"])))
-    if path.suffix == ".jsonl":
-        save_tasks(path, tasks)
-    else:
-        unfinished = path.with_suffix(".tmp")
-        to_dataset(tasks, prompt_format).to_parquet(unfinished)
-        unfinished.replace(path)
+def _save_shard(drawn: Callable[..., list[Task]], shard: tuple[Path, range]) -> Path:
+    path, indices = shard
+    save_tasks(path, drawn(indices=indices))
+    return path

@@ -17,9 +17,7 @@ covered: many processes (dataset.py).
 
 from __future__ import annotations
 
-import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,16 +26,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from mapflake.env import kernel
-from mapflake.env.config import EnvConfig, custom_dimensions, num_holes
+from mapflake.env.config import DIMENSIONS, EnvConfig, num_holes
 from mapflake.env.instance import Instance
 from mapflake.env.kernel import Sample
-from mapflake.env.plain import ANALYSE, APART, BUDGET, SOLVED
+from mapflake.env.plain import ANALYSE, APART, BUDGET, NONE, SOLVED, Answer
 from mapflake.env.solver import search, solution_of
 from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
 from mapflake.repro import dumps, rng_for, seed_for, to_json
-
-logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 200_000
 """Boards drawn for one task before giving up."""
@@ -55,12 +51,9 @@ class GenerationError(ValueError):
         size: The size of board that was not found.
     """
 
-    def __init__(self, message: str, size: int) -> None:
-        super().__init__(message, size)  # both, so that it can be pickled
+    def __init__(self, message: str, size: int = 0) -> None:  # the default, so that it can be pickled
+        super().__init__(message)
         self.size = size
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 # ---------------------------------------------------------------- kinds of tasks
@@ -80,13 +73,7 @@ def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
 
 
 class TaskSpec(NamedTuple):
-    """The kind of one task.
-
-    Attributes:
-        size: Rows of its board.
-        waits: Its wait label; None for either.
-        number: Number of tasks of this kind before it.
-    """
+    """The kind of one task, with the number of tasks of this kind before it; `waits` is None for either label."""
 
     size: int
     waits: bool | None
@@ -125,17 +112,10 @@ def generate(
     indices: Iterable[int] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Task]:
-    """Returns n tasks drawn from `config`.
+    """Returns n tasks drawn from `config`, all of one split; two splits have no board in common.
 
-    Args:
-        config: The distribution.
-        n: Number of tasks.
-        seed: Any non-negative integer.
-        split: One of `SPLITS`; they have no board in common.
-        exclude: Boards that must not occur, in any orientation and under any order of agents.
-        indices: Make only these of the n tasks, in this order; None makes all. A slice has the tasks that the whole
-            set has there.
-        progress: Called with 1 after each task.
+    Boards in `exclude` do not occur, in any orientation and under any order of agents. `indices` makes only these of
+    the n tasks, in this order, the same that the whole set has there. `progress` is called with 1 after each task.
 
     Raises:
         GenerationError: No board was found for a task; names size, agents, free cells and attempts.
@@ -149,23 +129,17 @@ def generate(
     banned = frozenset(map(canonical, exclude))
     specs = plan_tasks(config, n, seed=seed, split=split)
     tasks: list[Task] = []
-    boards = dropped = 0
-    began = time.perf_counter()
     for i in range(n) if indices is None else indices:
         if i not in range(n):
             raise ValueError(f"indices: {i!r} is not in 0..{n - 1}")
-        task, tried, over = _find(config, specs[i], seed, split, banned)
-        tasks.append(task)
-        boards, dropped = boards + tried, dropped + over
+        tasks.append(_find(config, specs[i], seed, split, banned))
         if progress is not None:
             progress(1)
-    spent = time.perf_counter() - began
-    logger.info("%d tasks from %d boards in %.1f s, %d dropped over budget", len(tasks), boards, spent, dropped)
     return tasks
 
 
-def _find(config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: frozenset) -> tuple[Task, int, int]:
-    """Returns the task of a kind, the number of boards drawn for it, and how many of them were dropped over budget."""
+def _find(config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: frozenset) -> Task:
+    """Returns the task of a kind."""
     size, waits, agents = spec.size, spec.waits, config.num_agents
     custom = config.sizes[size].custom
     holes = num_holes(size, config.sizes[size].hole_ratio)
@@ -174,12 +148,9 @@ def _find(config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: froz
     while boards < MAX_ATTEMPTS:
         drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], MAX_ATTEMPTS - boards)
         state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped
-        if not drawn.found:
-            break
-        instance = _instance(size, holes, agents, drawn.cells)
-        if not (banned and canonical(instance) in banned):
+        if drawn.found and not (banned and canonical(drawn.found) in banned):
             answer = drawn.answer
-            return Task(instance, solution_of(answer), answer.needs_wait, answer.best_sum), boards, dropped
+            return Task(drawn.found, solution_of(answer), answer.needs_wait, answer.best_sum)
     kind = {None: "", True: " that needs a wait", False: " that needs no wait"}[waits]
     raise GenerationError(
         f"no solvable board{kind} found in {boards} attempts: size {size}, {agents} agents, "
@@ -198,26 +169,24 @@ def _sample(
     buckets: int,
     attempts: int,
 ) -> Sample:
-    """Returns the first of at most `attempts` boards with that label and bucket, see `kernel.sample`."""
+    """Returns what `kernel.sample` does, also for boards with custom dimensions and without a compiler."""
     if not custom and kernel.takes(size, agents):
         return kernel.sample(state, size, holes, agents, waits, buckets, attempts, SEARCH_BUDGET)
-    dropped = 0
+    dropped, answer = 0, Answer(NONE)
     for attempt in range(1, attempts + 1):
         state, cells = _random_cells(state, size, holes, agents)
-        board = _instance(size, holes, agents, cells)
+        board = kernel.board_of(size, holes, agents, cells)
         if custom:
             board = _transformed(board, custom, np.random.default_rng(state))
-        in_split = buckets == ALL_BUCKETS or buckets >> bucket(board) & 1
-        if in_split or attempt == attempts:
+        if buckets == ALL_BUCKETS or buckets >> bucket(board) & 1:
             answer = search(board, ANALYSE, SEARCH_BUDGET)
             dropped += answer.status == BUDGET
-            found = bool(in_split) and answer.status == SOLVED and waits in (None, answer.needs_wait)
-            if found or attempt == attempts:
-                return Sample(state, attempt, dropped, found, _cells(board), answer)
-    raise ValueError(f"attempts: {attempts!r} is not a positive integer")
+            if answer.status == SOLVED and waits in (None, answer.needs_wait):
+                return Sample(state, attempt, dropped, board, answer)
+    return Sample(state, attempts, dropped, None, answer)
 
 
-def _random_cells(state: int, size: int, holes: int, agents: int) -> tuple[int, bytes]:
+def _random_cells(state: int, size: int, holes: int, agents: int) -> tuple[int, list[int]]:
     """Returns the next state and the cells (row * size + col) of random holes, starts and goals, as the kernel does."""
     board = list(range(size * size))
     state = _choose(state, board, holes + agents)
@@ -227,7 +196,7 @@ def _random_cells(state: int, size: int, holes: int, agents: int) -> tuple[int, 
         ice = board[holes:]
         state = _choose(state, ice, agents)
         goals = ice[:agents]
-    return state, bytes(board[:holes] + starts + goals)
+    return state, board[:holes] + starts + goals
 
 
 def _choose(state: int, cells: list[int], first: int) -> int:
@@ -242,35 +211,19 @@ def _choose(state: int, cells: list[int], first: int) -> int:
 
 
 def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np.random.Generator) -> Instance:
-    """Returns the board as its custom dimensions change it, in the order of the table.
-
-    Raises:
-        ValueError: A transform changed the size, the numbers, or put an agent on its goal; names the dimension.
-    """
+    """Returns the board as its custom dimensions change it; ValueError names the one that changes what it must not."""
     for name, level in custom:
-        transform = custom_dimensions()[name].transform
+        transform = DIMENSIONS[name].transform
         if transform is None:
             raise ValueError(f"{name}: its entry in DIMENSIONS has no transform")
-        changed = transform(board, level, rng)
-        was, now = ((b.size, len(b.holes), b.num_agents) for b in (board, changed))
+        was = (board.size, len(board.holes), board.num_agents)
+        board = transform(board, level, rng)
+        now = (board.size, len(board.holes), board.num_agents)
         if was != now:
-            raise ValueError(
-                f"{name}: its transform made size, holes and agents {now} out of {was}; it may move them only"
-            )
-        for agent, (start, goal) in enumerate(zip(changed.starts, changed.goals, strict=True)):
-            if start == goal:
-                raise ValueError(f"{name}: its transform puts agent {agent} on its goal {goal}")
-        board = changed
+            raise ValueError(f"{name}: its transform made size, holes and agents {now} out of {was}")
+        if any(start == goal for start, goal in zip(board.starts, board.goals, strict=True)):
+            raise ValueError(f"{name}: its transform puts an agent on its goal")
     return board
-
-
-def _instance(size: int, holes: int, agents: int, cells: bytes) -> Instance:
-    places = [divmod(cell, size) for cell in cells]
-    return Instance(size, frozenset(places[:holes]), tuple(places[holes:-agents]), tuple(places[-agents:]))
-
-
-def _cells(board: Instance) -> bytes:
-    return bytes(row * board.size + col for row, col in (*sorted(board.holes), *board.starts, *board.goals))
 
 
 # ---------------------------------------------------------------- statistics of boards
@@ -281,9 +234,6 @@ class BoardStatistics:
     """Statistics of random boards of one kind, before any is thrown away.
 
     Attributes:
-        size: Rows of the board.
-        num_agents: Number of agents.
-        holes: Number of holes.
         boards: Number of boards drawn, no agent of which starts on its goal.
         connected: Number of these on which every agent can reach its goal, others aside.
         over_budget: Number of connected ones that are neither solved nor proven to have no plan.
@@ -291,9 +241,6 @@ class BoardStatistics:
         waits: Number of solved ones that need a wait.
     """
 
-    size: int
-    num_agents: int
-    holes: int
     boards: int
     connected: int
     over_budget: int
@@ -316,4 +263,4 @@ def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: i
         state = drawn.state
         ends[drawn.answer.status] += 1
         waits += drawn.answer.needs_wait
-    return BoardStatistics(size, num_agents, holes, boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)
+    return BoardStatistics(boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)

@@ -39,7 +39,7 @@ DELTAS: Mapping[str, Cell] = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 
 MAX_BOARD = 2048
 """Rows of the largest board; the largest public maps have about 1500. Memory grows with its square."""
 
-_CELL = re.compile(r"(?:S([1-9][0-9]{0,5}))?(?:G([1-9][0-9]{0,5}))?")
+_CELL = re.compile(r"[.H]|(?:S(?P<start>[1-9][0-9]{0,5}))?(?:G(?P<goal>[1-9][0-9]{0,5}))?")
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,9 @@ class Instance:
     def _cells(self, what: str, cells: Iterable[Cell]) -> tuple[Cell, ...]:
         checked = []
         for cell in cells:
-            try:
-                row, col = cell
-            except (TypeError, ValueError):
-                raise ValueError(f"{what}: {shown(cell)} is not a cell (row, col)") from None
-            if type(row) is not int or type(col) is not int:
+            if not isinstance(cell, Sequence) or [type(number) for number in cell] != [int, int]:
                 raise ValueError(f"{what}: {shown(cell)} is not a cell of two integers (row, col)")
+            row, col = cell
             if not (0 <= row < self.size and 0 <= col < self.size):
                 raise ValueError(f"{what}: cell {shown((row, col))} is not on the {self.size}x{self.size} board")
             checked.append((row, col))
@@ -120,9 +117,7 @@ class Instance:
             marks[cell] = f"S{agent}"
         for agent, cell in enumerate(self.goals, start=1):
             marks[cell] = marks.get(cell, "") + f"G{agent}"
-        rows = [[marks.get((row, col), ".") for col in range(self.size)] for row in range(self.size)]
-        width = max(len(mark) for row in rows for mark in row)
-        return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
+        return board_text(self.size, marks)
 
     def to_svg(self, plan: Plan | None = None) -> str:
         """Returns the board as a picture (SVG): rings are starts, squares goals, arrows the plan, dots its waits.
@@ -147,31 +142,34 @@ class Instance:
         if len(rows) > MAX_BOARD:
             raise ValueError(f"{len(rows)} rows are more than {MAX_BOARD}")
         holes: set[Cell] = set()
-        starts: dict[int, Cell] = {}
-        goals: dict[int, Cell] = {}
+        ends: dict[str, dict[int, Cell]] = {"start": {}, "goal": {}}
         for row, marks in enumerate(rows):
             if len(marks) != len(rows):
                 raise ValueError(f"row {row}: {len(marks)} cells on a board of {len(rows)} rows; boards are square")
             for col, mark in enumerate(marks):
+                match = _CELL.fullmatch(mark)
+                if match is None:
+                    raise ValueError(f"row {row}, column {col}: {shown(mark)} is none of . H S1 G1 S1G2")
                 if mark == "H":
                     holes.add((row, col))
-                elif mark != ".":
-                    match = _CELL.fullmatch(mark)
-                    if match is None:
-                        raise ValueError(f"row {row}, column {col}: {shown(mark)} is none of . H S1 G1 S1G2")
-                    for name, found, cells in (("start", match[1], starts), ("goal", match[2], goals)):
-                        if found is not None and (agent := int(found)) in cells:
-                            raise ValueError(
-                                f"row {row}, column {col}: agent {agent} has a {name} at {cells[agent]} too"
-                            )
-                        if found is not None:
-                            cells[agent] = (row, col)
-        for name, cells in (("start", starts), ("goal", goals)):
-            for agent in range(1, max([*starts, *goals], default=1) + 1):
+                for name, agent in match.groupdict().items():
+                    if agent and ends[name].setdefault(int(agent), (row, col)) != (row, col):
+                        was = ends[name][int(agent)]
+                        raise ValueError(f"row {row}, column {col}: agent {agent} has a {name} at {was} too")
+        order = range(1, max([*ends["start"], *ends["goal"]], default=1) + 1)
+        for name, cells in ends.items():
+            for agent in order:
                 if agent not in cells:
                     raise ValueError(f"agent {agent} has no {name}")
-        order = range(1, len(starts) + 1)
-        return cls(len(rows), frozenset(holes), tuple(starts[a] for a in order), tuple(goals[a] for a in order))
+        starts, goals = (tuple(cells[agent] for agent in order) for cells in ends.values())
+        return cls(len(rows), frozenset(holes), starts, goals)
+
+
+def board_text(size: int, marks: Mapping[Cell, str]) -> str:
+    """Returns the marks of a board's cells in rows and columns, `.` for a cell without one."""
+    rows = [[marks.get((row, col), ".") for col in range(size)] for row in range(size)]
+    width = max(len(mark) for row in rows for mark in row)
+    return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
 
 
 @dataclass(frozen=True)
@@ -241,23 +239,11 @@ def image(cell: Cell, size: int, k: int) -> Cell:
     return (size - 1 - row if k & 1 else row, size - 1 - col if k & 2 else col)
 
 
-_MOVE_MAPS = tuple(
-    str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
-    for k in range(8)
-)
+def transform(instance: Instance, k: int = 0, agent_order: Sequence[int] | None = None) -> Instance:
+    """Returns the image of the board under a symmetry and a renaming of agents.
 
-
-def transform(
-    instance: Instance, plan: Plan | None = None, k: int = 0, agent_order: Sequence[int] | None = None
-) -> tuple[Instance, Plan | None]:
-    """Returns the image of the board, and of the plan that goes with it, under a symmetry and a renaming of agents.
-
-    Args:
-        instance: The board.
-        plan: A plan for it, one string for each agent, or None.
-        k: Which of the 8 symmetries of the square: bit 2 transposes, then bit 0 turns the rows upside down and
-            bit 1 mirrors the columns; 0 changes nothing.
-        agent_order: New agent j is old agent `agent_order[j]`; None keeps the order.
+    Of the 8 symmetries of the square, bit 2 of `k` transposes, then bit 0 turns the rows upside down and bit 1 mirrors
+    the columns. New agent j is old agent `agent_order[j]`; None keeps the order.
 
     Raises:
         ValueError: `k` or `agent_order` is out of range.
@@ -268,19 +254,9 @@ def transform(
     if sorted(order) != list(range(instance.num_agents)):
         raise ValueError(f"agent_order: {agent_order!r} is not a permutation of {instance.num_agents} agents")
     size = instance.size
-    board = Instance(
+    return Instance(
         size,
         frozenset(image(cell, size, k) for cell in instance.holes),
         tuple(image(instance.starts[agent], size, k) for agent in order),
         tuple(image(instance.goals[agent], size, k) for agent in order),
     )
-    if plan is None:
-        return board, None
-    if len(plan.moves) != instance.num_agents:
-        raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
-    return board, Plan(tuple(plan.moves[agent].translate(_MOVE_MAPS[k]) for agent in order))
-
-
-def symmetries(instance: Instance) -> tuple[Instance, ...]:
-    """Returns the 8 images of the board, `transform(instance, k=0..7)`; equal ones are repeated."""
-    return tuple(transform(instance, k=k)[0] for k in range(8))

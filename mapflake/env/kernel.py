@@ -1,8 +1,8 @@
 """The compiled solver and generator: csrc/, built at its first use, for boards up to 10x10 with up to 10 agents.
 
 The machine's C compiler makes the library, once for small and once for larger boards, in about a second each; both
-stay in the user's cache folder under a hash of their source. Where no compiler can build it, one warning says so, and
-plain.py serves. Not covered: threads (one call at a time: the interpreter's lock is held during a call).
+stay in `$XDG_CACHE_HOME/mapflake` (`~/.cache/mapflake`) under a hash of their source. Where no compiler can build it,
+one warning says so, and plain.py serves. Not covered: threads (one call at a time: it holds the interpreter's lock).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,6 @@ class _Answer(ctypes.Structure):
     """The kernel's answer, see csrc/kernel.c."""
 
     _fields_ = (
-        ("nodes", ctypes.c_int64),
         ("status", ctypes.c_int32),
         ("agent", ctypes.c_int32 * 2),
         ("best_sum", ctypes.c_int32),
@@ -44,11 +44,6 @@ class _Answer(ctypes.Structure):
         ("lengths", ctypes.c_int32 * KERNEL_AGENTS),
         ("moves", ctypes.c_char_p),
     )
-
-
-def cache_folder() -> Path:
-    """Returns where the compiled library is kept: `$XDG_CACHE_HOME/mapflake`, `~/.cache/mapflake` by default."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mapflake"
 
 
 @cache
@@ -60,8 +55,7 @@ def library(small: bool) -> Any:
         why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         _warn(why[0] if why else type(error).__name__)
         return None
-    pointer, word = ctypes.POINTER, ctypes.c_uint64
-    integer, text = ctypes.c_int, ctypes.c_char_p
+    pointer, integer, word, text = ctypes.POINTER, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
     loaded.mapflake_solve.argtypes = (
         integer, word, word, integer, text, text, integer, ctypes.c_int64, pointer(_Answer),
     )  # fmt: skip
@@ -82,7 +76,8 @@ def _build(options: tuple[str, ...]) -> Path:
     name = hashlib.blake2b(
         repr((source, FLAGS, options, sys.platform, platform.machine())).encode(), digest_size=8
     ).hexdigest()
-    made = cache_folder() / f"kernel-{name}.so"
+    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mapflake"
+    made = cache_folder / f"kernel-{name}.so"
     if not made.exists():
         compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         if compiler is None:
@@ -119,39 +114,30 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
 
 
 class Sample(NamedTuple):
-    """The board that was found, or the last one that was tried.
+    """The result of sampling boards.
 
     Attributes:
-        state: State of the random numbers after it.
+        state: State of the random numbers after the last board.
         boards: Number of boards drawn.
         dropped: How many of them, of the split that was asked for, were over budget.
-        found: Whether the last of them can be solved and has the label and bucket asked for.
-        cells: Its holes, starts and goals, in this order, each as row * size + col.
-        answer: Its answer.
+        found: The last board, if it can be solved and has the label and bucket asked for.
+        answer: The answer for the last board, found or not.
     """
 
     state: int
     boards: int
     dropped: int
-    found: bool
-    cells: bytes
+    found: Instance | None
     answer: Answer
 
 
 def sample(
     state: int, size: int, holes: int, agents: int, waits: bool | None, buckets: int, attempts: int, budget: int
 ) -> Sample:
-    """Returns the first of at most `attempts` random boards that can be solved and has label and bucket.
+    """Returns the first of at most `attempts` random boards that can be solved, with the label `waits` (None: either).
 
-    Args:
-        state: State of the random numbers, 64 bits.
-        size: Rows of the board.
-        holes: Number of holes.
-        agents: Number of agents.
-        waits: The wait label; None takes both.
-        buckets: The hash buckets (splits.py) that the board may fall into, as a set of bits.
-        attempts: Number of boards to try, at least 1.
-        budget: Nodes of each search.
+    Its hash bucket (splits.py) is one of `buckets`, a set of bits. `state` is that of the random numbers, 64 bits, and
+    `budget` the nodes of each search.
     """
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
@@ -160,8 +146,14 @@ def sample(
     boards = kernel.mapflake_sample(
         stream, size, holes, agents, wanted, buckets, attempts, budget, board, dropped, _answer
     )
-    cells = board.raw[: holes + 2 * agents]
-    return Sample(stream.value, abs(boards), dropped.value, boards > 0, cells, _read(agents))
+    found = board_of(size, holes, agents, board.raw[: holes + 2 * agents]) if boards > 0 else None
+    return Sample(stream.value, abs(boards), dropped.value, found, _read(agents))
+
+
+def board_of(size: int, holes: int, agents: int, cells: Sequence[int]) -> Instance:
+    """Returns the board with these holes, starts and goals, in this order, each as row * size + col."""
+    places = [divmod(cell, size) for cell in cells]
+    return Instance(size, frozenset(places[:holes]), tuple(places[holes:-agents]), tuple(places[-agents:]))
 
 
 def _read(agents: int) -> Answer:
@@ -169,9 +161,9 @@ def _read(agents: int) -> Answer:
     if status != SOLVED:
         if status == NO_MEMORY:
             raise MemoryError("the solver found no memory")
-        return Answer(status, tuple(_answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]), (), 0, False, _answer.nodes)
+        return Answer(status, tuple(_answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]))
     letters, at, moves = _answer.moves.decode(), 0, []
     for length in _answer.lengths[:agents]:
         moves.append(letters[at : at + length])
         at += length
-    return Answer(SOLVED, (), tuple(moves), _answer.best_sum, bool(_answer.needs_wait), _answer.nodes)
+    return Answer(SOLVED, (), tuple(moves), _answer.best_sum, bool(_answer.needs_wait))

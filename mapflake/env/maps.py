@@ -23,13 +23,9 @@ from mapflake.env.instance import MAX_BOARD, Cell, Instance
 
 WALKABLE, BLOCKED = ".GS", "@OTW"
 
-_HEADER = (
-    ("type octile", re.compile(r"type\s+octile")),
-    ("height <rows>", re.compile(r"height\s+([1-9][0-9]{0,4})")),
-    ("width <columns>", re.compile(r"width\s+([1-9][0-9]{0,4})")),
-    ("map", re.compile("map")),
-)
+_HEADER = re.compile(r"type\s+octile\s+height\s+([1-9][0-9]{0,4})\s+width\s+([1-9][0-9]{0,4})\s+map")
 _VERSION = re.compile(r"version\s+1(\.0)?")
+_AGENT = re.compile(r"\S+\s+\S+" + 6 * r"\s+([0-9]{1,5})" + r"\s+\S+")  # width, height, x and y of start and goal
 
 
 @dataclass(frozen=True)
@@ -78,20 +74,16 @@ def read_map(source: str | Path) -> GridMap:
     """Returns the map that a Moving AI `.map` file or text holds.
 
     Raises:
-        ValueError: Names file and line (header, from 1) or row and column (grid, from 0) of the error.
+        ValueError: Names the file, and row and column, from 0, of a cell that cannot be read.
         OSError: There is no such file.
     """
     name, text = _read(source, "map")
     lines = text.rstrip().split("\n")
-    values: list[int] = []
-    for number, (expected, pattern) in enumerate(_HEADER, start=1):
-        found = lines[number - 1].strip() if number <= len(lines) else ""
-        match = pattern.fullmatch(found)
-        if match is None:
-            raise ValueError(f"{name}, line {number}: expected `{expected}`, found {found[:40]!r}")
-        values += map(int, match.groups())
-    height, width = values
-    grid = [line.rstrip("\r") for line in lines[len(_HEADER) :]]
+    header = _HEADER.fullmatch("\n".join(lines[:4]).strip())
+    if header is None:
+        raise ValueError(f"{name}: does not begin with the lines `type octile`, `height <n>`, `width <n>`, `map`")
+    height, width = map(int, header.groups())
+    grid = [line.rstrip("\r") for line in lines[4:]]
     if len(grid) != height:
         raise ValueError(f"{name}: {len(grid)} rows, but its header says height {height}")
     holes = []
@@ -107,12 +99,7 @@ def read_map(source: str | Path) -> GridMap:
 
 
 def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instance:
-    """Returns the instance of the first `num_agents` lines of a Moving AI `.scen` file or text.
-
-    Args:
-        grid: The map that the scenario was made for, see `read_map`.
-        source: Path or text.
-        num_agents: Agents wanted.
+    """Returns the instance of the first `num_agents` lines of a Moving AI `.scen` file or text made for the map `grid`.
 
     Raises:
         ValueError: Names file, line (from 1) and its error, or the number of agents in the scenario.
@@ -126,36 +113,20 @@ def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instanc
         raise ValueError(f"{name}, line 1: expected `version 1`, found {lines[0].strip()[:40]!r}")
     if len(lines) - 1 < num_agents:
         raise ValueError(f"{name}: {len(lines) - 1} agents, not the {num_agents} asked for")
-    pairs = []
+    starts, goals = [], []
     for number, line in enumerate(lines[1 : num_agents + 1], start=2):
-        try:
-            pairs.append(_agent(grid, line))
-        except ValueError as error:
-            raise ValueError(f"{name}, line {number}: {error}") from None
+        match = _AGENT.fullmatch(line.strip())
+        if match is None:
+            raise ValueError(f"{name}, line {number}: not `bucket map width height x y x y length`")
+        width, height, *ends = map(int, match.groups())
+        if (width, height) != (grid.width, grid.height):
+            raise ValueError(f"{name}, line {number}: made for a map of {height} rows, {width} columns")
+        starts.append((ends[1], ends[0]))
+        goals.append((ends[3], ends[2]))
     try:
-        return grid.instance(*zip(*pairs, strict=True))
+        return grid.instance(starts, goals)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-
-
-def _agent(grid: GridMap, line: str) -> tuple[Cell, Cell]:
-    """Returns start and goal, as (row, column), of a line `bucket map width height x y x y length`."""
-    fields = line.split()
-    if len(fields) != 9:
-        raise ValueError(f"{len(fields)} columns, expected 9: bucket, map, width, height, start x y, goal x y, length")
-    for field in fields[2:8]:
-        if not re.fullmatch("[0-9]{1,5}", field):
-            raise ValueError(f"{field[:40]!r} is not a count")
-    width, height, *ends = map(int, fields[2:8])
-    if (width, height) != (grid.width, grid.height):
-        raise ValueError(f"made for a map of {height} rows, {width} columns; this one is {grid.height}x{grid.width}")
-    start, goal = (ends[1], ends[0]), (ends[3], ends[2])
-    for what, (row, col) in (("start", start), ("goal", goal)):
-        if row >= height or col >= width:
-            raise ValueError(f"{what} in row {row}, column {col} is not on the map of {height}x{width}")
-        if (row, col) in grid.holes:
-            raise ValueError(f"{what} in row {row}, column {col} is on a cell that cannot be walked on")
-    return start, goal
 
 
 def _read(source: str | Path, what: str) -> tuple[str, str]:

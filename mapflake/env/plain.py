@@ -9,6 +9,7 @@ returns its own among plans of equal cost. An exhausted search proves that there
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import combinations, count, pairwise, product
@@ -29,20 +30,18 @@ class Answer(NamedTuple):
     """The result of a search.
 
     Attributes:
-        status: How it ended; all but `agents` and `nodes` count only if SOLVED.
+        status: How it ended; all but `agents` count only if SOLVED.
         agents: The agents concerned, if APART (one) or PAIR (two).
         moves: A string for each agent, without trailing waits; empty if only the label was asked.
         best_sum: The optimal sum of costs; 0 if only the makespan or the label was asked.
         needs_wait: The wait label, if it was asked.
-        nodes: Size of the search; each solver counts its own kind.
     """
 
     status: int
-    agents: tuple[int, ...]
-    moves: tuple[str, ...]
-    best_sum: int
-    needs_wait: bool
-    nodes: int
+    agents: tuple[int, ...] = ()
+    moves: tuple[str, ...] = ()
+    best_sum: int = 0
+    needs_wait: bool = False
 
 
 Position = Cell | None
@@ -68,25 +67,25 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
     try:
         for agent, start in enumerate(instance.starts):
             if start not in space.to_goal[agent]:
-                return Answer(APART, (agent,), (), 0, False, 0)
+                return Answer(APART, (agent,))
         if what != MAKESPAN:
             paths = _plan(space, soonest=False)
-            best = _sum_of_costs(paths)
+            best = sum(_arrivals(paths))
         if what in (ANALYSE, NEEDS_WAIT):
             waits = _needs_wait(space, best)
         if what in (MAKESPAN, ANALYSE):
-            soonest = _plan(space, soonest=True)
-            if what == MAKESPAN or _makespan(soonest) < _makespan(paths):
-                paths = _plan(space, soonest=False, horizon=_makespan(soonest))
+            horizon = max(_arrivals(_plan(space, soonest=True)))
+            if what == MAKESPAN or horizon < max(_arrivals(paths)):
+                paths = _plan(space, soonest=False, horizon=horizon)
     except _NoPlan as found:
         group = found.args[0]
-        status, agents = (PAIR, group) if len(group) == 2 else (NONE, ())
-        return Answer(status, agents, (), 0, False, space.nodes)
+        return Answer(PAIR, group) if len(group) == 2 else Answer(NONE)
     except _Spent:
-        return Answer(BUDGET, (), (), 0, False, space.nodes)
+        return Answer(BUDGET)
     if what == NEEDS_WAIT:
-        return Answer(SOLVED, (), ("",) * len(paths), 0, waits, space.nodes)
-    return Answer(SOLVED, (), tuple(map(_moves, paths)), best, waits, space.nodes)
+        return Answer(SOLVED, (), ("",) * len(paths), 0, waits)
+    moves = ["".join(_LETTERS[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path)) for path in paths]
+    return Answer(SOLVED, (), tuple(letters.rstrip("W") for letters in moves), best, waits)
 
 
 class _Space:
@@ -112,13 +111,13 @@ def _needs_wait(space: _Space, best: int) -> bool:
     if (best - sum(alone)) % 2:  # agents that never wait cost their distance, or 2, 4, ... more
         return True
     try:
-        return best > sum(alone) and _sum_of_costs(_plan(space, soonest=False, waits=False, most=best)) > best
+        return best > sum(alone) and sum(_arrivals(_plan(space, soonest=False, waits=False, most=best))) > best
     except _NoPlan:
         return True
 
 
 def _plan(
-    space: _Space, *, soonest: bool, waits: bool = True, horizon: int | None = None, most: int | None = None
+    space: _Space, *, soonest: bool, waits: bool = True, horizon: float = math.inf, most: float = math.inf
 ) -> list[Path]:
     """Returns optimal paths of all agents: independence detection.
 
@@ -138,7 +137,7 @@ def _plan(
 
     def planned(group: tuple[int, ...]) -> list[Path]:
         others = sum(space.to_goal[k][space.starts[k]] for k in range(len(space.starts)) if k not in group)
-        return _joint(space, group, soonest, waits, horizon, None if most is None else most - others)
+        return _joint(space, group, soonest, waits, horizon, most - others)
 
     group_of: dict[int, tuple[int, ...]] = {agent: (agent,) for agent in range(len(space.starts))}
     paths = {agent: planned(group)[0] for agent, group in group_of.items()}
@@ -150,7 +149,7 @@ def _plan(
 
 
 def _joint(
-    space: _Space, group: tuple[int, ...], soonest: bool, waits: bool, horizon: int | None, most: int | None
+    space: _Space, group: tuple[int, ...], soonest: bool, waits: bool, horizon: float, most: float
 ) -> list[Path]:
     """Returns optimal paths of a group: A* with operator decomposition; arguments and errors as in `_plan`.
 
@@ -165,7 +164,7 @@ def _joint(
     trail: list[tuple[tuple[Position, ...], int]] = []  # positions, and the index of those before
 
     def push(time: int, makespan: int, costs: int, here: tuple[Position, ...], then: tuple, origin: int) -> None:
-        if (horizon is not None and makespan > horizon) or (most is not None and costs > most):
+        if makespan > horizon or costs > most:
             return
         space.nodes += 1
         if space.nodes > space.budget:
@@ -173,13 +172,16 @@ def _joint(
         bound = (makespan, costs) if soonest else (costs, makespan)
         heappush(heap, (bound, -time, -len(then), next(order), makespan, costs, here, then, origin))
 
+    def cells_of(positions: tuple[Position, ...]) -> Path:
+        return [space.goals[agent] if at is None else at for agent, at in zip(group, positions, strict=False)]
+
     starts = [[cell, None] if cell == space.goals[k] else [cell] for k in group for cell in [space.starts[k]]]
     for here in product(*starts):
         push(0, max(far), sum(far), here, (), -1)
     while heap:
         _, time, _, _, makespan, costs, here, then, origin = heappop(heap)
         time = -time
-        state = (here, then, time if horizon is not None else None)
+        state = (here, then, time if horizon < math.inf else None)
         if state in closed:
             continue
         closed.add(state)
@@ -187,33 +189,27 @@ def _joint(
             trail.append((here, origin))
             origin = len(trail) - 1
             if not any(here):
-                return _traced(space, group, trail)
+                found = []
+                while origin >= 0:
+                    here, origin = trail[origin]
+                    found.append(cells_of(here))
+                return [list(path) for path in zip(*reversed(found), strict=True)]
         k = len(then)
-        cells = [space.goals[agent] if at is None else at for agent, at in zip(group, here, strict=True)]
+        cells, taken = cells_of(here), cells_of(then)
         agent, cell = group[k], cells[k]
-        table = space.to_goal[agent]
+        distance = space.to_goal[agent]
         for at in [None] if here[k] is None else space.options(agent, cell, waits):
             to = space.goals[agent] if at is None else at
-            taken = [space.goals[group[m]] if there is None else there for m, there in enumerate(then)]
             if to in taken or (cell in taken and cells[taken.index(cell)] == to):
                 continue
             late, spent = makespan, costs
             if here[k] is not None:
-                late, spent = max(makespan, time + 1 + table[to]), costs + 1 + table[to] - table[cell]
+                late, spent = max(makespan, time + 1 + distance[to]), costs + 1 + distance[to] - distance[cell]
             if k + 1 < len(group):
                 push(time, late, spent, here, (*then, at), origin)
             else:
                 push(time + 1, late, spent, (*then, at), (), origin)
     raise _NoPlan(group)
-
-
-def _traced(space: _Space, group: tuple[int, ...], trail: Sequence[tuple[tuple[Position, ...], int]]) -> list[Path]:
-    """Returns the paths that end with the last positions of the trail."""
-    index, found = len(trail) - 1, []
-    while index >= 0:
-        here, index = trail[index]
-        found.append([space.goals[agent] if at is None else at for agent, at in zip(group, here, strict=True)])
-    return [list(path) for path in zip(*reversed(found), strict=True)]
 
 
 def _conflict(paths: dict[int, Path]) -> tuple[int, int] | None:
@@ -228,17 +224,6 @@ def _conflict(paths: dict[int, Path]) -> tuple[int, int] | None:
     return None
 
 
-def _arrival(path: Path) -> int:
-    return max((time for time in range(1, len(path)) if path[time] != path[time - 1]), default=0)
-
-
-def _makespan(paths: Sequence[Path]) -> int:
-    return max(map(_arrival, paths))
-
-
-def _sum_of_costs(paths: Sequence[Path]) -> int:
-    return sum(map(_arrival, paths))
-
-
-def _moves(path: Path) -> str:
-    return "".join(_LETTERS[b[0] - a[0], b[1] - a[1]] for a, b in pairwise(path)).rstrip("W")
+def _arrivals(paths: Sequence[Path]) -> list[int]:
+    """Returns the time of each agent's last move."""
+    return [max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0) for path in paths]

@@ -8,7 +8,6 @@ as they are; TRL itself is not imported.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,41 +28,33 @@ def reward(verdict: Verdict) -> float:
 def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
-    They take TRL's arguments: `completions` (texts, or chats of one message), the columns of `to_dataset`, each a list
-    as long, and `failed`, True where an engine gave no completion: that is no wrong answer, it scores NaN and trains
-    nothing. Other columns are ignored. Called on rows that are no tasks, they raise the errors of `tasks_of`.
+    They take TRL's arguments: `completions` (texts, or chats of one message) and the columns of `to_dataset`, each a
+    list as long. Other columns are ignored. Called on rows that are no tasks, they raise the errors of `tasks_of`.
 
     Raises:
         ValueError: Unknown prompt_format.
     """
     check_prompt_format(prompt_format)
-    # Each board comes once for each sample of its group.
-    task = functools.lru_cache(maxsize=1 << 12)(_task)
+
+    @functools.lru_cache(maxsize=1 << 12)  # each board comes once for each sample of its group
+    def task(row: tuple[Any, ...]) -> Task:
+        return tasks_of([dict(zip(COLUMNS, row, strict=True))])[0]
 
     @functools.lru_cache(maxsize=1 << 14)
     def verdict(row: tuple[Any, ...], text: str) -> Verdict:
         return judge(task(row), text, prompt_format)
 
     def scored(name: str) -> Callable[..., list[float]]:
-        def score(completions: Sequence[Any], failed: Sequence[bool] | None = None, **columns: Any) -> list[float]:
+        def score(completions: Sequence[Any], **columns: Any) -> list[float]:
             for key in COLUMNS:
                 if key not in columns:
                     raise ValueError(f"{key}: missing; the rows of the training set are those of to_dataset")
             texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
             plans = map(tuple, columns["plan"])
             rows = zip(*(plans if key == "plan" else columns[key] for key in COLUMNS), strict=True)
-            lost = failed or [False] * len(texts)
-            return [
-                math.nan if gone else float(getattr(verdict(row, text), name))
-                for row, text, gone in zip(rows, texts, lost, strict=True)
-            ]
+            return [float(getattr(verdict(row, text), name)) for row, text in zip(rows, texts, strict=True)]
 
         score.__name__ = name
         return score
 
     return [scored(name) for name in REWARD]
-
-
-def _task(row: tuple[Any, ...]) -> Task:
-    columns = dict(zip(COLUMNS, row, strict=True))
-    return tasks_of([columns | {"plan": list(columns["plan"])}])[0]

@@ -1,4 +1,4 @@
-"""Optimal plans, exactly: `solve` for the makespan or the sum of costs, `needs_wait`, and `analyse` for all of it.
+"""Optimal plans, exactly: `solve` for the makespan or the sum of costs, and `needs_wait`.
 
 Never looks at a clock and draws no random numbers: the same instance gives the same plan on every machine. Boards up to
 10x10 with up to 10 agents take the compiled kernel (kernel.py): an increasing-cost-tree search (Sharon et al. 2013,
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mapflake.env import kernel, plain
 from mapflake.env.instance import Instance, Plan
-from mapflake.env.plain import ANALYSE, APART, BUDGET, MAKESPAN, NEEDS_WAIT, PAIR, SOLVED, SUM_OF_COSTS, Answer
+from mapflake.env.plain import APART, BUDGET, MAKESPAN, NEEDS_WAIT, PAIR, SOLVED, SUM_OF_COSTS, Answer
 
 OBJECTIVES = {"makespan": MAKESPAN, "sum_of_costs": SUM_OF_COSTS}
 
@@ -50,28 +50,10 @@ class Solution:
     sum_of_costs: int
 
 
-@dataclass(frozen=True)
-class Analysis:
-    """The answers to all questions about one instance.
-
-    Attributes:
-        solution: The makespan-optimal solution, as `solve(instance)` returns it.
-        best_sum_of_costs: The optimal sum of costs, as in `solve(instance, "sum_of_costs")`.
-        needs_wait: The wait label, as `needs_wait(instance)` returns it.
-    """
-
-    solution: Solution
-    best_sum_of_costs: int
-    needs_wait: bool
-
-
 def solve(instance: Instance, objective: str = "makespan", node_budget: int = NODE_BUDGET) -> Solution:
-    """Returns an optimal plan.
+    """Returns an optimal plan, for the objective "makespan" or "sum_of_costs".
 
-    Args:
-        instance: The board.
-        objective: "makespan" or "sum_of_costs".
-        node_budget: Limit of search nodes; the only bound on the time this can take.
+    The budget of search nodes is the only bound on the time this can take.
 
     Raises:
         Unsolvable: There is no plan.
@@ -80,7 +62,7 @@ def solve(instance: Instance, objective: str = "makespan", node_budget: int = NO
     """
     if objective not in OBJECTIVES:
         raise ValueError(f"objective: {objective!r} is none of {', '.join(OBJECTIVES)}")
-    return solution_of(_ask(instance, OBJECTIVES[objective], node_budget))
+    return solution_of(ask(instance, OBJECTIVES[objective], node_budget))
 
 
 def needs_wait(instance: Instance, node_budget: int = NODE_BUDGET) -> bool:
@@ -88,33 +70,19 @@ def needs_wait(instance: Instance, node_budget: int = NODE_BUDGET) -> bool:
 
     By parity: an agent that never waits takes as many moves as its distance, or 2, 4, ... more. So an optimum equal
     to the sum of distances needs no wait, one that is odd above it does, and only an even one above it takes a
-    search.
-
-    Raises:
-        Unsolvable: There is no plan at all.
-        BudgetExceeded: The budget is spent and nothing is known.
+    search. Raises Unsolvable and BudgetExceeded as `solve` does.
     """
-    return _ask(instance, NEEDS_WAIT, node_budget).needs_wait
-
-
-def analyse(instance: Instance, node_budget: int = NODE_BUDGET) -> Analysis:
-    """Returns the makespan-optimal solution, the optimal sum of costs and the wait label, from one search.
-
-    Raises:
-        Unsolvable: There is no plan.
-        BudgetExceeded: The budget is spent and nothing is known.
-    """
-    found = _ask(instance, ANALYSE, node_budget)
-    return Analysis(solution_of(found), found.best_sum, found.needs_wait)
+    return ask(instance, NEEDS_WAIT, node_budget).needs_wait
 
 
 def search(instance: Instance, what: int, budget: int) -> Answer:
-    """Returns the answer of the kernel, or of the plain solver, whatever its status."""
+    """Returns the answer of the kernel or of the plain solver, whatever its status."""
     find = kernel.search if kernel.takes(instance.size, instance.num_agents) else plain.search
     return find(instance, what, budget)
 
 
-def _ask(instance: Instance, what: int, budget: int) -> Answer:
+def ask(instance: Instance, what: int, budget: int = NODE_BUDGET) -> Answer:
+    """Returns the answer to a question of plain.py; with the errors of `solve`."""
     found = search(instance, what, budget)
     if found.status == SOLVED:
         return found

@@ -8,11 +8,10 @@ colour-blind readers too, and in their numbers, which count from 1 as in every t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby, pairwise
 
 Cell = tuple[int, int]
-Point = tuple[float, float]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#7B3294", "#B2182B")
 """Colours of agents here and of lines in `mapflake.plots`. The first six are those of Okabe and Ito (2008)."""
@@ -47,12 +46,7 @@ def picture(
 ) -> str:
     """Returns the SVG of a board: starts as rings, goals as squares, and the agents' paths if there are any.
 
-    Args:
-        size: Rows and columns.
-        holes: Cells that must not be entered.
-        starts: A cell for each agent.
-        goals: A cell for each agent.
-        paths: Cells of each agent at time 0, 1, ...; empty for a board without a plan.
+    `paths` has the cells of each agent at time 0, 1, ...; it is empty for a board without a plan.
     """
     side = size * CELL
     width = min(side, WIDEST)
@@ -63,12 +57,22 @@ def picture(
         _ground(size, holes),
     ]
     parts += [_path(agent, cells, len(paths), {*starts, *goals}) for agent, cells in enumerate(paths)]
-    parts += [_goal(agent, cell, covered=cell in starts) for agent, cell in enumerate(goals)]
-    parts += [_start(agent, cell, small=cell in goals) for agent, cell in enumerate(starts)]
+    for agent, cell in enumerate(goals):
+        x, y = _middle(cell)
+        square = f'<rect x="{x - 17:g}" y="{y - 17:g}" width="34" height="34" rx="4" fill="{colour(agent)}"/>'
+        number = _number(x, y + 5.5, agent, ink(agent), 16)
+        if cell in starts:  # a ring will cover the middle
+            number = _number(x + 21, y - 14, agent, colour(agent), 12)
+        parts.append(square + number)
+    for agent, cell in enumerate(starts):
+        x, y = _middle(cell)
+        radius, stroke = (11, 3) if cell in goals else (17, 4)
+        ring = f'<circle cx="{x:g}" cy="{y:g}" r="{radius}" fill="white" stroke="{colour(agent)}"'
+        parts.append(f'{ring} stroke-width="{stroke}"/>' + _number(x, y + 5, agent, INK, 14))
     return "\n".join([*parts, "</svg>\n"])
 
 
-def _middle(cell: Cell, shift: float = 0.0) -> Point:
+def _middle(cell: Cell, shift: float = 0.0) -> tuple[float, float]:
     """Returns (x, y) of the middle of a cell, moved by `shift` cells right and down."""
     return CELL * (cell[1] + 0.5 + shift), CELL * (cell[0] + 0.5 + shift)
 
@@ -76,9 +80,13 @@ def _middle(cell: Cell, shift: float = 0.0) -> Point:
 def _ground(size: int, holes: Collection[Cell]) -> str:
     """Returns ice and holes."""
     side = size * CELL
-    if size > DETAILED:
-        runs = "".join(f"M{CELL * col} {CELL * row}h{CELL * n}v{CELL}h-{CELL * n}z" for row, col, n in _runs(holes))
-        return f'<rect width="{side}" height="{side}" fill="{ICE}"/><path d="{runs}" fill="{HOLE}"/>'
+    if size > DETAILED:  # one box for each run of holes side by side
+        boxes = []
+        for _, run in groupby(enumerate(sorted(holes)), key=lambda hole: (hole[1][0], hole[1][1] - hole[0])):
+            (_, (row, col)), *others = run
+            width = CELL * (1 + len(others))
+            boxes.append(f"M{CELL * col} {CELL * row}h{width}v{CELL}h-{width}z")
+        return f'<rect width="{side}" height="{side}" fill="{ICE}"/><path d="{"".join(boxes)}" fill="{HOLE}"/>'
     tiles = "".join(
         f"M{CELL * col + 7} {CELL * row + 2}h42q5 0 5 5v42q0 5 -5 5h-42q-5 0 -5 -5v-42q0 -5 5 -5z"
         for row in range(size)
@@ -90,22 +98,6 @@ def _ground(size: int, holes: Collection[Cell]) -> str:
     return (
         f'<path d="{tiles}" fill="{ICE}" stroke="{EDGE}"/><g fill="{HOLE}" stroke="{RIM}" stroke-width="2.5">{pits}</g>'
     )
-
-
-def _goal(agent: int, cell: Cell, *, covered: bool) -> str:
-    """Returns an agent's goal: a square with its number, which stands in the corner where a start covers the middle."""
-    x, y = _middle(cell)
-    square = f'<rect x="{x - 17:g}" y="{y - 17:g}" width="34" height="34" rx="4" fill="{colour(agent)}"/>'
-    if covered:
-        return square + _number(x + 21, y - 14, agent, colour(agent), 12)
-    return square + _number(x, y + 5.5, agent, ink(agent), 16)
-
-
-def _start(agent: int, cell: Cell, *, small: bool) -> str:
-    """Returns an agent's start: a ring with its number, `small` in a cell with a goal, which is seen around it."""
-    x, y = _middle(cell)
-    ring = f'<circle cx="{x:g}" cy="{y:g}" r="{11 if small else 17}" fill="white" stroke="{colour(agent)}"'
-    return f'{ring} stroke-width="{3 if small else 4}"/>' + _number(x, y + 5, agent, INK, 14)
 
 
 def _path(agent: int, cells: Sequence[Cell], num_agents: int, ends: Collection[Cell]) -> str:
@@ -135,11 +127,3 @@ def _path(agent: int, cells: Sequence[Cell], num_agents: int, ends: Collection[C
 def _number(x: float, y: float, agent: int, fill: str, size: int) -> str:
     """Returns the agent's number, counted from 1; its base line is at y."""
     return f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="middle" fill="{fill}">{agent + 1}</text>'
-
-
-def _runs(holes: Iterable[Cell]) -> Iterator[tuple[int, int, int]]:
-    """Yields (row, first column, number of holes) for each run of holes side by side in a row."""
-    side_by_side = groupby(enumerate(sorted(holes)), key=lambda hole: (hole[1][0], hole[1][1] - hole[0]))
-    for _, run in side_by_side:
-        (_, (row, col)), *others = run
-        yield row, col, 1 + len(others)

@@ -16,8 +16,9 @@ from typing import Self
 
 from pydantic import ConfigDict, model_validator
 
-from mapflake.env.instance import Instance, Plan, transform
-from mapflake.env.solver import Solution, analyse
+from mapflake.env.instance import DELTAS, MOVES, Instance, Plan, image, transform
+from mapflake.env.plain import ANALYSE
+from mapflake.env.solver import Solution, ask, solution_of
 from mapflake.env.text import PlanParseError, parse_completion
 from mapflake.env.verifier import Verdict, Violation, check
 from mapflake.repro import from_json, read_jsonl, shown, to_json, write_jsonl
@@ -47,8 +48,8 @@ class Task:
     @classmethod
     def of(cls, instance: Instance) -> Task:
         """Returns the task of an instance of your own; with the errors of `solve`."""
-        found = analyse(instance)
-        return cls(instance, found.solution, found.needs_wait, found.best_sum_of_costs)
+        answer = ask(instance, ANALYSE)
+        return cls(instance, solution_of(answer), answer.needs_wait, answer.best_sum)
 
     def _repr_svg_(self) -> str:
         return self.instance.to_svg(self.solution.plan)
@@ -75,9 +76,9 @@ def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = N
 
     Its plan is as optimal as before, and it belongs to the same split; use it to augment demonstrations.
     """
-    instance, plan = transform(task.instance, task.solution.plan, k, agent_order)
-    if plan is None:  # cannot be: a plan went in
-        raise ValueError("the task has no plan")
+    instance, moves = transform(task.instance, k, agent_order), task.solution.plan.moves
+    turned = str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
+    plan = Plan(tuple(moves[agent].translate(turned) for agent in agent_order or range(len(moves))))
     return replace(task, instance=instance, solution=replace(task.solution, plan=plan))
 
 

@@ -33,6 +33,7 @@ SIZES, AGENTS = range(3, 11), range(1, 6)
 _ROWS = "abcdefghij"
 _CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(len(_ROWS)))
 _LEGAL = tuple(f"<{''.join(moves)}>" for count in range(5) for moves in combinations("UDLR", count))
+_CELL_WORDS, _LEGAL_WORDS = frozenset(_CELLS), frozenset(_LEGAL)
 
 VOCABULARY: tuple[str, ...] = (
     *(f"size{size}" for size in SIZES),
@@ -47,14 +48,9 @@ VOCABULARY: tuple[str, ...] = (
 )
 """All words of the compact prompt format, without padding and end of text."""
 
-_CELL_WORDS = frozenset(_CELLS)
-_LEGAL_WORDS = frozenset(_LEGAL)
-
 MAX_COMPACT = 100_000
 MAX_ANSWER = 20_000
 """Characters of a compact completion, and of the JSON answer of a chat; both far beyond any plan worth checking."""
-
-_UNKNOWN = "?"  # a move that is no single letter; never legal
 
 
 class PlanParseError(ValueError):
@@ -91,10 +87,7 @@ def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> 
 def parse_completion(text: str, num_agents: int, prompt_format: str = "chat") -> Plan:
     """Returns the plan that a model wrote: as many move lists as it wrote, whatever their letters.
 
-    Args:
-        text: The completion.
-        num_agents: Agents of the board; only an empty compact text (a plan without moves) needs it.
-        prompt_format: One of `PROMPT_FORMATS`.
+    Only an empty compact text, which is a plan without moves, needs the number of agents.
 
     Raises:
         PlanParseError: There is no plan in the text; the message says why.
@@ -142,9 +135,7 @@ def _format_compact(instance: Instance, plan: Plan) -> str:
     for time, (before, after) in enumerate(pairwise(trajectory)):
         for moves, here, there in zip(plan.moves, before, after, strict=True):
             if not (0 <= there[0] < instance.size and 0 <= there[1] < instance.size):
-                raise ValueError(
-                    f"the plan leaves the board at {there}: the compact prompt format has no word for that cell"
-                )
+                raise ValueError(f"the plan leaves the board at {there}: the compact prompt format has no such word")
             words += [_legal_word(instance, here), moves[time] if time < len(moves) else "W", cell_word(there)]
         words.append(";")
     return " ".join(words)
@@ -167,14 +158,7 @@ def _parse_compact(text: str, num_agents: int) -> Plan:
         raise PlanParseError("the steps are not all of one length")
     columns = [words[column::step] for column in range(width)]
     if not (_LEGAL_WORDS.issuperset(chain(*columns[::3])) and _CELL_WORDS.issuperset(chain(*columns[2::3]))):
-        wrong = min(
-            (time, column // 3)
-            for column in range(width)
-            if column % 3 != 1
-            for time, word in enumerate(columns[column], start=1)
-            if word not in (_CELL_WORDS if column % 3 else _LEGAL_WORDS)
-        )
-        raise PlanParseError(f"step {wrong[0]}, agent {wrong[1] + 1}: not `<legal-moves> move cell`")
+        raise PlanParseError("a step is not `<legal-moves> move cell` for each agent")
     return Plan(tuple(map(_letters, columns[1::3])))
 
 
@@ -249,7 +233,7 @@ def _parse_chat(text: str) -> Plan:
 
 
 def _moves_of(entry: object) -> str:
-    """One agent's moves: a string, or a list with one string for each step (forgiven, not asked for)."""
+    """Returns one agent's moves: a string, or a list with one string for each step (forgiven, not asked for)."""
     if isinstance(entry, list) and all(isinstance(move, str) for move in entry):
         return _letters(entry)
     if isinstance(entry, str):
@@ -258,5 +242,5 @@ def _moves_of(entry: object) -> str:
 
 
 def _letters(moves: list[str]) -> str:
-    """One letter for each move."""
-    return "".join([move if len(move) == 1 else _UNKNOWN for move in moves])
+    """Returns one letter for each move: `?`, which is never legal, for what is no single letter."""
+    return "".join([move if len(move) == 1 else "?" for move in moves])

@@ -75,10 +75,9 @@ def check(instance: Instance, plan: Plan) -> Verdict:
     violations = []
     trajectory = execute(instance, plan)
     for agent, moves in enumerate(plan.moves):
-        if moves.strip(MOVES):  # something that is no move
-            for time, move in enumerate(moves, start=1):
-                if move not in MOVES:
-                    violations.append(Violation("move", time, (agent,), trajectory[time][agent]))
+        for time, move in enumerate(moves, start=1):
+            if move not in MOVES:
+                violations.append(Violation("move", time, (agent,), trajectory[time][agent]))
     for time, (before, after) in enumerate(pairwise(trajectory), start=1):
         violations += _step(instance, time, before, after)
     for agent, (cell, goal) in enumerate(zip(trajectory[-1], instance.goals, strict=True)):

@@ -20,35 +20,28 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     run = commands.add_parser("run", help="run one notebook with the active parameters")
     run.add_argument("notebook", choices=NOTEBOOKS.values(), metavar="notebook", help=", ".join(NOTEBOOKS.values()))
-    run.add_argument("items", nargs="*", metavar="key=value", help="the cell that it is for: arm=heuristic seed=0")
+    cell = "the cell that it is for: arm=heuristic seed=0"
+    run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
     commands.add_parser("readme", help="write the generated blocks of README.md from reports/")
-    commands.add_parser("results", help="print the results table and the paths of the reports")
     chosen = parser.parse_args(arguments)
 
     from mapflake.nb import notebooks, params, publish, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
-    known = (params.ParamError, notebooks.NotebookError, stages.StageError, publish.PublishError, FileNotFoundError)
+    known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
     try:
         base = root()
-        if chosen.command == "check":
-            params.check(base)
-        elif chosen.command == "prepare":
-            params.prepare(base)
-        elif chosen.command == "choose":
-            params.choose(base, chosen.name)
-        elif chosen.command == "warm_start":
-            stages.warm_start(base)
-        elif chosen.command == "run":
-            items = dict(item.partition("=")[::2] for item in chosen.items)
-            stages.run(base, chosen.notebook, {k: int(v) if v.isdigit() else v for k, v in items.items()})
-        elif chosen.command == "publish":
-            publish.publish(base)
-        elif chosen.command == "readme":
-            publish.write_readme(base)
-        else:
-            print(publish.results(base))
+        actions = {
+            "check": lambda: params.check(base),
+            "prepare": lambda: params.prepare(base),
+            "choose": lambda: params.choose(base, chosen.name),
+            "warm_start": lambda: stages.warm_start(base),
+            "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
+            "publish": lambda: publish.publish(base),
+            "readme": lambda: publish.write_readme(base),
+        }
+        actions[chosen.command]()
     except known as error:
         print(error, file=sys.stderr)
         return 1
@@ -56,6 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
         print("interrupted; the same command again goes on from here", file=sys.stderr)
         return 130
     return 0
+
+
+def _item(text: str) -> tuple[str, str | int]:
+    key, _, value = text.partition("=")
+    return key, int(value) if value.isdigit() else value
 
 
 if __name__ == "__main__":

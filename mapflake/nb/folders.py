@@ -12,9 +12,7 @@ from pathlib import Path
 
 from mapflake import repro
 
-INTERACTIVE = "runs/interactive"
 REPORTS = "reports"
-MARKER = ".mapflake"
 
 NOTEBOOKS = {
     "env_design": "01_env_design",
@@ -52,8 +50,7 @@ def start(run: str, stage: str) -> Path:
         stage: The stage's name, e.g. `env_design`, or `ablations/heuristic-0`.
 
     Raises:
-        ValueError: The run lies outside `runs/`, its folder holds files of somebody else, or it is the
-            pipeline's, which only `dvc repro` writes.
+        ValueError: The run lies outside `runs/`, or it is the pipeline's, which only `dvc repro` writes.
     """
     base = root()
     folder = (base / run / stage).resolve()
@@ -66,12 +63,9 @@ def start(run: str, stage: str) -> Path:
         except RuntimeError:  # the stage that runs this notebook holds it
             folder.mkdir(parents=True, exist_ok=True)
             return folder
-        raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as {INTERACTIVE}")
-    if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-        raise ValueError(f"{folder} holds files that no notebook of ours wrote: move them, or choose another run")
+        raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as runs/interactive")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / MARKER).touch()
     return folder
 
 
@@ -87,12 +81,9 @@ def require(run: str, path: str) -> Path:
 
     Raises:
         FileNotFoundError: It is not there; says which notebook to run first.
-        ValueError: The path leads out of the run.
     """
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        raise ValueError(f"{path}: leads out of {run}")
     found = root() / run / path
     if not found.exists():
-        notebook = NOTEBOOKS.get(path.split("/")[0], path)
+        notebook = NOTEBOOKS[path.split("/")[0]]
         raise FileNotFoundError(f"{run}/{path} is missing: run {notebook} first (notebooks/{notebook}.ipynb)")
     return found

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import nbformat
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -30,8 +29,6 @@ def read(path: Path) -> Any:
     """
     try:
         return nbformat.read(path, as_version=4)
-    except FileNotFoundError:
-        raise NotebookError(f"{path.name}: there is no such notebook in {path.parent}") from None
     except Exception as error:  # nbformat raises several unrelated types on a damaged file
         raise NotebookError(f"{path.name}: not a notebook ({type(error).__name__}: {error})") from None
 
@@ -55,31 +52,28 @@ def defaults(notebook: Any, name: str) -> dict[str, Any]:
     number, cell = found[0]
     values: dict[str, Any] = {}
     for statement in _parse(cell.source, name, number).body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if len(targets) != 1 or not isinstance(targets[0], ast.Name) or not isinstance(statement, ast.Assign):
-            raise NotebookError(f"{name}, cell {number}: the parameters cell takes lines `name = literal` only")
         try:
-            values[targets[0].id] = ast.literal_eval(statement.value)
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=key)], value=value):
+                    values[key] = ast.literal_eval(value)
+                case _:
+                    raise ValueError
         except ValueError:
-            raise NotebookError(f"{name}, cell {number}: the value of {targets[0].id} is not a literal") from None
+            raise NotebookError(f"{name}, cell {number}: takes lines `name = literal` only") from None
     return values
 
 
-def check(notebook: Any, name: str, parameters: list[str]) -> None:
-    """Checks that the code compiles, defines nothing, and that the parameters cell has exactly `parameters`.
+def check(notebook: Any, name: str, parameters: Iterable[str]) -> None:
+    """Checks that the code compiles and that the parameters cell has exactly `parameters`.
 
     Raises:
         NotebookError: Names notebook, cell and what is legal.
     """
     for number, cell in code_cells(notebook):
-        for node in ast.walk(_parse(cell.source, name, number)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                raise NotebookError(f"{name}, cell {number}: defines {node.name}; notebooks call, the package defines")
-    found = list(defaults(notebook, name))
-    missing, unknown = [p for p in parameters if p not in found], [p for p in found if p not in parameters]
-    if missing or unknown:
-        parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has unknown {', '.join(unknown)}"] * bool(unknown)
-        raise NotebookError(f"{name}: the parameters cell {' and '.join(parts)}; legal: {', '.join(parameters)}")
+        _parse(cell.source, name, number)
+    if differing := {*defaults(notebook, name)} ^ {*parameters}:
+        said = f"the parameters cell differs in {', '.join(sorted(differing))}; it takes {', '.join(parameters)}"
+        raise NotebookError(f"{name}: {said}")
 
 
 def code_view(notebook: Any, name: str) -> str:
@@ -87,6 +81,8 @@ def code_view(notebook: Any, name: str) -> str:
 
     Outputs, ids, markdown and the default values of the parameters are left out.
     """
+    import jupytext  # takes seconds, and only `prepare` needs it
+
     cells = []
     for _, cell in code_cells(notebook):
         given = "parameters" in cell.metadata.get("tags", [])
@@ -102,22 +98,17 @@ def normalise(notebook: Any, replace: dict[str, str]) -> str:
     Left out: timestamps, durations, random ids, versions of Python, progress (stderr, carriage returns, HTML bars),
     memory addresses. `replace` maps machine paths to what stands for them.
     """
-    # In a fresh object: what papermill and the editor left in the metadata does not survive.
-    result = nbformat.v4.new_notebook()
-    result.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        }
-    )
-    for number, cell in enumerate(notebook.cells, start=1):
+    cells = []
+    for number, cell in enumerate(notebook.cells, start=1):  # all anew: of the metadata the tags alone survive
         tags = [tag for tag in cell.metadata.get("tags", []) if tag in ("parameters", "injected-parameters")]
-        clean = nbformat.from_dict({"cell_type": cell.cell_type, "id": f"cell-{number}", "source": cell.source})
-        clean.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        clean = {"cell_type": cell.cell_type, "id": f"cell-{number}", "source": cell.source}
+        clean["metadata"] = {"tags": tags} if tags else {}
         if cell.cell_type == "code":
-            clean.execution_count = cell.execution_count
-            clean.outputs = _clean_outputs(cell.outputs, replace)
-        result.cells.append(clean)
+            clean |= {"execution_count": cell.execution_count, "outputs": _clean_outputs(cell.outputs, replace)}
+        cells.append(nbformat.from_dict(clean))
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": {"name": "python"}})
+    result = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
     nbformat.validate(result)
     return nbformat.writes(result).rstrip("\n") + "\n"
 
@@ -125,15 +116,13 @@ def normalise(notebook: Any, replace: dict[str, str]) -> str:
 def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
     kept: list[Any] = []
     for output in outputs:
-        if output.output_type == "stream":
-            if output.name != "stdout":
-                continue
-            if kept and kept[-1].output_type == "stream":  # how a stream was cut depends on the clock
-                kept[-1].text += output.text
-                continue
-        elif "<progress" in output.get("data", {}).get("text/html", ""):  # a bar of widgets, with its times
+        stream = output.output_type == "stream"
+        if (stream and output.name != "stdout") or "<progress" in output.get("data", {}).get("text/html", ""):
             continue
-        kept.append(nbformat.from_dict(output))
+        if stream and kept and kept[-1].output_type == "stream":  # how a stream was cut depends on the clock
+            kept[-1].text += output.text
+        else:
+            kept.append(nbformat.from_dict(output))
     for output in kept:
         if output.output_type == "stream":
             lines = [line for line in output.text.split("\n") if "\r" not in line]
@@ -141,7 +130,7 @@ def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
         for mime, value in output.get("data", {}).items():
             if isinstance(value, str) and (mime.startswith("text/") or mime == "image/svg+xml"):
                 output.data[mime] = _clean_text(value, replace)
-    return [o for o in kept if o.output_type != "stream" or o.text]
+    return [output for output in kept if output.output_type != "stream" or output.text]
 
 
 def _clean_text(text: str, replace: dict[str, str]) -> str:

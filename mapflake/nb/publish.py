@@ -12,16 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mapflake import repro, study
+from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
-MAX_BYTES = 1_000_000
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
-
-
-class PublishError(RuntimeError):
-    """Something that must not be published."""
 
 
 def publish(root: Path) -> None:
@@ -30,18 +25,12 @@ def publish(root: Path) -> None:
     What a stage that is recorded but not in this clone made (`dvc repro --allow-missing`) stays as it was published.
     Beside metrics.json, which has every number, there are two extracts for DVC: summary.json is what `dvc exp show` and
     `dvc metrics diff` compare, validation.json (rates by arm and round) what `dvc plots show` draws.
-
-    Raises:
-        PublishError: A file is larger than 1 MB, or names a folder of this machine.
     """
-    run, target = params.load(root)["run"], root / REPORTS
-    source, seed = root / "runs" / run["profile"], run["seeds"][0]
-    stages = {
-        "env_design": "env_design",
-        f"baseline_rl/{seed}": "baseline_rl",
-        f"engineer_loop/{seed}": "engineer_loop",
-    }
-    stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run["arms"]} | {"analysis": "analysis"}
+    run, target = params.load(root).run, root / REPORTS
+    source, seed = root / "runs" / run.profile, run.seeds[0]
+    stages = {"env_design": "env_design", "analysis": "analysis"}
+    stages |= {f"{name}/{seed}": name for name in ("baseline_rl", "engineer_loop")}
+    stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.arms}
     copies = {source / "analysis/results.md": target / "results.md"}
     for stage, name in stages.items():
         if (source / stage / "notebook.ipynb").is_file():
@@ -49,12 +38,6 @@ def publish(root: Path) -> None:
             copies[source / stage / "notebook.ipynb"] = target / "notebooks" / f"{number}_{name}.ipynb"
             figures = sorted((source / stage / "figures").glob("*.[pg][ni][gf]"))
             copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
-    for path in copies:
-        content = path.read_bytes()
-        if len(content) > MAX_BYTES:
-            raise PublishError(f"{path.relative_to(root)} has {len(content)} bytes; published are at most {MAX_BYTES}")
-        if str(root).encode() in content:
-            raise PublishError(f"{path.relative_to(root)} names the folder {root}")
     elsewhere = tuple(name for stage, name in stages.items() if not (source / stage / "notebook.ipynb").is_file())
     for folder in ("figures", "notebooks"):
         (target / folder).mkdir(parents=True, exist_ok=True)
@@ -63,7 +46,7 @@ def publish(root: Path) -> None:
                 old.unlink()
     for path, copy in copies.items():
         shutil.copyfile(path, copy)
-    metrics = {"profile": run["profile"]} | repro.read_json(source / "analysis/metrics.json")
+    metrics = {"profile": run.profile} | repro.read_json(source / "analysis/metrics.json")
     repro.write_json(target / "metrics.json", metrics)
     repro.write_json(target / "summary.json", summary(metrics))
     repro.write_json(target / "validation.json", metrics["validation_by_round"])
@@ -79,23 +62,11 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return found
 
 
-def results(root: Path) -> str:
-    """Returns the published results table and where the reports are.
-
-    Raises:
-        PublishError: Nothing has been published yet.
-    """
-    target = root / REPORTS
-    if not (target / "results.md").is_file():
-        raise PublishError(f"{REPORTS}/results.md is missing: run `make repro` first")
-    table = (target / "results.md").read_text(encoding="utf-8").strip()
-    written = f"Written: {REPORTS}/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
-    return f"\n{table}\n\n{written}"
-
-
 def write_readme(root: Path) -> None:
     """Writes the generated blocks of README.md anew from all records of the default profile; all else of it stays."""
-    comparison = params.load(root)["analysis"]["comparison"]
+    from mapflake import study  # pandas and scipy, which no stage needs
+
+    comparison = params.load(root).analysis.comparison.model_dump()
     blocks = study.readme_blocks(study.load(root / REPORTS / "cells/default"), comparison)
     path = root / "README.md"
     repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
@@ -105,12 +76,12 @@ def with_blocks(text: str, blocks: Mapping[str, str]) -> str:
     """Returns `text` with what stands between the marks of each block replaced.
 
     Raises:
-        PublishError: It has no marks of a block.
+        ValueError: It has no marks of a block.
     """
     for name, block in blocks.items():
         marks = re.compile(rf"<!-- {name}: .*? -->\n.*?<!-- /{name} -->", re.DOTALL)
         if not marks.search(text):
-            raise PublishError(f"README.md has no marks <!-- {name}: ... --> and <!-- /{name} -->")
+            raise ValueError(f"README.md has no marks <!-- {name}: ... --> and <!-- /{name} -->")
         written = BLOCK.format(name=name, text=block.strip())
         text = marks.sub(written.replace("\\", r"\\"), text, count=1)
     return text

@@ -1,4 +1,4 @@
-"""The sections of params.yaml as classes: strict, one for each notebook, made of the owners' own classes.
+"""params.yaml as classes: strict, a section for each notebook, made of the owners' own classes.
 
 What is impossible together (five agents on a 3x3 board that is half holes) is found here too, by building the
 configurations that the notebook will ask for.
@@ -6,14 +6,15 @@ configurations that the notebook will ask for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mapflake.engineer import EngineerParams, params_of
 from mapflake.engineer.compact.base import BaseParams
 from mapflake.env import EnvConfig
-from mapflake.repro import Params
+from mapflake.repro import ParamError, Params
 from mapflake.trainer.params import RLParams
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -24,19 +25,13 @@ Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 
 
-class RunParams(Params):
-    """The line `run`: a profile, and the cells (arm x training seed) that are trained beside `fixed` and `engineer`."""
+def _once(values: list[Any]) -> list[Any]:
+    if len({*values}) < len(values):
+        raise ValueError(f"each is there once, not {', '.join(map(str, values))}")
+    return values
 
-    profile: str
-    arms: list[str] = Field(min_length=1)
-    seeds: list[Seed] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _once(self) -> RunParams:
-        for name, values in (("arms", self.arms), ("seeds", self.seeds)):
-            if len({*values}) < len(values):
-                raise ValueError(f"{name}: each is there once, not {values}")
-        return self
+Once = AfterValidator(_once)
 
 
 class ValidationParams(Params):
@@ -73,13 +68,6 @@ class BenchmarkParams(Params):
     wait_ratios: list[Ratio] = Field(min_length=1)
     strata: list[BenchmarkStratum] = Field(min_length=1)
 
-    @model_validator(mode="after")
-    def _once(self) -> BenchmarkParams:
-        agents = [stratum.agents for stratum in self.strata]
-        if len({*agents}) < len(agents):
-            raise ValueError(f"strata: each number of agents is there once, not {agents}")
-        return self
-
 
 class EnvDesign(Params):
     """Notebook 01: the boards that everything else is measured on and started from."""
@@ -94,6 +82,7 @@ class EnvDesign(Params):
 
     @model_validator(mode="after")
     def _feasible(self) -> EnvDesign:
+        _once([f"{stratum.agents} agents" for stratum in self.benchmark.strata])
         asked = [("validation", self.validation.agents, self.sizes, self.hole_ratios)]
         asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
         asked += [("benchmark.strata", s.agents, s.sizes, [self.benchmark.hole_ratio]) for s in self.benchmark.strata]
@@ -145,22 +134,39 @@ class Analysis(Params):
     comparison: Comparison
 
 
-SECTIONS: dict[str, type[Params]] = {
-    "env_design": EnvDesign,
-    "warm_start": BaseParams,
-    "baseline_rl": BaselineRL,
-    "engineer_loop": EngineerLoop,
-    "ablations": Ablations,
-    "analysis": Analysis,
-}
+class Sections(Params):
+    """All sections, of the default profile as they are written, of another with its changes."""
 
+    env_design: EnvDesign
+    warm_start: BaseParams
+    baseline_rl: BaselineRL
+    engineer_loop: EngineerLoop
+    ablations: Ablations
+    analysis: Analysis
 
-def check_arms(where: str, arms: list[str], engineer: EngineerParams, designers: dict[str, dict[str, Any]]) -> None:
-    """Raises ValueError that begins with `where` if a name is not an arm that notebook 04 runs."""
-    for arm in arms:
-        try:
-            params_of(arm, engineer, designers)
+    def check_arms(self, where: str, arms: Iterable[str]) -> None:
+        """Raises ParamError that begins with `where` if a name is not an arm that notebook 04 runs."""
+        for arm in arms:
+            try:
+                params_of(arm, self.engineer_loop.engineer, self.ablations.designers)
+            except ValueError as error:
+                raise ParamError(f"{where}: {error}") from None
             if arm in ("fixed", "engineer"):
-                raise ValueError(f"{arm!r} is in every run already (notebooks 02 and 03)")
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+                raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
+
+
+class RunParams(Params):
+    """The line `run`: a profile, and the cells (arm x training seed) that are trained beside `fixed` and `engineer`."""
+
+    profile: str
+    arms: Annotated[list[str], Field(min_length=1), Once]
+    seeds: Annotated[list[Seed], Field(min_length=1), Once]
+
+
+class ParamsFile(Sections):
+    """The whole of params.yaml; a profile is what it changes in the sections."""
+
+    run: RunParams
+    wandb: Literal["disabled", "offline", "online"]
+    runs: dict[str, RunParams]
+    profiles: dict[str, dict[str, Any]]

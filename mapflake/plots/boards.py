@@ -1,16 +1,22 @@
-"""Boards, plans and violations drawn with matplotlib: stills, and the moments that `animation` puts into a GIF.
+"""Boards, plans and violations drawn with matplotlib: stills, and GIFs of several plans side by side, by one clock.
 
 They look like the pictures of `Instance.to_svg`, and take their colours from there. Agents count from 1 here, as in
-every text.
+every text. In a GIF a move takes the first part of its step, then all stand still; a violation gets a cross when and
+where it happens, and a line below the board.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
+import PIL.Image
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
@@ -20,6 +26,9 @@ from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 
 from mapflake.env import Cell, Instance, Plan, Violation, check, execute
 from mapflake.env.svg import ALARM, DETAILED, EDGE, HOLE, ICE, INK, RIM, colour, ink, path_offset
+
+if TYPE_CHECKING:
+    from IPython.display import HTML
 
 WORDS = {
     "agents": "not one move list for each agent",
@@ -32,25 +41,14 @@ WORDS = {
 }
 """Kind of violation -> what the agents do."""
 
+STEP = 0.6  # seconds of an animation
+HOLD = 3  # steps for which its end is shown
+FRAMES = 4  # a step
+GOOD = "#00664B"
+LINES = 4  # violations that are put in words below a board
 MOVING = 0.7  # of a step, in which agents move; then they stand still
 
-Trajectory = Sequence[tuple[Cell, ...]]
-"""What `execute` returns: the agents' cells at time 0, 1, ..."""
-
-
-def draw(instance: Instance, plan: Plan | None = None, *, title: str = "") -> Figure:
-    """Returns a figure of the board: starts as rings, goals as squares, the plan's paths, violations as crosses.
-
-    Args:
-        instance: The board.
-        plan: The plan to draw, valid or not. A dot is a wait, in the corner of a cell with a ring or square. A cross
-            marks a violation, with its step; the lines below the board describe it.
-        title: Line above the board.
-    """
-    side = min(0.55 * max(instance.size, 4), 8) + 0.4
-    figure = Figure(figsize=(side, side + 0.25 * bool(title)), layout="constrained")
-    _draw(figure.add_subplot(), instance, plan, title)
-    return figure
+Trajectory = Sequence[tuple[Cell, ...]]  # the agents' cells at time 0, 1, ..., from `execute`
 
 
 def gallery(
@@ -58,12 +56,20 @@ def gallery(
     plans: Sequence[Plan | None] | None = None,
     titles: Sequence[str] | None = None,
 ) -> Figure:
-    """Returns a figure of several boards side by side, each drawn by `draw` with its plan and title if given."""
+    """Returns a figure of boards side by side: starts as rings, goals as squares, paths, violations as crosses.
+
+    Args:
+        instances: The boards.
+        plans: The plan to draw on each, valid or not. A dot is a wait, in the corner of a cell with a ring or square. A
+            cross marks a violation, with its step; the lines below the board describe it.
+        titles: Line above each board.
+    """
     columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
+    side = max(2.4, min(0.55 * max(board.size for board in instances), 9.6 / columns))
     space = ConstrainedLayoutEngine(h_pad=0.06)
-    height = 2.4 + 0.25 * bool(titles) + 0.3 * bool(plans)
-    figure = Figure(figsize=(2.45 * columns, height * rows), layout=space)
+    height = side + 0.25 * bool(titles) + 0.3 * bool(plans)
+    figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for i, ax in enumerate(axes):
         if i < len(instances):
@@ -83,14 +89,59 @@ def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
                 _path(ax, instance, agent, path)
             for violation in violations:
                 _cross(ax, instance, violation, trajectory, label=True)
-        ax.set_xlabel("\n".join(describe_all(violations, 4)), color=ALARM, fontsize=8)
+        ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
     _goals(ax, instance, covered=instance.starts)
     _starts(ax, instance)
     if title:
         ax.set_title(title, fontsize=10)
 
 
-def draw_moment(ax: Axes, instance: Instance, plan: Plan, time: float) -> None:
+def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | None = None) -> HTML:
+    """Returns plans played on a board, for the end of a notebook cell; every violation is marked at its step and cell.
+
+    Args:
+        instance: The board.
+        plans: Plans, valid or not, by their titles: `{"wrong": ..., "optimal": ...}`.
+        path: GIF to write the animation to as well: the same bytes for the same plans.
+
+    Raises:
+        ValueError: A plan has not one string of moves for each agent.
+    """
+    from IPython.display import HTML
+
+    pictures = list(_frames(instance, plans))
+    # The palette of the last one: whatever was marked is still there. This method keeps white white.
+    palette = pictures[-1].quantize(128, method=PIL.Image.Quantize.MAXCOVERAGE)
+    frames = [picture.quantize(palette=palette, dither=PIL.Image.Dither.NONE) for picture in pictures]
+    durations = [round(1000 * STEP / FRAMES)] * (len(frames) - 1) + [round(1000 * STEP * HOLD)]
+    written = io.BytesIO()
+    frames[0].save(written, "gif", save_all=True, append_images=frames[1:], duration=durations, loop=0)
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(written.getvalue())
+    return HTML(f'<img src="data:image/gif;base64,{base64.b64encode(written.getvalue()).decode()}"/>')
+
+
+def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image.Image]:
+    """Yields the pictures of a GIF, from time 0 to the last move of all."""
+    side = min(0.55 * instance.size, 6)
+    lines = max(len(describe_all(check(instance, plan).violations)) for plan in plans.values())
+    below, above = 0.1 + 0.17 * max(1, lines), 0.48  # inches
+    height = side + below + above
+    with matplotlib.rc_context({"font.family": ["DejaVu Sans"]}):  # comes with matplotlib
+        figure = Figure(figsize=(max(side, 2.6) * len(plans), height), dpi=100)
+        canvas = FigureCanvasAgg(figure)
+        axes = figure.subplots(1, len(plans), squeeze=False)[0]
+        figure.subplots_adjust(0.01, below / height, 0.99, 1 - above / height)
+        for frame in range(FRAMES * max(plan.horizon for plan in plans.values()) + 1):
+            for ax, (title, plan) in zip(axes, plans.items(), strict=True):
+                ax.clear()
+                draw_frame(ax, instance, plan, frame / FRAMES, title)
+            canvas.draw()
+            yield PIL.Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+
+
+def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
     """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
 
     Args:
@@ -98,11 +149,12 @@ def draw_moment(ax: Axes, instance: Instance, plan: Plan, time: float) -> None:
         instance: The board.
         plan: One string of moves for each agent, valid or not.
         time: Steps since the start; between two integers agents are under way. Later than the last move, all is over.
+        title: Stands above the step; below the board are the violations so far, or the success.
 
     Raises:
         ValueError: The plan has not one string for each agent.
     """
-    trajectory = execute(instance, plan)
+    trajectory, verdict = execute(instance, plan), check(instance, plan)
     _ground(ax, instance)
     _goals(ax, instance)
     for agent, (row, col) in enumerate(positions(trajectory, time)):
@@ -110,9 +162,13 @@ def draw_moment(ax: Axes, instance: Instance, plan: Plan, time: float) -> None:
         place, face = (col + shift, row + shift), colour(agent)
         ax.add_patch(Circle(place, 0.235, fc=face, ec="white", lw=1.5, zorder=above))
         _number(ax, place, agent, ink(agent), 10, zorder=above + 0.05, clip_on=True)
-    for violation in check(instance, plan).violations:
-        if seen_from(violation) <= time:
-            _cross(ax, instance, violation, trajectory)
+    found = [violation for violation in verdict.violations if seen_from(violation) <= time]
+    for violation in found:
+        _cross(ax, instance, violation, trajectory)
+    ax.set_title(f"{title}\nstep {min(math.ceil(time), plan.horizon)} of {plan.horizon}".strip(), fontsize=9)
+    ax.set_xlabel("\n".join(describe_all(found)), color=ALARM, fontsize=8)
+    if verdict.valid and time >= plan.horizon:
+        ax.set_xlabel(f"valid, {verdict.makespan} steps", color=GOOD)
 
 
 def snapshot(instance: Instance, plan: Plan) -> np.ndarray:
@@ -125,7 +181,8 @@ def snapshot(instance: Instance, plan: Plan) -> np.ndarray:
     """
     side = min(0.55 * max(instance.size, 4), 8)
     figure = Figure(figsize=(side, side), dpi=100)
-    draw_moment(figure.add_axes((0, 0, 1, 1)), instance, plan, plan.horizon - 1 + MOVING)  # before goals are checked
+    ax = figure.add_axes((0, 0, 1, 1))  # so that there is no room for words
+    draw_frame(ax, instance, plan, plan.horizon - 1 + MOVING)  # before goals are checked
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
@@ -139,10 +196,10 @@ def describe(violation: Violation) -> str:
     return step + who + WORDS.get(violation.kind, "cannot be read")
 
 
-def describe_all(violations: Sequence[Violation], limit: int) -> list[str]:
-    """Returns a line for each violation, at most `limit` lines; the last one counts those left out."""
+def describe_all(violations: Sequence[Violation]) -> list[str]:
+    """Returns a line for each violation, at most `LINES`; the last one counts those left out."""
     lines = [describe(violation) for violation in violations]
-    return lines if len(lines) <= limit else [*lines[: limit - 1], f"and {len(lines) - limit + 1} more"]
+    return lines if len(lines) <= LINES else [*lines[: LINES - 1], f"and {len(lines) - LINES + 1} more"]
 
 
 def seen_from(violation: Violation) -> float:
@@ -212,19 +269,11 @@ def _path(ax: Axes, instance: Instance, agent: int, path: Sequence[Cell]) -> Non
     last_move = max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0)
     for time in range(1, last_move + 1):
         (x0, y0), (x1, y1) = points[time - 1], points[time]
-        if (x0, y0) == (x1, y1):
-            if path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
-                x1, y1 = path[time][1] + 0.14, path[time][0] + 0.14
-            ax.plot(x1, y1, marker="o", color=color, markersize=8 * scale, markeredgecolor="white", zorder=4)
-        else:
-            x, y = x0 + 0.62 * (x1 - x0), y0 + 0.62 * (y1 - y0)
-            ax.annotate(
-                "",
-                (x, y),
-                (x - 0.01 * (x1 - x0), y - 0.01 * (y1 - y0)),
-                arrowprops={"arrowstyle": "-|>", "color": color, "mutation_scale": 11 * scale, "lw": 1},
-                zorder=4,
-            )
+        x, y, wait = x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0), path[time] == path[time - 1]
+        if wait and path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
+            x, y = path[time][1] + 0.14, path[time][0] + 0.14
+        marker = "o" if wait else (3, 0, math.degrees(math.atan2(x0 - x1, y0 - y1)))
+        ax.plot(x, y, marker=marker, color=color, markersize=8 * scale, markeredgecolor="white", zorder=4)
 
 
 def _cross(ax: Axes, instance: Instance, violation: Violation, trajectory: Trajectory, *, label: bool = False) -> None:

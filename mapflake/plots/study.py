@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -142,18 +143,16 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
     columns = [column for column in DESIGNS if column != "unlike"]
     figure = Figure(figsize=(1.9 * len(columns) + 1.7, 0.33 * len(arms) + 1.2), layout="constrained")
     axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    place = {arm: len(arms) - 1 - i for i, arm in enumerate(arms)}
+    changes, look = changes.assign(later=changes["round"] > 1), {False: "white", True: style.COLORS[0]}
     for ax, column in zip(axes, columns, strict=True):
-        for arm, y in place.items():
-            own = changes[changes["arm"] == arm].dropna(subset=column)
-            up = np.linspace(-0.2, 0.2, len(own)) if len(own) > 1 else np.zeros(len(own))
-            for value, lift, index in zip(own[column], up, own["round"], strict=True):
-                face = "white" if index == 1 else style.COLORS[0]
-                ax.plot(value, y + lift, "o", color=style.COLORS[0], markersize=4, markerfacecolor=face)
-            if len(own):
-                ax.plot([own[column].mean()] * 2, [y - 0.32, y + 0.32], color="#222222", lw=1.8)
-        ax.set(yticks=list(place.values()), ylim=(-0.6, len(arms) - 0.4), xlabel=DESIGNS[column])
-        ax.set_yticklabels([name(arm) for arm in place])
-        ax.xaxis.label.set_fontsize(8.5)
+        sns.stripplot(
+            changes, x=column, y="arm", order=arms, hue="later", palette=look, dodge=True,
+            jitter=False, size=4.5, linewidth=1, edgecolor=style.COLORS[0], legend=False, ax=ax,
+        )  # fmt: skip
+        mean = changes.groupby("arm")[column].mean().reindex(arms)
+        ax.plot(mean, range(len(arms)), "|", color="#222222", markersize=16, markeredgewidth=1.8)
+        ax.set_yticks(range(len(arms)), [name(arm) for arm in arms])
+        ax.set_xlabel(DESIGNS[column], fontsize=8.5)
+        ax.set_ylabel("")
     figure.supxlabel("a dot: one design (open: round 1); |: mean of the arm", x=1, ha="right", fontsize=7.5)
     return figure

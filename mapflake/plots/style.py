@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import matplotlib
+import numpy as np
+import PIL.Image
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,16 +29,8 @@ if TYPE_CHECKING:
     from IPython.display import Image
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES: tuple[Any, ...] = (
-    "-",
-    (0, (4, 1.5)),
-    (0, (1, 1)),
-    (0, (6, 1.5, 1, 1.5)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (2, 2)),
-    (0, (9, 1.5)),
-)
-FILL = "#CFE3F1"
+LINES = ("-", "--", ":", "-.")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 DPI = 150
 SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "naive_plan_fails")
 """Columns that are shares and get a percent axis."""
@@ -70,7 +64,6 @@ def show(figure: Figure, path: str | Path) -> Image:
 
     With a palette of 128 colours, a third of the size: executed notebooks are committed.
     """
-    import PIL.Image
     from IPython.display import Image
 
     path = Path(path)
@@ -85,32 +78,27 @@ def show(figure: Figure, path: str | Path) -> Image:
     return Image(data=small.getvalue(), format="png", width=round(figure.get_figwidth() * 96))
 
 
-def look(i: int, size: float) -> dict[str, Any]:
-    """Returns the i-th look as arguments of matplotlib: colour, dashes, and a marker of that size in points."""
-    return {
-        "color": COLORS[i % len(COLORS)],
-        "marker": MARKERS[i % len(MARKERS)],
-        "ls": LINES[i % len(LINES)],
-        "markersize": size,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.6,
-    }
-
-
 def tick(name: str, value: Any) -> str:
     """Returns the label of a value of the column `name`, e.g. `4x4` for size 4."""
     return f"{value}x{value}" if name == "size" else str(value)
 
 
-def percent(ax: Axes, top: float) -> None:
-    """Makes the y axis one of shares, from 0 to `top`."""
+def percent(ax: Axes, largest: float) -> None:
+    """Makes the y axis one of shares, from 0 to 100%, or to the next 10% where the largest is far below."""
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.set_ylim(0, top)
+    ax.set_ylim(0, 1.0 if largest > 0.6 else math.ceil(10 * largest + 0.2) / 10)
 
 
-def top(largest: float) -> float:
-    """Returns the end of a percent axis: 100%, or the next 10% where all values are far below."""
-    return 1.0 if largest > 0.6 else min(1.0, math.ceil(10 * largest + 0.2) / 10)
+def bars(ax: Axes, table: pd.DataFrame) -> None:
+    """Draws a group of bars for each row of the table, one a column, from light to dark; NaN has no height."""
+    shades = matplotlib.colormaps["Blues"](np.linspace(0.35, 0.95, max(len(table.columns), 2)))
+    width = 0.8 / len(table.columns)
+    for i, (label, values) in enumerate(table.items()):
+        at = np.arange(len(table)) + width * (i - (len(table.columns) - 1) / 2)
+        look = {"color": shades[i], "hatch": HATCHES[i % len(HATCHES)], "edgecolor": "white", "lw": 0.4}
+        ax.bar(at, values.fillna(0.0), 0.92 * width, label=str(label), **look)
+    ax.set_xticks(range(len(table)), [tick(str(table.index.name), value) for value in table.index])
+    ax.grid(axis="x", visible=False)
 
 
 def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
@@ -120,13 +108,6 @@ def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
     free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]
     others = [group for group in found if group not in known]
     return looks | {group: free[i % len(free)] for i, group in enumerate(others)}
-
-
-def say_n(ax: Axes, counts: pd.Series) -> None:
-    """Writes the number of boards behind a point above the panel."""
-    least, most = int(counts.min()), int(counts.max())
-    text = f"n = {least} boards a point" if least == most else f"n = {least} to {most} boards a point"
-    ax.annotate(text, (1, 1.015), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
 
 
 def legend(figure: Figure, ax: Axes) -> None:

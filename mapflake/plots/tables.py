@@ -1,22 +1,39 @@
-"""Long tables for figures and for reading: tasks, rounds and their curves as data frames."""
+"""Tables for figures and for reading: tasks, rounds and their curves, and which boards can be generated at all.
+
+`acceptance` says how many random boards a configuration takes, `feasibility_table` describes 144 kinds of boards: the
+whole design space. Shares refer to random boards, before the generator keeps the boards of one split (8 in 10 for
+training). A share of 200 boards has a standard error of at most 3.5 points. Boards over the solver's budget count as
+not solved, although they may well need a wait.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from mapflake import repro
-from mapflake.env import KINDS, Task, naive_plan_fails
-from mapflake.study.names import METRICS, name
+from mapflake.env import (
+    KINDS,
+    BoardStatistics,
+    EnvConfig,
+    Task,
+    board_statistics,
+    cells_needed,
+    distances,
+    naive_plan_fails,
+    num_holes,
+)
+from mapflake.study.names import METRICS as METRICS
+from mapflake.study.names import name as name
 from mapflake.trainer import evaluate
 
 if TYPE_CHECKING:
     from mapflake.engineer import Round
     from mapflake.trainer.evaluate import Rollout
-
-__all__ = ["METRICS", "benchmark", "configurations", "curves", "differences", "failures", "name", "summary", "tasks"]
 
 COLUMNS = {
     "rewards/valid/mean": "valid",
@@ -26,32 +43,47 @@ COLUMNS = {
 }
 """Column of TRL's log -> its name in figures."""
 
+SIZES = tuple(range(3, 11))
+AGENTS = (2, 3, 5)
+HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+"""The 144 kinds: the paper's sizes and hole ratios; 2 agents as in training, 3 and the most, 5, as in its tests."""
+
 
 def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
-    """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait and naive_plan_fails (0 or 1)."""
-    return pd.DataFrame(
-        {
-            "agents": t.instance.num_agents,
-            "size": t.instance.size,
-            "hole_ratio": round(len(t.instance.holes) / t.instance.size**2, 1),
-            "makespan": t.solution.makespan,
-            "needs_wait": float(t.needs_wait),
-            "naive_plan_fails": float(naive_plan_fails(t.instance)),
-        }
-        for t in chosen
-    )
+    """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait, naive_plan_fails and these.
+
+    `distance` is the longest of the agents' shortest paths, a lower bound of the makespan. `excess` is the optimal sum
+    of costs minus the sum of shortest paths; it is above 0 only where agents are in each other's way.
+    """
+    rows = []
+    for task in chosen:
+        board = task.instance
+        ends = zip(board.starts, board.goals, strict=True)
+        shortest = [distances(board, goal)[start] for start, goal in ends]
+        rows.append(
+            {
+                "agents": board.num_agents,
+                "size": board.size,
+                "hole_ratio": round(len(board.holes) / board.size**2, 1),
+                "distance": max(shortest),
+                "makespan": task.solution.makespan,
+                "excess": task.best_sum_of_costs - sum(shortest),
+                "needs_wait": float(task.needs_wait),
+                "naive_plan_fails": float(naive_plan_fails(board)),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def summary(chosen: Iterable[Task]) -> pd.DataFrame:
-    """Returns the makeup of a set of tasks, a row for each (agents, size)."""
-    groups = tasks(chosen).groupby(["agents", "size"])
-    table = groups.agg(
-        boards=("makespan", "size"),
-        makespan=("makespan", "mean"),
-        needs_wait=("needs_wait", "mean"),
-        naive_plan_fails=("naive_plan_fails", "mean"),
-    )
-    return table.round(2)
+    """Returns the makeup of a set of tasks, a row for each (agents, size): their number and means of `tasks`.
+
+    `conflict` is the share of boards on which agents are in each other's way.
+    """
+    table = tasks(chosen)
+    groups = table.assign(conflict=table["excess"] > 0).groupby(["agents", "size"])
+    means = groups[["makespan", "distance", "conflict", "needs_wait", "naive_plan_fails"]].mean()
+    return groups.size().to_frame("boards").join(means).round(2)
 
 
 def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:
@@ -65,14 +97,12 @@ def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:
 
 
 def failures(history: Sequence[Round]) -> pd.DataFrame:
-    """Returns one row for each (round, kind of violation): the share of validation completions that show it."""
-    rows = []
+    """Returns the share of validation completions that fail each check: a row a kind of violation, a column a round."""
+    shares = {}
     for one in history:
-        total = sum(s.rollouts for s in one.report.sizes)
-        for i, kind in enumerate(KINDS):
-            count = sum(s.failures[i] for s in one.report.sizes)
-            rows.append({"round": f"round {one.index}", "kind": kind, "share": count / total})
-    return pd.DataFrame(rows)
+        counts = np.sum([size.failures for size in one.report.sizes], axis=0)
+        shares[f"round {one.index}"] = counts / sum(size.rollouts for size in one.report.sizes)
+    return pd.DataFrame(shares, index=list(KINDS))
 
 
 def curves(history: Sequence[Round], arm: str) -> pd.DataFrame:
@@ -95,18 +125,52 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
     return pd.concat(parts, ignore_index=True)
 
 
-def differences(frame: pd.DataFrame, baseline: str, metrics: Sequence[str] = ("valid", "optimal")) -> pd.DataFrame:
-    """Returns one row for each (arm, metric): its difference to the arm `baseline`, paired by board, with interval.
+def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
+    """Returns one row a size: shares of random boards, and how many boards the generator samples for one that it keeps.
 
-    The interval is over boards alone: it holds for these checkpoints, not for other training seeds.
+    Args:
+        config: Its hole and wait ratios are examined.
+        boards: Random boards of each size.
+        seed: Any non-negative integer.
+
+    Returns:
+        Columns size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved and needs_wait (shares, the
+        last one of the solved boards), and attempts: the expected number of boards sampled for one of the wanted mix,
+        infinite where none of a wanted kind was found.
     """
-    reference = frame[frame["arm"] == baseline]
     rows = []
-    for arm in dict.fromkeys(frame["arm"]):
-        if arm != baseline:
-            own = frame[frame["arm"] == arm]
-            for metric in metrics:
-                mean, low, high = evaluate.paired_difference(own, reference, metric)
-                row = {"arm": arm, "metric": metric, "difference": mean, "low": low, "high": high}
-                rows.append(row | {"n": int(own["board"].nunique())})
+    for size, part in config.sizes.items():
+        found = board_statistics(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
+        wanted = [(1.0, found.solved)]
+        if part.wait_ratio is not None:
+            wanted = [(part.wait_ratio, found.waits), (1 - part.wait_ratio, found.solved - found.waits)]
+        attempts = sum(share * boards / count if count else np.inf for share, count in wanted if share)
+        ratios = {"hole_ratio": part.hole_ratio, "wait_ratio": np.nan if part.wait_ratio is None else part.wait_ratio}
+        rows.append({"size": size, **ratios, **_shares(found), "attempts": attempts})
     return pd.DataFrame(rows)
+
+
+def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
+    """Returns one row for each of 144 kinds of boards, from so many random boards each.
+
+    Columns agents, size, hole_ratio, holes, then boards, connected, solved, over_budget and needs_wait as in
+    `acceptance`. A kind with fewer free cells than its agents need, see `cells_needed`, has 0 boards and NaN.
+    """
+    rows: list[dict[str, Any]] = []
+    for agents, size, ratio in itertools.product(AGENTS, SIZES, HOLE_RATIOS):
+        holes = num_holes(size, ratio)
+        row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": ratio, "holes": holes, "boards": 0}
+        if size * size - holes >= cells_needed(agents):
+            row |= _shares(board_statistics(size, agents, ratio, boards=boards, seed=seed))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _shares(found: BoardStatistics) -> dict[str, float]:
+    return {
+        "boards": found.boards,
+        "connected": round(found.connected / found.boards, 4),
+        "solved": round(found.solved / found.boards, 4),
+        "over_budget": round(found.over_budget / found.boards, 4),
+        "needs_wait": round(found.waits / found.solved, 4) if found.solved else np.nan,
+    }

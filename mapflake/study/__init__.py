@@ -5,26 +5,15 @@ that designers made, `report` makes tables and sentences. Figures are in `mapfla
 """
 
 from mapflake.study.designs import changes
-from mapflake.study.records import (
-    Record,
-    Study,
-    StudyError,
-    benchmark,
-    differences,
-    load,
-    write_boards,
-    write_record,
-)
+from mapflake.study.records import Record, Study, benchmark, load, write_boards, write_record
 from mapflake.study.report import compare, metrics, readme_blocks, results_markdown, sentences, table
 
 __all__ = [
     "Record",
     "Study",
-    "StudyError",
     "benchmark",
     "changes",
     "compare",
-    "differences",
     "load",
     "metrics",
     "readme_blocks",

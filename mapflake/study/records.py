@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,13 +24,8 @@ from mapflake.env import Task, load_tasks
 from mapflake.study.names import BEGINNINGS, METRICS, NAMES, ROUND_0
 from mapflake.trainer import evaluate
 
-SCHEMA = 2
 UNMADE = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")
 """Files that a pipeline itself changes in the repository; parameters are in the record."""
-
-
-class StudyError(ValueError):
-    """Records that cannot be read, or do not belong together; the message names the file and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class Record:
         made: How it came to be.
     """
 
-    schema: int
+    schema: Literal[2]
     arm: str
     seed: int
     parameters: dict[str, Any]
@@ -132,21 +127,21 @@ def write_record(
 
     Args:
         path: `<arm>-<seed>.json` in the folder of the run's records.
-        arm: The arm.
+        arm: See `Record`, for `seed` and `parameters` too.
         seed: Training seed.
         boards_folder: Notebook 01's.
         benchmark: From `benchmark`, of the last checkpoint.
         validation: Rollouts on the validation boards after each measured round.
         history: The arm's own rounds.
-        parameters: All that decide the record, as JSON values.
+        parameters: As JSON values.
 
     Raises:
         ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
     """
-    path, folder = Path(path), Path(boards_folder)
+    folder = Path(boards_folder)
     checked = load_tasks(folder / "validation.jsonl")
     record = Record(
-        schema=SCHEMA,
+        schema=2,
         arm=arm,
         seed=seed,
         parameters=dict(parameters),
@@ -211,15 +206,15 @@ def code_sha256() -> str:
 
 def _commit() -> tuple[str | None, bool]:
     """Returns HEAD of the repository that holds the package, and whether only results have been changed since."""
-    at = ["git", "-C", str(Path(repro.__file__).parent.parent)]
+
+    def git(*command: str) -> str:
+        at = ["git", "-C", str(Path(repro.__file__).parent.parent)]
+        return subprocess.run([*at, *command], capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        head = subprocess.run([*at, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = subprocess.run(
-            [*at, "status", "--porcelain", "--", ".", *UNMADE], capture_output=True, text=True, check=True
-        )
+        return git("rev-parse", "HEAD"), not git("status", "--porcelain", "--", ".", *UNMADE)
     except (OSError, subprocess.CalledProcessError):
         return None, False
-    return head, not status.stdout
 
 
 def _subsets(boards_folder: Path) -> dict[str, list[Task]]:
@@ -267,7 +262,7 @@ class Study:
         """Returns an arm's rates on the benchmark, `[seeds, boards]`; a board in several subsets is one.
 
         Args:
-            arm: The arm.
+            arm: One of `arms`, or what all begin with.
             metric: One of `names.METRICS`.
             chosen: Only boards of these, e.g. `agents=2`.
         """
@@ -285,7 +280,8 @@ class Study:
         names = [name for name in self.sets if (name == "validation") == (index is not None)]
         numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)
         sums = []
-        for record in self._of(arm):
+        for seed in self.seeds(arm):
+            record = self.records[arm, seed]
             found = [record.benchmark[name] for name in names] if index is None else [record.validation[index]]
             sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
         return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
@@ -295,9 +291,6 @@ class Study:
         """Returns the rounds of an arm under a seed, round 0 included if that cell is there."""
         cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
         return tuple(repro.from_json(Round, row, arm) for record in cells for row in record.rounds)
-
-    def _of(self, arm: str) -> list[Record]:
-        return [self.records[arm, seed] for seed in self.seeds(arm)]
 
 
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
@@ -309,7 +302,7 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         seeds: The training seeds to take; all that there are, unless given.
 
     Raises:
-        StudyError: There is no record, one cannot be read, or two do not belong together.
+        ValueError: There is no record, one cannot be read, or two do not belong together.
     """
     folder = Path(folder)
     paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"
@@ -319,61 +312,31 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
     if not paths or not boards.is_file():
         missing = "records" if boards.is_file() else boards.name
-        raise StudyError(f"{folder}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
-    sets = _read(boards)["sets"]
+        raise ValueError(f"{folder}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
+    sets = repro.read_json(boards)["sets"]
     records: dict[tuple[str, int], Record] = {}
     for path in paths:
-        value = _read(path)
-        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            raise StudyError(f"{path}: not a record of schema {SCHEMA}")
-        try:
-            record = repro.from_json(Record, value, str(path))
-        except ValueError as error:
-            raise StudyError(str(error)) from None
+        record = repro.from_json(Record, repro.read_json(path), str(path))
         first, key = next(iter(records.values()), record), (record.arm, record.seed)
         if key in records:
-            raise StudyError(f"{path}: arm {record.arm} under seed {record.seed} is there twice")
+            raise ValueError(f"{path}: arm {record.arm} under seed {record.seed} is there twice")
         for name in ("rl", "samples"):
             if record.parameters.get(name) != first.parameters.get(name):
                 found, other = (repro.dumps(r.parameters.get(name)) for r in (record, first))
-                raise StudyError(f"{path}: {name} {found} is not that of {first.arm}-{first.seed}, {other}")
-        named = [*record.benchmark.items(), *(("validation", outcome) for outcome in record.validation)]
-        for name, outcome in named:
-            _check(path, name, outcome, sets.get(name))
+                raise ValueError(f"{path}: {name} {found} is not that of {first.arm}-{first.seed}, {other}")
         if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
-            raise StudyError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
+            raise ValueError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
+        for name, outcome in [*record.benchmark.items(), *(("validation", one) for one in record.validation)]:
+            if outcome.boards_sha256 != sets[name]["sha256"]:
+                raise ValueError(f"{path}: was measured on other {name} boards than boards.json has: run the cell anew")
+            for metric in METRICS:
+                digits, legal = getattr(outcome, metric), "0123456789"[: outcome.samples + 1]
+                if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
+                    raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
         records[key] = record
     columns = ("board", "agents", "size")
     return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
 
 
-def _check(path: Path, name: str, outcome: Outcomes, boards: Mapping[str, Any] | None) -> None:
-    if boards is None or outcome.boards_sha256 != boards["sha256"]:
-        raise StudyError(f"{path}: was measured on other {name} boards than boards.json has: run the cell anew")
-    for metric in METRICS:
-        digits = getattr(outcome, metric)
-        if len(digits) != len(boards["board"]) or not {*digits} <= {*"0123456789"[: outcome.samples + 1]}:
-            raise StudyError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
-
-
-def _read(path: Path) -> Any:
-    try:
-        return repro.read_json(path)
-    except ValueError as error:
-        raise StudyError(str(error)) from None
-
-
 def _shares(outcome: Outcomes, metric: str) -> np.ndarray:
     return (np.frombuffer(getattr(outcome, metric).encode(), np.uint8) - ord("0")) / outcome.samples
-
-
-def differences(one: Mapping[str, Any], other: Mapping[str, Any], where: str = "") -> list[str]:
-    """Returns the keys in which two records, as JSON, differ; equal ones give none."""
-    found = []
-    for key in dict.fromkeys([*one, *other]):
-        mine, theirs, name = one.get(key), other.get(key), f"{where}{key}"
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            found += differences(mine, theirs, f"{name}.")
-        elif mine != theirs:
-            found.append(name)
-    return found

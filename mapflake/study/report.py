@@ -110,11 +110,9 @@ def _interval(found: Estimate, form: str, words: str = "") -> str:
 
 
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
-    """Returns the results table as text: rates in percent, differences in points, with 95% intervals.
+    """Returns the results table as text, a row for each of `arms`: rates in percent, differences in points.
 
-    Args:
-        study: Finished cells.
-        arms: The rows; all that there are, unless given.
+    With 95% intervals; all arms that there are, unless given.
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     found: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
@@ -156,10 +154,12 @@ def beside_paper(study: Study) -> pd.DataFrame:
 
 
 def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boards: int) -> str:
-    """Returns one comparison in words, with its interval and whether a difference is seen; arguments as `compare`."""
+    """Returns one comparison in words, with its interval and whether a difference is seen; "" if it was not run.
+
+    Arguments as `compare`.
+    """
     if not (rows := compare(study, [arm], against, metric, **boards)):
-        missing = [one for one in (arm, against) if not study.seeds(one)]
-        return f"*{name(arm)}* against *{name(against)}*: not run ({', '.join(missing) or 'no seed in common'})."
+        return ""
     found = rows[0].found
     where = "the validation boards" if "validation" in boards else f"the benchmark's {found.boards} boards"
     where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
@@ -177,34 +177,30 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
     Topics: asked, paper, validation, training, arms, matched, model, contexts, designs, agents.
     """
     arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
-    others = [one for one in study.arms if one != "fixed"]
-    found = {"asked": sentence(study, arm, against, metric)}
-    if {*study.seeds(arm)} & {*study.seeds(against)}:
-        found["paper"] = _beside_gain(study, arm, against, metric)
-        found["validation"] = sentence(study, arm, against, metric, validation=1)
-    if study.seeds(BASE) and study.seeds("fixed"):
-        found["training"] = sentence(study, "fixed", BASE)
-    found["arms"] = _which(compare(study, others, "fixed"), "fixed")
-    if study.seeds("evaluation_matched"):
-        found["matched"] = _which(compare(study, study.arms, "evaluation_matched"), "evaluation_matched")
-    if study.seeds("base_engineer") and study.seeds("engineer"):
-        found["model"] = sentence(study, "base_engineer", "engineer")
-    controls = [one for one in ("shuffled_failures", "schema_only") if study.seeds(one)]
-    if controls and study.seeds("engineer"):
-        found["contexts"] = " ".join(sentence(study, one, "engineer") for one in controls)
-    found["designs"] = _designs(study)
-    by_agents = {n: compare(study, others, "fixed", agents=n) for n in sorted({*study.boards["agents"]})}
-    found["agents"] = " ".join(f"{n} agents: {_which(rows, 'fixed')}" for n, rows in by_agents.items() if rows)
+    agents = sorted({*study.boards["agents"]})
+    found = {
+        "asked": sentence(study, arm, against, metric) or f"*{name(arm)}* against *{name(against)}*: not run.",
+        "paper": _beside_gain(study, arm, against, metric),
+        "validation": sentence(study, arm, against, metric, validation=1),
+        "training": sentence(study, "fixed", BASE),
+        "arms": _which(study, "fixed"),
+        "matched": _which(study, "evaluation_matched"),
+        "model": sentence(study, "base_engineer", "engineer"),
+        "contexts": " ".join(sentence(study, one, "engineer") for one in ("shuffled_failures", "schema_only")).strip(),
+        "designs": _designs(study),
+        "agents": " ".join(f"{n} agents: {said}" for n in agents if (said := _which(study, "fixed", agents=n))),
+    }
     return {topic: text for topic, text in found.items() if text}
 
 
 def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
     """Returns whether the interval of a comparison that the paper made leaves out a gain in proportion to its own."""
-    if not {arm, against} <= {*PAPER} or metric not in ("valid", "optimal"):
+    rows = compare(study, [arm], against, metric)
+    if not rows or not {arm, against} <= {*PAPER} or metric not in ("valid", "optimal"):
         return ""
     theirs = [PAPER[one][1][3][("valid", "optimal").index(metric)] for one in (arm, against)]
     gain = theirs[0] / theirs[1] - 1
-    found = compare(study, [arm], against, metric)[0].found
+    found = rows[0].found
     here = gain * float(study.benchmark(against, metric).to_numpy().mean())
     said = f"The paper's gain with 3 agents is {gain:.0%} of *{name(against)}*, in proportion {100 * here:+.2f} points"
     if found.low is None or found.high is None:
@@ -212,9 +208,9 @@ def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
     return f"{said}, which the interval {'includes' if found.low <= here <= found.high else 'leaves out'}."
 
 
-def _which(rows: Sequence[Difference], against: str) -> str:
-    """Returns which of several arms are seen to differ, after Holm's correction."""
-    if not rows:
+def _which(study: Study, against: str, **boards: int) -> str:
+    """Returns which arms are seen to differ from one, after Holm's correction; "" if there is none to compare."""
+    if not (rows := compare(study, study.arms, against, "valid", **boards)):
         return ""
     if all(row.found.seeds == 1 for row in rows):
         return f"One seed gives no interval, so that none of {len(rows)} arms can be told from *{name(against)}*."
@@ -282,34 +278,29 @@ def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, An
     """Returns metrics.json: every rate and difference as shares, with intervals where there are two seeds.
 
     Keys: `asked`, the comparison that was named beforehand; `benchmark`, by arm `all`, `by_agents`, `by_size` and
-    `against_fixed`; `validation_by_round`, a row for each arm and round; `designs`, how many a model wrote.
+    `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
     asked = compare(study, [comparison["arm"]], comparison["against"], comparison["metric"])
     everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
     against = {m: {d.arm: d for d in compare(study, everyone, "fixed", m)} for m in METRICS}
-    found = {}
+    strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
+
+    def rates(arm: str, **boards: int) -> dict[str, dict[str, float]]:
+        return {m: _json(estimate(study.benchmark(arm, m, **boards))) for m in METRICS}
+
+    found, by_round = {}, []
     for arm in everyone:
-        parts: dict[str, Any] = {"all": {m: _json(estimate(study.benchmark(arm, m))) for m in METRICS}}
-        for key in ("agents", "size"):
-            values = sorted({*study.boards[key].tolist()})
-            parts[f"by_{key}"] = {
-                str(v): {m: _json(estimate(study.benchmark(arm, m, **{key: v}))) for m in METRICS} for v in values
-            }
         rows = {m: compared[arm] for m, compared in against.items() if arm in compared}
-        found[arm] = parts | {"against_fixed": {m: _json(d.found, holm=d.holm) for m, d in rows.items()}}
-    rates = []
-    for arm in everyone:
+        found[arm] = {
+            "all": rates(arm),
+            **{f"by_{key}": {str(v): rates(arm, **{key: v}) for v in values} for key, values in strata.items()},
+            "against_fixed": {m: _json(d.found, holm=d.holm) for m, d in rows.items()},
+        }
         for i, index in enumerate(measured_rounds(study, arm)):
             means = {m: round(float(study.validation(arm, m, i).to_numpy().mean()), 4) for m in METRICS}
-            rates.append({"arm": name(arm), "round": index, **means})
-    designs = changes(study)
-    written = designs[designs["model"]].groupby("arm")["rejected"] if len(designs) else []
-    return {
-        "asked": {**comparison, **(_json(asked[0].found) if asked else {})},
-        "benchmark": found,
-        "validation_by_round": rates,
-        "designs": {arm: {"designs": len(rows), "rejected": int(rows.sum())} for arm, rows in written},
-    }
+            by_round.append({"arm": name(arm), "round": index, **means})
+    shown = {**comparison, **(_json(asked[0].found) if asked else {})}
+    return {"asked": shown, "benchmark": found, "validation_by_round": by_round}
 
 
 def measured_rounds(study: Study, arm: str) -> list[int]:

@@ -8,12 +8,10 @@ that a checkpoint was trained from: a training whose result is there already doe
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -24,8 +22,6 @@ from mapflake import repro
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-CODE = ("repro.py", "env", "trainer")
-"""The parts of the package whose code goes into the input hash of a checkpoint."""
 
 # transformers restores the optimizer of rank r on a CPU to the device cpu:r, a name that torch.load does not know.
 torch.serialization.register_package(
@@ -37,14 +33,22 @@ class CheckpointError(RuntimeError):
     """A checkpoint that must not be used; the message names the folder, the file and the reason."""
 
 
+def input_hash_of(*inputs: Any) -> str:
+    """Returns the hash of all that a checkpoint is made from: JSON values, and the code that makes it."""
+    return repro.json_sha256([repro.code_sha256("repro.py", "env", "trainer"), *inputs])
+
+
 def write_manifest(folder: Path, input_hash: str | None = None) -> None:
     """Writes the manifest of `folder`: the SHA-256 of every file in it. Until then the checkpoint does not count.
 
     `input_hash` identifies the input that the checkpoint was trained from (see `is_result_of`).
     """
-    files = {p.relative_to(folder).as_posix(): repro.file_sha256(p) for p in sorted(folder.rglob("*")) if p.is_file()}
-    files.pop(MANIFEST, None)
-    repro.write_json(folder / MANIFEST, {"input_hash": input_hash, "files": files})
+    repro.write_json(folder / MANIFEST, {"input_hash": input_hash, "files": _hashes(folder)})
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
+    return {n: repro.file_sha256(folder / n) for n in names if n != MANIFEST and not n.startswith(".")}
 
 
 def is_result_of(folder: Path, input_hash: str) -> bool:
@@ -62,16 +66,15 @@ def verify(folder: Path) -> dict[str, str]:
     Raises:
         CheckpointError: No manifest (an interrupted write), or a file that is missing, differs, or is not in it.
     """
-    files = _listed(folder)
-    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
-    if strangers := sorted(name for name in there.difference(files, [MANIFEST]) if not name.startswith(".")):
-        raise CheckpointError(f"{folder}: {strangers[0]} is not in {MANIFEST}")
-    for name, digest in files.items():
-        if name not in there:
+    listed, found = _listed(folder), _hashes(folder)
+    for name in sorted(listed.keys() | found.keys()):
+        if name not in found:
             raise CheckpointError(f"{folder}: {name} is missing")
-        if repro.file_sha256(folder / name) != digest:
+        if name not in listed:
+            raise CheckpointError(f"{folder}: {name} is not in {MANIFEST}")
+        if listed[name] != found[name]:
             raise CheckpointError(f"{folder}: {name} differs from its hash in {MANIFEST}")
-    return files
+    return listed
 
 
 def weights_sha256(folder: str | Path) -> str:
@@ -121,22 +124,6 @@ def resumable(out: Path, input_hash: str) -> Path:
 def drop_resumable(out: Path) -> None:
     """Removes the folder of `resumable`: `out` is finished."""
     shutil.rmtree(out.with_name(f"{out.name}.unfinished"), ignore_errors=True)
-
-
-@contextlib.contextmanager
-def publish(out: Path, input_hash: str | None = None) -> Iterator[Path]:
-    """Yields a temporary folder that becomes `out`, with its manifest, as the block ends; `out` is never half there."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = repro.temporary_for(out)
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        write_manifest(temporary, input_hash)
-        shutil.rmtree(out, ignore_errors=True)
-        os.replace(temporary, out)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 class ManifestCallback(TrainerCallback):

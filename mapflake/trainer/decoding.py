@@ -38,13 +38,13 @@ def decode(
     progress: Callable[[int], object] = lambda rows: None,
     mask: Callable[[list[list[int]]], torch.Tensor] | None = None,
 ) -> list[Decoded]:
-    """Returns n completions for each prompt, prompt-major: `[len(prompts) * n]`.
+    """Returns n completions for each prompt, up to `eos` or cut off: prompt-major, `[len(prompts) * n]`.
 
     Args:
-        model: The policy; put in eval mode for the call.
+        model: The policy; in eval mode for the call.
         prompts: Token ids, none empty. Any order: batches are formed by length.
         n: Samples a prompt.
-        temperature: Softmax temperature; 0 takes the most likely token.
+        temperature: 0 takes the most likely token.
         max_new_tokens: Where a completion is cut off.
         eos: Ends a completion.
         rng: Source of all sampling noise; one uniform number for each (row, position).
@@ -53,7 +53,7 @@ def decode(
         mask: Takes the tokens of each live row so far, gives those that may come next, bool `[B, V]`; None: all.
     """
     noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
-    done: list[Decoded | None] = [None] * (len(prompts) * n)
+    done: dict[int, Decoded] = {}
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
     group = max(1, batch_size // n)
     was_training = model.training
@@ -62,16 +62,14 @@ def decode(
         for first in range(0, len(order), group):
             chosen = order[first : first + group]
             rows = [i * n + j for i in chosen for j in range(n)]
-            batch_noise = None if noise is None else torch.from_numpy(noise[rows]).float().clamp_max(1 - 2**-24)
+            own = None if noise is None else torch.from_numpy(noise[rows]).float().clamp_max(1 - 2**-24)
             batch = [prompts[i] for i in chosen]
-            for row, decoded in zip(
-                rows, _decode_batch(model, batch, n, temperature, max_new_tokens, eos, batch_noise, mask), strict=True
-            ):
-                done[row] = decoded
+            decoded = _decode_batch(model, batch, n, temperature, max_new_tokens, eos, own, mask)
+            done.update(zip(rows, decoded, strict=True))
             progress(len(rows))
     finally:
         model.train(was_training)
-    return [d for d in done if d is not None]
+    return [done[row] for row in range(len(done))]
 
 
 def _decode_batch(
@@ -135,8 +133,8 @@ def _decode_batch(
             past_key_values=cache,
             use_cache=True,
         ).logits[:, -1]
-    all_tokens, all_logps, all_ends = tokens.tolist(), logps.tolist(), ends.tolist()
-    return [Decoded(t[:end], p[:end]) for t, p, end in zip(all_tokens, all_logps, all_ends, strict=True)]
+    rows = zip(tokens.tolist(), logps.tolist(), ends.tolist(), strict=True)
+    return [Decoded(t[:end], p[:end]) for t, p, end in rows]
 
 
 def _pick(logits: torch.Tensor, temperature: float, noise: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:

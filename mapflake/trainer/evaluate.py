@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 RESAMPLES = 2000
 SCHEMA = 2
 COLUMNS = ["board", "agents", "size", "holes", "needs_wait", "sample", "valid", "optimal", "soc_optimal"]
-PART = 2048  # completions asked for at once, which bounds the memory of decoding; a policy may say less (`part`)
+PART = 2048  # completions asked for at once, which bounds the memory of decoding
 
 
 class Completer(Protocol):
@@ -45,7 +45,16 @@ class Completer(Protocol):
         seed: int = 0,
         progress: str | None = None,
     ) -> Sequence[Sequence[str | None]]:
-        """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`."""
+        """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`.
+
+        Args:
+            prompts: In the policy's prompt format; a chat policy gets each as one user message.
+            n: Samples a prompt.
+            temperature: 0 is greedy; None is 1.
+            max_new_tokens: Where a completion is cut off; None is the policy's own length.
+            seed: Seed of the noise: same seed, same prompts, same completions (many servers do not care).
+            progress: Title of a progress bar; None shows none.
+        """
 
 
 @dataclass(frozen=True)
@@ -87,38 +96,29 @@ def rollout(
         ValueError: A part of the tasks got no answer at all.
         ServerError: The server is gone, or refuses.
     """
-    size = max(1, getattr(policy, "part", PART) // samples)  # tasks of a part
-    parts = -(-len(tasks) // size)
-    rollouts: list[Rollout] = []
-    for part in range(parts):
-        title = f"{progress}, part {part + 1} of {parts}" if parts > 1 else progress
-        noise = repro.seed_for(seed, "part", part) if part else seed
-        some = tasks[part * size : (part + 1) * size]
-        rollouts += _roll_out(policy, some, samples, temperature, noise, None if progress is None else title)
-    return rollouts
-
-
-def _roll_out(
-    policy: Completer, tasks: Sequence[Task], samples: int, temperature: float, seed: int, progress: str | None
-) -> list[Rollout]:
     written = policy.prompt_format
-    completions = policy.complete(
-        [render_prompt(task.instance, prompt_format=written) for task in tasks],
-        n=samples,
-        temperature=temperature,
-        seed=seed,
-        progress=progress,
-    )
-    rollouts = []
-    for task, texts in zip(tasks, completions, strict=True):
-        for sample, text in enumerate(texts):
-            if text is not None:
-                text = text.encode(errors="replace").decode()
-                rollouts.append(Rollout(task, sample, written, text, *judge_completion(task, text, written)))
-    if lost := len(tasks) * samples - len(rollouts):
-        if not rollouts:
-            raise ValueError(f"none of {lost} samples was answered")
-        logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
+    size = max(1, PART // samples)  # tasks of a part
+    parts = [tasks[first : first + size] for first in range(0, len(tasks), size)]
+    rollouts: list[Rollout] = []
+    for number, part in enumerate(parts):
+        completions = policy.complete(
+            [render_prompt(task.instance, prompt_format=written) for task in part],
+            n=samples,
+            temperature=temperature,
+            seed=repro.seed_for(seed, "part", number) if number else seed,
+            progress=f"{progress}, part {number + 1} of {len(parts)}" if progress and len(parts) > 1 else progress,
+        )
+        answered = [
+            (task, sample, text.encode(errors="replace").decode())
+            for task, texts in zip(part, completions, strict=True)
+            for sample, text in enumerate(texts)
+            if text is not None
+        ]
+        if lost := len(part) * samples - len(answered):
+            if not answered:
+                raise ValueError(f"none of {lost} samples was answered")
+            logger.warning("%d of %d samples were not answered and are left out", lost, len(part) * samples)
+        rollouts += [Rollout(t, i, written, text, *judge_completion(t, text, written)) for t, i, text in answered]
     return rollouts
 
 
@@ -133,7 +133,7 @@ def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
     Raises:
         ValueError: A line has another schema, or is no rollout; names file, line and key.
     """
-    for number, row in enumerate(repro.iter_jsonl(path), start=1):
+    for number, row in enumerate(repro.read_jsonl(path), start=1):
         if row.pop("schema", None) != SCHEMA:
             raise ValueError(f"{path}, line {number}: schema: this version reads rollouts of schema {SCHEMA}")
         try:
@@ -168,7 +168,7 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def mean_interval(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> tuple[float, float, float]:
+def mean_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
     """Returns mean, lower and upper end of the 95% bootstrap interval of per-board values."""
     from scipy.stats import bootstrap
 
@@ -178,7 +178,7 @@ def mean_interval(values: Sequence[float] | np.ndarray, *, seed: int = 0) -> tup
     mean = float(data.mean())
     if len(data) == 1 or np.ptp(data) == 0:  # nothing to resample
         return mean, mean, mean
-    rng = repro.rng_for(seed, "bootstrap")
+    rng = repro.rng_for(0, "bootstrap")
     result = bootstrap((data,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=rng, batch=200)
     return mean, float(result.confidence_interval.low), float(result.confidence_interval.high)
 

@@ -95,7 +95,7 @@ def _encoded(policy: Policy, rollouts: Sequence[Rollout]) -> tuple[torch.Tensor,
     tokenizer = policy.tokenizer
     prompts = encode_prompts(tokenizer, [render_prompt(r.task.instance, r.prompt_format) for r in rollouts])
     texts = tokenizer([r.completion for r in rollouts], add_special_tokens=False)["input_ids"]
-    most = policy.sampling.max_new_tokens
+    most = policy.max_new_tokens
     texts = [row[:most] + [tokenizer.eos_token_id] * (len(row) < most) for row in texts]
     left, right = max(map(len, prompts)), max(map(len, texts))
     pad = tokenizer.pad_token_id

@@ -1,4 +1,4 @@
-"""One round of reinforcement learning: GRPO (Shao et al. 2024) through TRL, on the tasks of one configuration.
+"""One round of reinforcement learning: GRPO (Shao et al. 2024) through TRL, on boards or another problem.
 
 With `processes` above 1 the round runs in processes of its own, started here: by `torchrun` for plain data parallelism
 (also on CPUs, under gloo), by `accelerate launch` with the shipped FSDP2 configuration where weights are sharded.
@@ -8,7 +8,6 @@ TRL's seed does not reach.
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
@@ -19,17 +18,17 @@ from typing import Any, Protocol
 
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 from trl import GRPOConfig
 
 from mapflake import repro
 from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
-from mapflake.trainer.estimate import estimate_round
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
-from mapflake.trainer.warmstart import run
+from mapflake.trainer.training import run
 
 ACCELERATE = Path(__file__).parent / "accelerate"
 
@@ -73,32 +72,24 @@ class Boards:
 
 
 def train_round(
-    start: str | Path, tasks: Sequence[Task], params: RLParams, out: str | Path, *, seed: int
+    start: str | Path, problem: Problem, params: RLParams, out: str | Path, *, seed: int
 ) -> list[dict[str, Any]]:
-    """Trains the checkpoint `start` on `tasks`, see `train`."""
-    return train(start, Boards(tasks), params, out, seed=seed)
-
-
-def train(start: str | Path, problem: Problem, params: RLParams, out: str | Path, *, seed: int) -> list[dict[str, Any]]:
     """Trains the checkpoint `start` on a problem, writes the result to `out` and returns its curve, a row a step.
 
-    A row holds reward, valid and optimal rates of the step's samples, the shares of groups without signal
-    (`frac_reward_zero_std`) and of samples that an engine lost (`unscored`), entropy, completion length, and `kl`, the
-    divergence from `start` (for a large vocabulary only if `beta` is not 0). Continues from its last
-    save if it was interrupted; does nothing if `out` is the result of the same input.
+    A row holds the mean of each reward over the step's samples, the share of groups without signal
+    (`frac_reward_zero_std`), entropy, completion length, and `kl`, the divergence from `start` (for a large vocabulary
+    only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out` is the result of
+    the same input.
 
     Raises:
-        ValueError: The number of tasks is not `params.instances`.
-        DoesNotFit: The estimate says that the round needs more memory than there is.
-        EngineError: Sampling failed in several steps in a row.
+        ValueError: The number of the problem's instances is not `params.instances`.
         RuntimeError: The processes that were started did not finish.
     """
     if len(problem) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(problem)} were given")
-    out, identity = Path(out), problem.identity()
+    out = Path(out)
     origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
-    code = repro.code_sha256(*checkpoint.CODE)
-    input_hash = repro.json_sha256([code, origin, identity, params.model_dump(), seed])
+    input_hash = checkpoint.input_hash_of(origin, problem.identity(), params.model_dump(), seed)
     if not checkpoint.is_result_of(out, input_hash):
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
             _train(start, problem, params, out, input_hash, seed)
@@ -110,20 +101,19 @@ def train(start: str | Path, problem: Problem, params: RLParams, out: str | Path
 
 def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
-    if os.environ.get("RANK", "0") == "0":
-        print(estimate_round(start, params).checked(), file=sys.stderr)  # it differs from machine to machine
     policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
     saves = checkpoint.resumable(out, input_hash)
+    lora = params.lora and LoraConfig(
+        r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
     rewards = problem.rewards(policy.prompt_format)
     trainer = RoundTrainer(
         policy,
         training_rows(policy, problem, params, seed),
         list(rewards),
-        training_arguments(
-            params, saves, seed, weights=list(rewards.values()), large=len(policy.tokenizer) > LARGE_VOCABULARY
-        ),
+        training_arguments(params, saves, seed, list(rewards.values()), large=len(policy.tokenizer) > LARGE_VOCABULARY),
         seed=seed,
-        lora=lora_config(params),
+        lora=lora,
     )
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence
@@ -142,21 +132,18 @@ def training_rows(policy: Policy, problem: Problem, params: RLParams, seed: int)
     return rows.select(order)
 
 
-def lora_config(params: RLParams) -> Any:
-    """Returns peft's configuration of the adapters, or None."""
-    if params.lora is None:
-        return None
-    from peft import LoraConfig
-
-    return LoraConfig(
-        r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
-
-
 def training_arguments(
-    params: RLParams, output: Path, seed: int, *, weights: Sequence[float], large: bool
+    params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool
 ) -> GRPOConfig:
-    """Returns TRL's configuration of a round whose saves go to `output`; of a real LLM if `large`."""
+    """Returns TRL's configuration of a round.
+
+    Args:
+        params: The parameters of the round.
+        output: The folder of its saves.
+        seed: Seed of TRL's own random numbers.
+        weights: Weights of the rewards.
+        large: Whether a real LLM is trained.
+    """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch
     return GRPOConfig(
@@ -186,7 +173,7 @@ def training_arguments(
         bf16=cuda,
         gradient_checkpointing=cuda and large,
         disable_dropout=True,
-        report_to="none",  # see `tracking`
+        report_to="none",  # see `training.Tracking`
     )
 
 
@@ -213,7 +200,7 @@ def main(folder: Path) -> None:
     """Trains the round whose job `_launch` wrote to `folder`, as one process of several."""
     job = repro.read_json(folder / "job.json")
     problem, params = pickle.loads((folder / "problem.pickle").read_bytes()), RLParams.parse(job["params"], "rl")
-    train(job["start"], problem, params, job["out"], seed=job["seed"])
+    train_round(job["start"], problem, params, job["out"], seed=job["seed"])
 
 
 if __name__ == "__main__":

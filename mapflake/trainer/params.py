@@ -19,15 +19,6 @@ class ModelParams(Params):
     max_positions: int = Field(default=1024, ge=64, le=1_048_576)
 
 
-class SamplingParams(Params):
-    """How completions are drawn."""
-
-    temperature: float = Field(default=1.0, ge=0)
-    max_new_tokens: int = Field(default=128, ge=1)
-    batch_size: int = Field(default=256, ge=1)
-    backend: Literal["transformers", "vllm"] = "transformers"
-
-
 class WarmStartParams(Params):
     """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
 

@@ -9,8 +9,9 @@ origin, beyond reading safetensors alone and running no code of theirs.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,7 @@ from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.decoding import decode
-from mapflake.trainer.params import ModelParams, SamplingParams
+from mapflake.trainer.params import ModelParams
 
 PAD, EOS = "<pad>", "<eos>"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
@@ -42,12 +43,12 @@ disable_progress_bar()  # a bar for every file that is read or written would bur
 
 @dataclass(frozen=True)
 class Policy:
-    """A model and its tokenizer, in eval mode. `path` is where it was loaded from; with vLLM there is no model here."""
+    """A model in eval mode, None if vLLM completes; its tokenizer; and `path`, where it was loaded from."""
 
     model: PreTrainedModel | None
     tokenizer: PreTrainedTokenizerBase
     path: Path
-    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_new_tokens: int = 128
 
     @property
     def prompt_format(self) -> Literal["chat", "compact"]:
@@ -67,20 +68,14 @@ class Policy:
     ) -> list[list[str]]:
         """Returns n completions for each prompt, as text without special tokens.
 
-        Args:
-            prompts: In the policy's prompt format; a chat policy gets each as one user message.
-            n: Samples a prompt.
-            temperature: Overrides the sampling parameters; 0 is greedy.
-            max_new_tokens: Overrides the sampling parameters.
-            seed: Seed of the noise: same seed, same prompts, same completions.
-            progress: Title of a progress bar; None shows none.
-            grammar: Grammar of every completion, in llguidance's Lark (`constrain.grammar_mask`); None allows any text.
+        `grammar` is that of every completion, in llguidance's Lark (`constrain.grammar_mask`); the rest as in
+        `evaluate.Completer`.
 
         Raises:
             ValueError: The grammar cannot be read.
         """
-        temperature = self.sampling.temperature if temperature is None else temperature
-        max_new_tokens = max_new_tokens or self.sampling.max_new_tokens
+        temperature = 1.0 if temperature is None else temperature
+        max_new_tokens = max_new_tokens or self.max_new_tokens
         ids = encode_prompts(self.tokenizer, prompts)
         if self.model is None:
             return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed, grammar)
@@ -93,7 +88,6 @@ class Policy:
                 max_new_tokens=max_new_tokens,
                 eos=self.tokenizer.eos_token_id,
                 rng=rng_for(seed, "complete"),
-                batch_size=self.sampling.batch_size,
                 progress=bar.update,
                 mask=None if grammar is None else grammar_mask(self.tokenizer, grammar, self.model.config.vocab_size),
             )
@@ -163,52 +157,39 @@ def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -
     return Policy(model.eval(), tokenizer, Path())
 
 
-def load_policy(path: str | Path, sampling: SamplingParams | None = None, *, full_precision: bool = False) -> Policy:
+def load_policy(
+    path: str | Path, *, max_new_tokens: int = 128, vllm: bool = False, full_precision: bool = False
+) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
-    Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest; a folder with a
-    LoRA adapter is laid over the base model in the folder that it names.
+    Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest. With `full_precision`
+    weights are float32 on a GPU too, to be trained in full; with `vllm` none are read here.
 
     Raises:
-        CheckpointError: The folder is torn, tensors are missing or unexpected, a weight is not finite, the chat
-            template fails, or the base of an adapter is no checkpoint folder here (nothing is fetched for it).
+        CheckpointError: The folder is torn or holds an adapter, tensors are missing or unexpected, a weight is not
+            finite, or the chat template fails.
     """
+    folder = Path(path)
+    if folder.is_dir():
+        checkpoint.verify(folder)
+    elif folder.is_absolute() or str(path).count("/") > 1:
+        raise checkpoint.CheckpointError(f"{path}: no such folder")
+    if (folder / "adapter_config.json").is_file():  # transformers would fetch the model that it names
+        raise checkpoint.CheckpointError(f"{path}: an adapter; merge it into its model")
     try:
-        return _load(path, sampling or SamplingParams(), full_precision)
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        encode_prompts(tokenizer, [])  # tries the chat template
+        model = None if vllm else _load_model(path, full_precision).eval()
     except checkpoint.CheckpointError:
         raise
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
+    return Policy(model, tokenizer, folder, max_new_tokens)
 
 
-def _load(path: str | Path, sampling: SamplingParams, full_precision: bool) -> Policy:
-    folder = Path(path)
-    if folder.is_dir():
-        checkpoint.verify(folder)
-    elif os.sep in str(path) and (folder.is_absolute() or str(path).count("/") != 1):
-        raise checkpoint.CheckpointError(f"{path}: no such folder")
-    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    encode_prompts(tokenizer, [])  # tries the chat template
-    if sampling.backend == "vllm":
-        return Policy(None, tokenizer, folder, sampling)
-    if (folder / "adapter_config.json").is_file():
-        from peft import PeftConfig, PeftModel
-
-        base = Path(str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path))
-        checkpoint.verify(base)  # a folder here, or it is refused
-        model = PeftModel.from_pretrained(load_model(base, full_precision), str(folder)).merge_and_unload()
-    else:
-        model = load_model(path, full_precision)
-    return Policy(model.eval(), tokenizer, folder, sampling)
-
-
-def load_model(path: str | Path, full_precision: bool = False) -> PreTrainedModel:
-    """Returns the causal LM at `path` on the best device: float32 on a CPU or to be trained in full, else bfloat16.
-
-    Raises:
-        CheckpointError: Tensors are missing or unexpected, or a weight is not finite; names the tensor.
-    """
+def _load_model(path: str | Path, full_precision: bool) -> PreTrainedModel:
+    """Returns the causal LM at `path` on the best device: float32 on a CPU or to be trained in full, else bfloat16."""
     cuda = torch.cuda.is_available()
     model, info = AutoModelForCausalLM.from_pretrained(
         path,
@@ -231,7 +212,7 @@ def load_model(path: str | Path, full_precision: bool = False) -> PreTrainedMode
 def save_policy(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    out: str | Path,
+    out: Path,
     input_hash: str | None = None,
     curve: Sequence[Mapping[str, Any]] = (),
     weights: Mapping[str, torch.Tensor] | None = None,
@@ -240,18 +221,25 @@ def save_policy(
 
     `weights` are written in place of the model's own, where processes hold only shards of these.
     """
-    with checkpoint.publish(Path(out), input_hash) as folder:
-        write_jsonl(folder / "curve.jsonl", curve)
-        model.save_pretrained(folder, safe_serialization=True, state_dict=weights)
-        tokenizer.save_pretrained(folder)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.tmp")  # its next writer takes over what a killed one left
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        write_jsonl(temporary / "curve.jsonl", curve)
+        model.save_pretrained(temporary, state_dict=weights)
+        tokenizer.save_pretrained(temporary)
+        checkpoint.write_manifest(temporary, input_hash)
+        shutil.rmtree(out, ignore_errors=True)
+        temporary.replace(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _complete_with_vllm(
     path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int, grammar: str | None
 ) -> list[list[str]]:
     """Returns completions from vLLM's offline engine. Not run on the project's CPU machines: vLLM has no CPU wheel."""
-    from vllm import LLM
-    from vllm import SamplingParams as VllmSampling
+    from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
     constraint = {"structured_outputs": StructuredOutputsParams(grammar=grammar)} if grammar else {}
@@ -259,6 +247,6 @@ def _complete_with_vllm(
         model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5,
         structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
     )  # fmt: skip
-    settings = VllmSampling(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed, **constraint)
+    settings = SamplingParams(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed, **constraint)
     outputs = engine.generate([{"prompt_token_ids": row} for row in ids], settings)
     return [[sample.text for sample in output.outputs] for output in outputs]

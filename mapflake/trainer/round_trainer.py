@@ -4,14 +4,12 @@ Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it 
 policy. Completions come from `decoding.decode` (or, as TRL does it, from vLLM) through TRL's `rollout_func`. Three
 methods of TRL are overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
 measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` for small
-vocabularies, `log` adds our metrics. An engine that dies takes its samples out of the step: counted in the curve,
-neither a crash nor a zero.
+vocabularies, `log` adds our metrics.
 """
 
 from __future__ import annotations
 
 import copy
-import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -21,28 +19,12 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from mapflake.repro import rng_for
-from mapflake.trainer import checkpoint
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.logps import completion_logps
 from mapflake.trainer.policy import Policy, encode_prompts
 
-logger = logging.getLogger(__name__)
-
 LARGE_VOCABULARY = 8192  # from here on logits are too large to hold: TRL's fused head does the work
 KL_ROWS = 64  # completions a step on which the divergence from the start is measured
-MAX_LOST_STEPS = 3
-
-
-class EngineError(RuntimeError):
-    """The engine that samples completions failed in several steps in a row."""
-
-
-def _is_of_engine(error: Exception) -> bool:
-    """Returns whether an engine died or refused: a lost connection, an error of vLLM, or TRL's for a bad answer."""
-    owner = type(error).__module__.split(".")[0]
-    if isinstance(error, ConnectionError | TimeoutError) or owner in ("requests", "vllm"):
-        return True
-    return type(error) is Exception and str(error).startswith("Request failed: ")  # so `VLLMClient` raises
 
 
 class RoundTrainer(GRPOTrainer):
@@ -58,23 +40,22 @@ class RoundTrainer(GRPOTrainer):
         seed: int,
         lora: Any = None,
     ) -> None:
-        """Makes the trainer of one round.
+        """Makes the trainer of one round of `policy`.
 
         Args:
-            policy: The policy to train.
-            rows: The training rows in order.
-            rewards: TRL's reward functions.
+            policy: Trained in place, or with the adapters that `lora`, a configuration of peft, describes.
+            rows: The training rows in order: a column `prompt`, and those that the rewards take.
+            rewards: TRL's functions of completions and columns; their weights are in `args`.
             args: TRL's configuration.
             seed: Seed of the sampling noise.
-            lora: peft's configuration of adapters; None trains all weights.
+            lora: None trains all weights.
         """
         self._seed = seed
-        self._lost_steps = 0
         self._seen: dict[str, float] = {}
         self._small = len(policy.tokenizer) <= LARGE_VOCABULARY
-        # A second copy of a large model is not worth a curve; with LoRA the start is the model without its adapters.
         model: Any = policy.model
-        self._start = copy.deepcopy(model).requires_grad_(False) if self._small and lora is None else None
+        # A second copy of a large model is not worth a curve.
+        self._start = copy.deepcopy(model).requires_grad_(False) if self._small else None
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
         super().__init__(
             model=model,
@@ -84,7 +65,6 @@ class RoundTrainer(GRPOTrainer):
             train_dataset=rows,
             rollout_func=self._rollout,
             peft_config=lora,
-            callbacks=[checkpoint.ManifestCallback()],
         )
 
     # ------------------------------------------------------------ sampling
@@ -96,24 +76,9 @@ class RoundTrainer(GRPOTrainer):
         if texts != [text for text in texts[::size] for _ in range(size)]:
             raise ValueError(f"a process needs whole groups of {size} samples a prompt, {len(texts)} rows came")
         ids = encode_prompts(self.processing_class, texts[::size])
-        try:
-            completions, logps = self._sample(ids, size)
-            lost = False
-            self._lost_steps = 0
-        except Exception as error:
-            if not _is_of_engine(error):  # a mistake of ours must not pass for two lost steps
-                raise
-            self._lost_steps += 1
-            logger.exception("step %d: the engine failed, its samples are lost", self.state.global_step + 1)
-            if self._lost_steps >= MAX_LOST_STEPS:
-                raise EngineError(f"the engine failed in {MAX_LOST_STEPS} steps in a row: {error}") from error
-            completions, logps, lost = [[self.processing_class.eos_token_id]] * len(texts), [[0.0]] * len(texts), True
-        return {
-            "prompt_ids": [row for row in ids for _ in range(size)],
-            "completion_ids": completions,
-            "logprobs": logps,
-            "failed": [lost] * len(texts),
-        }
+        completions, logps = self._sample(ids, size)
+        repeated = [row for row in ids for _ in range(size)]
+        return {"prompt_ids": repeated, "completion_ids": completions, "logprobs": logps}
 
     def _sample(self, ids: list[list[int]], size: int) -> tuple[list[list[int]], list[list[float]]]:
         """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
@@ -133,38 +98,29 @@ class RoundTrainer(GRPOTrainer):
         return [d.ids for d in decoded], [d.logps for d in decoded]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Returns TRL's batch; measures the lost samples, entropy, and divergence from the start.
+        """Returns TRL's batch; measures entropy, and divergence from the start.
 
         Without a KL term, rows without advantage add nothing to the loss, so they are masked out of it.
         """
         batch = super()._generate_and_score_completions(inputs)
-        logps = batch["sampling_per_token_logps"].nan_to_num()
-        # TRL has added the columns that `_rollout` returned beside the tokens to the rows.
-        answered = torch.tensor([not row["failed"] for row in inputs], device=logps.device)
-        self._seen["unscored"] = self._mean(~answered, torch.ones_like(answered))
-        counts = batch["completion_mask"] * answered[:, None]
+        logps, counts = batch["sampling_per_token_logps"].nan_to_num(), batch["completion_mask"]
         # The surprise of sampled tokens is an unbiased estimate of entropy, of all rows and for nothing; TRL's is exact
         # but of the rows that the loss reads.
         self._seen["entropy"] = self._mean(-logps, counts)
-        if self.beta == 0 and self._small:
+        if self.beta == 0 and self._start is not None:
             stride = max(1, len(logps) // KL_ROWS)
             some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
-            with torch.no_grad(), self.accelerator.autocast():
-                gap = self._start_logps(some) - logps[::stride]
+            gap = self._start_logps(self._start, some) - logps[::stride]
             self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts[::stride])  # k3 of Schulman (2020), as in TRL
         if self.beta == 0:
-            batch["completion_mask"] = batch["completion_mask"] * (batch["advantages"] != 0).long()[:, None]
+            batch["completion_mask"] = counts * (batch["advantages"] != 0).long()[:, None]
         return batch
 
-    def _start_logps(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _start_logps(self, start: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Returns the log-probabilities `[B, C]` of the completions under the policy that the round began with."""
         ids, mask = (torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1) for x in ("ids", "mask"))
-        length = batch["completion_ids"].size(1)
-        if self._start is not None:
-            return completion_logps(self._start.to(ids.device), ids, mask, length, self.temperature)
-        model: Any = self.accelerator.unwrap_model(self.model)
-        with model.disable_adapter():
-            return completion_logps(model, ids, mask, length, self.temperature)
+        with torch.no_grad(), self.accelerator.autocast():
+            return completion_logps(start.to(ids.device), ids, mask, batch["completion_ids"].size(1), self.temperature)
 
     def _mean(self, values: torch.Tensor, counts: torch.Tensor) -> float:
         """Returns the mean of the values that count, over all processes; NaN if there are none."""

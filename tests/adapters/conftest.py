@@ -1,7 +1,7 @@
 """A real OpenAI-compatible server on this machine, whose model gives golden answers."""
 
-import importlib.util
 import json
+import runpy
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -57,13 +57,6 @@ def serve():
 
 @pytest.fixture
 def example():
-    """Returns a function that imports an example of the documentation by its name."""
-
-    def load(name):
-        path = Path(__file__).parents[2] / "docs" / "examples" / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+    """Returns a function that runs `main` of an example of the documentation, given its name."""
+    folder = Path(__file__).parents[2] / "docs" / "examples"
+    return lambda name, *arguments: runpy.run_path(str(folder / f"{name}.py"))["main"](*arguments)

@@ -13,12 +13,12 @@ pytest.importorskip("verifiers", reason="wants openai < 3: make test-verifiers")
 import verifiers.v1 as vf
 from transcripts import TRANSCRIPTS
 
-from mapflake.adapters.taskset import FrozenLakeConfig, FrozenLakeTaskset
+from mapflake.adapters.taskset import FrozenLakeConfig
 from mapflake.env import PROMPT_FORMATS, Task, render_prompt, save_tasks
 from mapflake.repro import from_json
 
 BIN = Path(sys.executable).parent
-LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich"]
+LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich", "--client.api-key-var", "NO_KEY"]
 
 
 @pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
@@ -27,14 +27,7 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     server = serve(chosen)
     command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", server.url, *LOCALLY]
-    command += [
-        "--client.api-key-var",
-        "NO_KEY",
-        "--env.taskset.prompt_format",
-        prompt_format,
-        "--sampling.temperature",
-        "0.5",
-    ]
+    command += ["--env.taskset.prompt_format", prompt_format, "--sampling.temperature", "0.5"]
     command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -54,7 +47,7 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
 
 def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
     command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", "http://127.0.0.1:9/v1", *LOCALLY]
-    command += ["--client.api-key-var", "NO_KEY", "-n", "1", "-o", tmp_path, "--run.name", "run"]
+    command += ["-n", "1", "-o", tmp_path, "--run.name", "run"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     (episode,) = map(json.loads, Path(tmp_path, "run", "traces.jsonl").read_text().splitlines())
     assert not episode["ok"]
@@ -74,7 +67,6 @@ def test_verifiers_own_validation(tmp_path):
 def test_boards_are_drawn_as_asked():
     config = FrozenLakeConfig(id="mapflake", n=4, sizes=[4], num_agents=3, wait_ratio=1.0, seed=3)
     tasks = list(vf.load_taskset(config))
-    assert isinstance(vf.load_taskset(config), FrozenLakeTaskset)
     for task in tasks:
         board = from_json(Task, task.data.task, "task")
         assert (board.instance.size, board.instance.num_agents, board.needs_wait) == (4, 3, True)
@@ -86,5 +78,5 @@ def test_boards_are_drawn_as_asked():
 def test_the_example(example, tmp_path, serve):
     chosen = [t for t in TRANSCRIPTS if t.prompt_format == "chat"][:2]
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
-    mean = example("eval_verifiers").main(serve(chosen).url, "golden", str(tmp_path), 2, str(tmp_path / "tasks.jsonl"))
+    mean = example("eval_verifiers", serve(chosen).url, "golden", str(tmp_path), 2, str(tmp_path / "tasks.jsonl"))
     assert mean == sum(t.reward for t in chosen) / 2

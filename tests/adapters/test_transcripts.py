@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 from transcripts import TRANSCRIPTS
@@ -12,21 +13,15 @@ from mapflake.env import KINDS, PROMPT_FORMATS, REWARD, judge, reward, reward_fu
 
 def test_every_kind_of_answer_is_there():
     assert {t.violations for t in TRANSCRIPTS if len(t.violations) == 1} == {(kind,) for kind in KINDS}
-    assert {(t.prompt_format, t.reward) for t in TRANSCRIPTS} == {
-        (prompt_format, r) for prompt_format in PROMPT_FORMATS for r in (0, 0.5, 1)
-    }
-    assert len({(t.prompt_format, t.name) for t in TRANSCRIPTS}) == len({(t.prompt, t.completion) for t in TRANSCRIPTS})
+    assert {(t.prompt_format, t.reward) for t in TRANSCRIPTS} == {*product(PROMPT_FORMATS, (0, 0.5, 1))}
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda t: f"{t.prompt_format}: {t.name}")
 def test_judge(transcript):
     verdict = judge(transcript.task, transcript.completion, transcript.prompt_format)
     assert verdict.kinds == transcript.violations
-    assert (verdict.valid, verdict.optimal, verdict.soc_optimal) == (
-        transcript.valid,
-        transcript.optimal,
-        transcript.soc_optimal,
-    )
+    for name in ("valid", "optimal", "soc_optimal"):
+        assert getattr(verdict, name) == getattr(transcript, name)
     assert reward(verdict) == transcript.reward
 
 
@@ -35,24 +30,29 @@ def test_rewards_of_trl(prompt_format):
     """As TRL calls them: a column is a list, a chat is a list of one message."""
     chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
     rows = to_dataset([t.task for t in chosen], prompt_format)
-    assert [row["prompt"] if prompt_format == "compact" else row["prompt"][0]["content"] for row in rows] == [
-        t.prompt for t in chosen
-    ]
     texts = [t.completion for t in chosen]
     completions = texts if prompt_format == "compact" else [[{"role": "assistant", "content": text}] for text in texts]
     columns = rows.remove_columns("prompt")[:]
     asked = columns | {"completions": completions, "prompts": rows["prompt"]}
     scores = {f.__name__: f(**asked) for f in reward_functions(prompt_format)}
     assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
-    assert [sum(REWARD[name] * scores[name][i] for name in REWARD) for i in range(len(chosen))] == [
-        t.reward for t in chosen
-    ]
 
 
 def test_the_environment_imports_no_framework():
     code = "import sys, mapflake, mapflake.env, mapflake.adapters; print({*sys.argv[1:]} & {*sys.modules})"
-    command = [sys.executable, "-c", code, "pettingzoo", "inspect_ai", "verifiers", "trl", "torch", "matplotlib"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "set()\n"
+    heavy = [
+        "pettingzoo",
+        "inspect_ai",
+        "verifiers",
+        "trl",
+        "torch",
+        "transformers",
+        "datasets",
+        "pandas",
+        "matplotlib",
+    ]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_missing_package_is_named_with_what_installs_it(module, package, insta
 
 
 def test_grpo_by_trl_itself(example):
-    log = example("grpo_trl").main()
+    log = example("grpo_trl")
     steps = [row for row in log if "reward" in row]
     assert len(steps) == 2
     for row in steps:

@@ -13,11 +13,9 @@ from engineer_samples import REPLY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mapflake import repro
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, actions, format_config, project, read_replies, read_reply, reply_grammar
 from mapflake.engineer.actions import apply_fallback, reply_schema, sample_boards
-from mapflake.engineer.compact.words import percent
 from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))
@@ -99,14 +97,6 @@ def test_project_has_nothing_near_without_finite_numbers_or_data():
         project({3: {"data_ratio": 1.0, "hole_ratio": 0.0, "wait_ratio": 0.0}}, [4])
 
 
-@pytest.mark.parametrize("size", [3, 10])
-@pytest.mark.parametrize("hole", [0.0, 0.5])
-@pytest.mark.parametrize("wait", [0.0, 1.0])
-def test_every_corner_for_two_agents_can_be_drawn_from(size, hole, wait):
-    tasks = generate(EnvConfig({size: SizeConfig(1.0, hole, wait)}), 3, seed=5)
-    assert [t.needs_wait for t in tasks] == [wait == 1.0] * 3
-
-
 # ---------------------------------------------------------------- writing
 
 
@@ -130,11 +120,6 @@ def test_format_config_in_compact_is_the_nearest_step_in_closed_words(config):
         assert (said.sizes[size].wait_ratio is None) == (c.wait_ratio is None)
 
 
-def test_percent_rounds_half_up():
-    words = ["p00", "p00", "p05", "p10", "p50", "p95", "p100", "p100"]
-    assert [percent(x) for x in (0, 0.024, 0.025, 0.075, 0.5, 0.97, 0.976, 1)] == words
-
-
 # ---------------------------------------------------------------- reading
 
 
@@ -148,80 +133,53 @@ def ratios(data="1", hole="0.1", wait="0.5"):
 
 GOOD = reply()
 
-HOSTILE = {
-    "empty": ("", "empty"),
-    "white space": (" \n\t ", "empty"),
-    "prose": ("I would put everything on small boards.", "no JSON object"),
-    "no text": (None, "not text"),
-    "two objects in prose": (f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
-    "braces in prose": ("Holes {few}. " + GOOD, "not JSON"),
-    "truncated at the start": (GOOD[:20], "cut off"),
-    "truncated before the last brace": (GOOD[:-1], "cut off"),
-    "reasoning not closed": (f"<think>maybe {GOOD}", "reasoning is not closed"),
-    "reasoning opened again": (f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
-    "only reasoning": (f"<think>{GOOD}</think>", "empty"),
-    "NaN": (ratios("NaN"), "NaN is not a number"),
-    "-Infinity": (ratios(wait="-Infinity"), "-Infinity is not a number"),
-    "1e999": (ratios("1e999"), "size 3: data_ratio is inf, not a number"),
-    "5,000 digits": (ratios("9" * 5000), "size 3: data_ratio is inf, not a number"),
-    "100,000 brackets": (reply("[" * 100_000), "is not closed|too long"),
-    "1,500 nested objects": ('{"sizes":' * 1500 + "1" + "}" * 1500, "more than 100 opening brackets"),
-    "nested as deep as is read": ('{"sizes":' * 100 + "1" + "}" * 100, "unknown key 'sizes' in \"sizes\""),
-    "duplicate size": (reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
-    "duplicate ratio": (ratios('1, "data_ratio": 2'), "'data_ratio' is given twice"),
-    "unknown key": (GOOD[:-1] + ', "reward": 1}', "unknown key 'reward' in the object; legal: sizes"),
-    "unknown size": (reply(more=', "7": {"data_ratio": 1}'), "unknown key '7' in \"sizes\"; legal: 3, 4"),
-    "size with a zero": (reply(more=', "04": {"data_ratio": 1}'), "unknown key '04'"),
-    "unknown ratio": (ratios('1, "agents": 5'), "unknown key 'agents' in size 3; legal: data_ratio, hole_ratio, wait"),
-    "a very long key": (f'{{"{"k" * 9000}": 1}}', r"lacks 'sizes'|unknown key 'k+\.\.\. in the object"),
-    "missing sizes": ("{}", "the object lacks 'sizes'"),
-    "missing ratio": (reply('{"data_ratio": 1, "hole_ratio": 0}'), "size 3 lacks 'wait_ratio'"),
-    "no sizes": ('{"sizes": {}}', '"sizes" is empty'),
-    "sizes is a list": ('{"sizes": [3]}', r'"sizes" is \[3.*\], not an object'),
-    "size is null": ('{"sizes": {"3": null}}', "size 3 is None, not an object"),
-    "string for a number": (ratios('"0.5"'), "size 3: data_ratio is '0.5', not a number"),
-    "boolean": (ratios("true"), "data_ratio is True, not a number"),
-    "null hole ratio": (ratios(hole="null"), "hole_ratio is None, not a number"),
-    "list": (ratios(wait="[0.5]"), r"wait_ratio is \[0.5\], not a number"),
-    "negative data": (ratios("-0.5"), "size 3: data_ratio -0.5 is negative"),
-    "negative wait": (ratios(wait="-1e-9"), "wait_ratio -1e-09 is negative"),
-    "all zeros": (ratios("0", "0", "0"), "all data ratios are zero"),
-    "minus zero": (ratios("-0.0"), "all data ratios are zero"),
-    "control character": ("\x1b[2J" + GOOD, r"U\+001B"),
-    "control character in a string": ('{"si\x07zes": {}}', r"U\+0007"),
-    "newline in a string": ('{"si\nzes": {}}', "not JSON: Invalid control character"),
-    "lone surrogate": ("\ud83d" + GOOD, r"U\+D83D"),
-    "single quotes": (GOOD.replace('"', "'"), "not JSON"),
-    "comment": (GOOD[:-1] + "// why\n}", "not JSON"),
-    "1 MB of braces": ("{" * 500_000 + "}" * 500_000, "JSON object is too long"),
-    "1 MB of think": ("</think>" * 100_000, "empty"),
-}
-
-HOSTILE_COMPACT = {
-    "empty": (" ", "empty"),
-    "JSON": (GOOD, "does not close with 'end'"),
-    "goes on": ("size3 p50 p10 p50 end size4 p50 p10 p50 end", "goes on after 'end'"),
-    "nothing": ("end", "names no size"),
-    "lacks ratios": ("size3 p50 end", "size3 lacks its hole_ratio"),
-    "lacks the last ratio": ("size3 p50 p10 p50 size4 p50 p10 end", "size4 lacks its wait_ratio"),
-    "unknown size": ("size7 p50 p10 p50 end", "word 1 is 'size7', not one of size3, size4"),
-    "size twice": ("size3 p50 p10 p50 size3 p50 p10 p50 end", "size3 is given twice"),
-    "off the grid": ("size3 p50 p11 p50 end", "size3: hole_ratio is 'p11'"),
-    "any for data": ("size3 any p10 p50 end", "size3: data_ratio is 'any'"),
-    "all zeros": ("size3 p00 p10 p50 end", "all data ratios are zero"),
-    "control character": ("size3 p50 p10 p50 end\x00", r"U\+0000"),
-}
+HOSTILE = [
+    ("json", " \n\t ", "empty"),
+    ("json", "I would put everything on small boards.", "no JSON object"),
+    ("json", f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
+    ("json", "Holes {few}. " + GOOD, "not JSON"),
+    ("json", GOOD[:20], "cut off"),
+    ("json", GOOD[:-1], "cut off"),
+    ("json", f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
+    ("json", f"<think>{GOOD}</think>", "no JSON object"),
+    ("json", ratios("NaN"), "sizes.3.data_ratio: nan is not legal"),
+    ("json", '{"sizes":' * 1500 + "1" + "}" * 1500, "over 20000 characters or 100 opening brackets"),
+    ("json", '{"sizes":' * 100 + "1" + "}" * 100, "sizes.sizes: unknown key"),
+    ("json", reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
+    ("json", GOOD[:-1] + ', "reward": 1}', "reward: unknown key; legal keys: sizes"),
+    ("json", reply(more=', "7": {"data_ratio": 1}'), "sizes.7: unknown key; legal keys: 3, 4"),
+    ("json", reply(more=f', "{"k" * 9000}": 1'), "sizes.k+: unknown key"),
+    ("json", reply(more=r', "\u001b\n": 1'), "sizes"),
+    ("json", ratios('1, "agents": 5'), "agents: unknown key; legal keys: data_ratio, hole_ratio, wait"),
+    ("json", reply('{"data_ratio": 1, "hole_ratio": 0}'), "sizes.3.wait_ratio: missing"),
+    ("json", '{"sizes": {}}', "all data ratios are zero"),
+    ("json", reply("null"), "sizes.3: None is not legal"),
+    ("json", ratios('"0.5"'), "sizes.3.data_ratio: '0.5' is not legal"),
+    ("json", ratios(hole="null"), "sizes.3.hole_ratio: None is not legal"),
+    ("json", ratios(wait="-1e-9"), "sizes.3.wait_ratio: -1e-09 is not legal"),
+    ("json", "\x1b[2J" + GOOD, r"U\+001B"),
+    ("json", "\ud83d" + GOOD, r"U\+D83D"),
+    ("json", "{" * 500_000 + "}" * 500_000, "20000 characters"),
+    ("compact", " ", "empty"),
+    ("compact", "size3 p50 p10 p50 end size4 p50 p10 p50 end", "goes on after 'end'"),
+    ("compact", "end", "names no size"),
+    ("compact", "size3 p50 p10 p50 size4 p50 p10 end", "size4 lacks its wait_ratio"),
+    ("compact", "size7 p50 p10 p50 end", "word 1 is 'size7', not one of size3, size4"),
+    ("compact", "size3 p50 p10 p50 size3 p50 p10 p50 end", "size3 is given twice"),
+    ("compact", "size3 p50 p11 p50 end", "size3: hole_ratio is 'p11'"),
+    ("compact", "size3 any p10 p50 end", "size3: data_ratio is 'any'"),
+    ("compact", "size3 p00 p10 p50 end", "all data ratios are zero"),
+    ("compact", "size3 p50 p10 p50 end\x00", r"U\+0000"),
+]
 
 
-@pytest.mark.parametrize(
-    ("prompt_format", "name"), [*(("json", name) for name in HOSTILE), *(("compact", name) for name in HOSTILE_COMPACT)]
-)
-def test_read_reply_rejects_a_hostile_reply_with_its_reason(prompt_format, name):
-    text, reason = (HOSTILE if prompt_format == "json" else HOSTILE_COMPACT)[name]
+@pytest.mark.parametrize(("prompt_format", "text", "reason"), HOSTILE, ids=range(len(HOSTILE)))
+def test_read_reply_rejects_a_hostile_reply_with_its_reason(prompt_format, text, reason):
     proposal = read_reply(text, SIZES, prompt_format)
-    assert (proposal.config, proposal.requested, proposal.reply) == (None, None, text or "")
+    assert (proposal.config, proposal.requested, proposal.reply) == (None, None, text)
     assert re.search(reason, proposal.rejection)
     assert len(proposal.rejection) < 250
+    assert proposal.rejection.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -257,8 +215,6 @@ def test_read_replies_takes_the_first_that_is_not_rejected():
     assert read_replies(["no", GOOD, other], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, other))
     assert read_replies(["no", ""], SIZES) == replace(read_reply("no", SIZES), replies=("no", ""))
     assert read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=3).config.num_agents == 3
-    with pytest.raises(ValueError, match="there is no reply to read"):
-        read_replies([], SIZES)
 
 
 @pytest.mark.parametrize("prompt_format", ["json", "compact"])
@@ -274,54 +230,14 @@ def test_a_huge_reply_takes_no_memory_to_reject(prompt_format):
     assert peak < 100_000  # bytes; the text itself is not copied
 
 
-@pytest.mark.parametrize("text", [GOOD, "no", REPLY])
-def test_a_proposal_survives_its_record(text):
-    proposal = read_reply(text, SIZES)
-    assert repro.from_json(Proposal, json.loads(json.dumps(repro.to_json(proposal))), "here") == proposal
-
-
 def test_wrong_calls_are_errors():
-    for call in (lambda: read_reply(GOOD, SIZES, "xml"), lambda: reply_grammar(SIZES, "xml")):
-        with pytest.raises(ValueError, match="prompt_format: 'xml' is none of json, compact"):
-            call()
-    for call in (lambda: read_reply(GOOD, []), lambda: reply_grammar([])):
-        with pytest.raises(ValueError, match="there are none to ask for"):
-            call()
-    with pytest.raises(ValueError, match=r"11 is not an integer in 3\.\.10"):
-        read_reply(GOOD, [3, 11])
+    with pytest.raises(ValueError, match="prompt_format: 'xml' is none of json, compact"):
+        read_reply(GOOD, SIZES, "xml")
+    for sizes in ([], [3, 11]):
+        with pytest.raises(ValueError, match=r"is not one or more integers in 3\.\.10"):
+            reply_grammar(sizes)
     with pytest.raises(ValueError, match="either a configuration or the reason"):
         Proposal("", None, None)
-
-
-# JSON-like pieces, so that random texts come near the grammar.
-PIECES = st.sampled_from(
-    [
-        *'{}[]:,"\\',
-        *('"sizes"', '"3"', '"data_ratio"', '"hole_ratio"', '"wait_ratio"', "1", "-0.5", "1e999", "NaN", "null"),
-        *("<think>", "</think>", "```json\n", " ", "\ud800", "\x00", "size3", "size4", ";"),
-        *ENGINEER_WORDS,
-    ]
-)
-
-
-@given(
-    st.one_of(st.text(), st.lists(PIECES).map("".join), st.lists(PIECES).map(" ".join)),
-    st.sampled_from(["json", "compact"]),
-)
-def test_read_reply_raises_on_no_text(text, prompt_format):
-    proposal = read_reply(text, SIZES, prompt_format)
-    assert (proposal.config is None) != (proposal.rejection is None)
-
-
-@given(st.data())
-def test_read_reply_raises_on_no_change_of_a_good_reply(data):
-    text = list(GOOD)
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(text)))
-        text[at : at + data.draw(st.integers(0, 3))] = data.draw(PIECES)
-    proposal = read_reply("".join(text), SIZES)
-    if proposal.config is not None:
-        assert read_reply(format_config(proposal.config), SIZES).config == proposal.config
 
 
 # ---------------------------------------------------------------- schema and grammar
@@ -371,10 +287,7 @@ def test_the_grammar_and_the_schema_allow_legal_designs(text):
         "prose",
         '{"sizes": {}}',
         ONE.replace('"3"', '"7"'),
-        ONE.replace('ratio": 1', 'ratio": 2'),
         ONE.replace("0.5", "0.6"),
-        ONE.replace("0.5", "NaN"),
-        ONE.replace("0.5", "null"),
         ONE.replace("null", "-1"),
         ONE.replace("0.5", "0.44444"),
         ONE.replace(', "wait_ratio": null', ""),

@@ -2,17 +2,20 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
+from mapflake import repro
 from mapflake.engineer import VARIANTS, build_prompt, demonstrations, format_config, project, read_reply
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer.compact import imitation
-from mapflake.engineer.compact.base import warm_start_pairs
-from mapflake.engineer.compact.demonstrations import DATA_RULES, data_ratios, synthetic_report
-from mapflake.env import VOCABULARY, EnvConfig, SizeConfig, generate, naive_plan_fails
+from mapflake.engineer.compact.base import BaseParams, base_pairs
+from mapflake.engineer.compact.demonstrations import DATA_RULES, SyntheticReport, synthetic_report
+from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.env import VOCABULARY, EnvConfig, SizeConfig, generate, naive_plan_fails, save_tasks
 
 MANY = demonstrations(1500, SIZES, seed=11)
 
@@ -52,13 +55,6 @@ def test_words_that_a_run_may_need_are_all_shown():
     assert {"summary", "details"} <= {word for prompt, _ in other for word in prompt.split(" ")}
 
 
-def test_reports_range_from_hopeless_to_solved():
-    rates = [int(p.split(" ")[3][1:]) for p, _ in MANY]  # valid rate on 3x3
-    assert min(rates) < 30
-    assert max(rates) == 100
-    assert np.mean([20 <= r <= 80 for r in rates]) > 0.25
-
-
 def design(completion):
     """Data, hole and wait ratio of each size that an answer names, in percent."""
     words = completion.split(" ")[:-1]
@@ -79,34 +75,28 @@ def test_answers_are_a_wide_mixture_that_still_depends_on_the_report():
     assert (min(holes), max(holes)) == (0, 50)
 
 
-def test_wrong_calls_are_errors():
-    with pytest.raises(ValueError, match="-1 is negative"):
-        demonstrations(-1, SIZES, seed=0)
-    with pytest.raises(ValueError, match=r"\['V9'\] is not among V1"):
-        demonstrations(1, SIZES, seed=0, variants=["V9"])
-    with pytest.raises(ValueError, match="2 is not an integer"):
-        demonstrations(1, [2], seed=0)
-    assert demonstrations(0, SIZES, seed=0) == []
-
-
 SOLVED = generate(EnvConfig.uniform(SIZES, 0.2, 0.3), 40, seed=1)
 
 
-def test_warm_start_pairs_show_boards_then_demonstrations():
-    pairs = warm_start_pairs(SOLVED, SIZES, 60, hard_share=0.5, engineer_share=0.2, variants=["V1", "V6"], seed=3)
+def pairs_of(folder, tasks, n, **changes):
+    params = {"seed": 3, "hard_share": 0.5, "engineer_share": 0.2, "engineer_variants": ["V1", "V6"]} | changes
+    save_tasks(folder / "demonstrations.jsonl", tasks)
+    repro.write_json(folder / "settings.json", {"sizes": SIZES})
+    return base_pairs(BaseParams.parse(params | {"training": {"model": {}, "steps": 1}}, "warm_start"), folder, n)
+
+
+def test_base_pairs_show_boards_then_demonstrations(tmp_path):
+    pairs = pairs_of(tmp_path, SOLVED, 60)
     assert len(pairs) == 60
     assert pairs[48:] == demonstrations(12, SIZES, seed=3, variants=["V1", "V6"])
     assert all(prompt.endswith(" plan") and answer.endswith(";") for prompt, answer in pairs[:48])
-    assert pairs == warm_start_pairs(
-        SOLVED, SIZES, 60, hard_share=0.5, engineer_share=0.2, variants=["V1", "V6"], seed=3
-    )
 
 
-def test_warm_start_pairs_need_boards_of_each_kind():
+def test_base_pairs_need_boards_of_each_kind(tmp_path):
     hard = [task for task in SOLVED if naive_plan_fails(task.instance)]
     with pytest.raises(ValueError, match="no board that the naive plan solves, and hard_share is"):
-        warm_start_pairs(hard, SIZES, 60, hard_share=0.5, engineer_share=0.2, variants=["V1"], seed=3)
-    assert len(warm_start_pairs(hard, SIZES, 10, hard_share=1.0, engineer_share=0.0, variants=["V1"], seed=3)) == 10
+        pairs_of(tmp_path, hard, 60)
+    assert len(pairs_of(tmp_path, hard, 10, hard_share=1.0, engineer_share=0.0)) == 10
 
 
 # ---------------------------------------------------------------- imitation
@@ -115,51 +105,41 @@ SYNTHETIC = [synthetic_report(i, SIZES, seed=4) for i in range(60)]
 
 
 def test_a_rule_without_noise_is_found_at_distance_0():
-    for rule in DATA_RULES:
+    for rule in DATA_RULES.values():
+        weights = [rule(one.report.valid_rates, one.last) for one in SYNTHETIC]
         designs = [
-            project({s: {"data_ratio": r, "hole_ratio": 0.1, "wait_ratio": None} for s, r in ratios.items()}, SIZES)
-            for ratios in (data_ratios(rule, one, SIZES) for one in SYNTHETIC)
+            project({s: {"data_ratio": w, "hole_ratio": 0.1, "wait_ratio": None} for s, w in each.items()}, SIZES)
+            for each in weights
         ]
-        rows = imitation.beside_rules({"x": designs}, SYNTHETIC, SIZES)
+        rows = imitation.beside_rules({"x": designs}, SYNTHETIC)
         assert max(row["distance"] for row in rows) < 1e-9
-    assert imitation.beside_rules({"x": [None] * 60}, SYNTHETIC, SIZES) == []
+    assert imitation.beside_rules({"x": [None] * 60}, SYNTHETIC) == []
 
 
-def test_levels_are_told_apart():
-    one = next(s for s in SYNTHETIC if s.last is not None and len({c.hole_ratio for c in s.last.sizes.values()}) > 1)
+@pytest.mark.parametrize(
+    ("label", "levels"),
+    [
+        ("as before", {3: (0.45, 0.3), 4: (0.1, None)}),
+        ("towards half-solved", {3: (0.5, 0.4), 4: (0.0, None)}),  # 90% and 10% valid; holes end at 0.5
+        ("near before", {3: (0.4, 0.25), 4: (0.15, None)}),
+        ("one level", {3: (0.2, 0.3), 4: (0.2, 0.3)}),
+        ("free", {3: (0.2, 0.3), 4: (0.1, None)}),
+    ],
+)
+def test_levels_are_told_apart(label, levels):
+    def config(levels):
+        return EnvConfig({size: SizeConfig(0.5, *level) for size, level in levels.items()})
 
-    def label(change):
-        sizes = {s: change(s, c) for s, c in one.last.sizes.items()}
-        [row] = imitation.beside_rules({"x": [EnvConfig(sizes)]}, [one], SIZES)
-        return row["levels"]
-
-    def clipped(value, top):
-        return min(max(value, 0.0), top)
-
-    rates = {s.size: s.valid_rate for s in one.report.sizes}
-    assert label(lambda s, c: c) == "as before"
-    assert label(lambda s, c: SizeConfig(c.data_ratio, 0.3, 0.4)) == "one level"
-    assert label(lambda s, c: SizeConfig(c.data_ratio, (c.hole_ratio + 0.25 + s / 1000) % 0.5, 0.5)) == "free"
-
-    def towards(s, c):
-        step = 0.1 * ((rates[s] > 0.7) - (rates[s] < 0.3))
-        wait = None if c.wait_ratio is None else clipped(c.wait_ratio + step, 1)
-        return SizeConfig(c.data_ratio, clipped(c.hole_ratio + step, 0.5), wait)
-
-    moved = any(v > 0.7 or v < 0.3 for v in rates.values())
-    assert label(towards) == ("towards half-solved" if moved else "as before")
-    nudged = {s: 0.1 if i % 2 else -0.1 for i, s in enumerate(SIZES)}
-    assert label(lambda s, c: SizeConfig(c.data_ratio, clipped(c.hole_ratio + nudged[s], 0.5), c.wait_ratio)) in (
-        "near before",
-        "towards half-solved",
-    )
-    hidden = next(s for s in SYNTHETIC if s.last is None)
-    assert imitation.beside_rules({"x": [hidden.answer]}, [hidden], SIZES)[0]["levels"] is None
+    report = FailureReport(tuple(SizeReport(s, 10, v, 0, 0, 0, 0, (0,) * 8) for s, v in ((3, 9), (4, 1))))
+    before = config({3: (0.45, 0.3), 4: (0.1, None)})
+    one = SyntheticReport(report, (), before, "", before)
+    assert [row["levels"] for row in imitation.beside_rules({"x": [config(levels)]}, [one])] == [label]
+    [row] = imitation.beside_rules({"x": [before]}, [replace(one, last=None)])
+    assert row["levels"] is None
 
 
 def test_demonstrations_lie_between_the_rules_and_random_designs():
-    survey = imitation.Survey(SIZES, SYNTHETIC, {}, {}, {}, {})
-    rows = survey.beside_rules()
+    rows = imitation.Survey(SYNTHETIC, {"plain": {}}).beside_rules()
     mean = {name: sum(r["distance"] for r in rows if r["designer"] == name) / 60 for name in ("demonstrated", "random")}
     assert 0.02 < mean["demonstrated"] < mean["random"] - 0.05
     assert len({r["levels"] for r in rows if r["designer"] == "demonstrated"} - {None}) == 5

@@ -25,10 +25,9 @@ from mapflake.engineer import (
     run_arm,
     run_round,
 )
-from mapflake.engineer.compact import imitation
 from mapflake.env import VOCABULARY as BOARD_WORDS
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
-from mapflake.env.config import DIMENSIONS, PAPER, Dimension
+from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.plots import figures, tables
 from mapflake.repro import rng_for
 
@@ -48,14 +47,6 @@ def some_configs():
     return [random_config(SIZES, rng_for(i, "own")) for i in range(30)]
 
 
-def test_random_designs_draw_it_and_the_others_as_before(monkeypatch):
-    with_it = some_configs()
-    assert len({part.ratios["swap_ratio"] for config in with_it for part in config.sizes.values()}) > 10
-    monkeypatch.delitem(DIMENSIONS, "swap_ratio")
-    paper = [{s: {name: p.ratios[name] for name in PAPER} for s, p in c.sizes.items()} for c in with_it]
-    assert paper == [{s: p.ratios for s, p in c.sizes.items()} for c in some_configs()]
-
-
 @pytest.mark.parametrize("prompt_format", ["json", "compact"])
 def test_what_is_written_is_read_and_follows_the_grammar(prompt_format):
     for config in some_configs():
@@ -71,10 +62,9 @@ def test_what_is_written_is_read_and_follows_the_grammar(prompt_format):
 
 def test_a_reply_must_say_it():
     three = '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": null}}}'
-    assert read_reply(three, SIZES).rejection == "size 3 lacks 'swap_ratio'"
-    assert read_reply(three.replace("null", 'null, "swap_ratio": null'), SIZES).rejection == (
-        "size 3: swap_ratio is None, not a number"
-    )
+    assert "sizes.3.swap_ratio: missing" in read_reply(three, SIZES).rejection
+    null = three.replace("null", 'null, "swap_ratio": null')
+    assert "sizes.3.swap_ratio: None is not legal" in read_reply(null, SIZES).rejection
     assert read_reply("size3 p100 p00 any end", SIZES, "compact").rejection == "size3 lacks its swap_ratio"
     assert read_reply("size3 p100 p00 any any end", SIZES, "compact").rejection == (
         "size3: swap_ratio is 'any', not one of p00, p05, ... p100"
@@ -87,19 +77,16 @@ def test_it_is_projected_and_a_rule_need_not_know_it():
     asked = {"data_ratio": 2.0, "hole_ratio": 0.1, "wait_ratio": None}
     assert project({3: asked | {"swap_ratio": 7.0}}, SIZES).sizes[3].ratios["swap_ratio"] == 1.0
     assert project({3: asked}, SIZES) == EnvConfig({3: SizeConfig(1.0, 0.1)})
-    for config in some_configs():
-        assert project(config, SIZES) == config
 
 
-@pytest.mark.parametrize("variant", ["V3", "V6"])
-def test_it_is_told(variant):
-    text = build_prompt(REPORTS[1], history(2), SIZES, variant=variant)
+def test_it_is_told():
+    text = build_prompt(REPORTS[1], history(2), SIZES)
     assert "\n- swap_ratio: share of boards on which agents change places.\n" in text
     assert "| wait_ratio | swap_ratio | valid" in text
     assert '"swap_ratio": <number>}, ...}}, and its JSON Schema' in text
     assert '"swap_ratio": {"maximum": 1.0, "minimum": 0, "multipleOf": 0.0001, "type": "number"}' in text
     past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
-    words = build_prompt(REPORTS[1], past, SIZES, variant=variant, prompt_format="compact").split()
+    words = build_prompt(REPORTS[1], past, SIZES, variant="V6", prompt_format="compact").split()
     assert set(words) <= {*VOCABULARY, *BOARD_WORDS}
     told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
     assert told[: 6 * len(SIZES) : 6] == [f"size{size}" for size in SIZES]
@@ -113,7 +100,7 @@ def test_demonstrations_show_it():
     assert 0.35 < sum(levels) / len(levels) < 0.65
 
 
-@pytest.mark.parametrize("arm", ["domain_randomisation", "heuristic", "fixed"])
+@pytest.mark.parametrize("arm", ["domain_randomisation", "heuristic"])
 def test_a_whole_arm_is_recorded_and_replayed(tmp_path, arm):
     first = EnvConfig.uniform((3, 4), 0.1, 0.0, swap_ratio=0.5)
     validation = generate(EnvConfig.uniform((3, 4), 0.1), 6, seed=1, split="validation")
@@ -148,14 +135,3 @@ def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
         }
     }
     assert actions.apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)
-    first, second = history(2)
-    text = build_prompt(REPORTS[1], (first, replace(second, fallback=fallback)), SIZES)
-    assert (
-        "asked hole_ratio 0.2, wait_ratio 0.5, swap_ratio 0.75; trained on hole_ratio 0.2, wait_ratio null, swap"
-        in text
-    )
-
-
-def test_designs_that_differ_in_it_alone_differ():
-    one, other = (EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=level) for level in (0.0, 0.5))
-    assert imitation.between([one], [other]) == {"designs": 1, "equal": 0.0, "numbers": 0.25, "data": 0.0}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mapflake import repro
 from mapflake.engineer import FailureReport, diagnose
-from mapflake.engineer.report import BoardBin, SizeReport, environment_statistics, quote
+from mapflake.engineer.report import BoardBin, environment_statistics, quote
 from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge_completion
 from mapflake.trainer.evaluate import Rollout
 
@@ -49,8 +49,6 @@ def test_diagnose_counts_by_hand():
     }  # fmt: skip
     assert (four.size, four.rollouts, four.valid, four.wait_rollouts, four.wait_valid) == (4, 1, 0, 1, 0)
     assert dict(zip(KINDS, four.failures, strict=True))["vertex"] == 1
-    assert three.overhead == 1.5
-    assert four.overhead == 0
     assert report.valid_rate == 2 / 7
     assert report.optimal_rate == 1 / 7
     assert report.at(4) is four
@@ -101,11 +99,12 @@ def test_the_plan_in_an_answer_is_shown_beside_it():
     assert "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW" in report.to_text()
 
 
-def test_what_is_kept_of_a_completion_is_bounded():
+def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():
     text = json.dumps({"plan": ["U" * 5000] * 1000})
     report = diagnose([answered(EASY, text)])
     assert len(json.dumps(repro.to_json(report))) < 10_000
     assert len(report.to_text()) < 5_000
+    assert diagnose([answered(EASY, "a\ud800b")]).examples[0].completion == "a\ufffdb"
 
 
 def test_board_bins_count_kinds_of_boards():
@@ -125,15 +124,6 @@ def test_no_rollouts_no_report():
         diagnose([])
 
 
-def test_impossible_counts_are_refused():
-    with pytest.raises(ValueError, match="size 3: the counts contradict each other"):
-        SizeReport(3, 10, 5, 6, 0, 0, 0, (0,) * 8)
-    with pytest.raises(ValueError, match="size 3: the counts contradict"):
-        SizeReport(3, 10, 5, 5, 10, 4, 0, (0,) * 8)  # all boards need a wait, yet one valid one does not
-    with pytest.raises(ValueError, match="size 4: 7 failure counts"):
-        SizeReport(4, 10, 5, 5, 0, 0, 0, (0,) * 7)
-
-
 def test_environment_statistics_by_hand():
     assert environment_statistics([EASY, NARROW, EASY]) == {
         "3x3": {"instances": 2, "wait_needed": 0.0, "holes": 0.1111},
@@ -141,23 +131,7 @@ def test_environment_statistics_by_hand():
     }
 
 
-def test_surrogates_in_a_completion_can_be_stored():
-    [example] = diagnose([answered(EASY, "a\ud800b")]).examples
-    assert example.completion == "a\ufffdb"
-
-
-CONTROL_TOKENS = [
-    "<|im_end|>",
-    "<|endoftext|>",
-    "</s>",
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "[INST]",
-    "[/INST]",
-    "[TOOL_CALLS]",
-    "<<SYS>>",
-]
+CONTROL_TOKENS = ["<|im_end|>", "</s>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]", "<<SYS>>"]
 
 
 @given(
@@ -174,10 +148,6 @@ def test_quoted_text_cannot_act(pieces):
 
 
 def test_quoted_text_is_bounded_and_says_what_was_cut():
-    assert quote("a" * 1000, limit=5) == "| aaaaa\n[995 more characters]"
-    assert quote("abcde", limit=5) == "| abcde"
+    assert quote("a" * 1000) == "| " + "a" * 600 + "\n[400 more characters]"
     assert len(quote(HOSTILE * 100_000)) < 2500
-
-
-def test_quoting_shows_what_was_written():
     assert quote("U D\n<UDR> U b0") == "| U D\n| < UDR> U b0"

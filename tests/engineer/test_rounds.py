@@ -14,12 +14,11 @@ from mapflake.engineer import (
     EngineerParams,
     Ledger,
     LedgerError,
-    Round,
     RoundSettings,
     Start,
     actions,
     build_prompt,
-    past,
+    llm_engineer,
     replay,
     run_arm,
     run_round,
@@ -44,6 +43,16 @@ def first_round(folder):
     return (run_round(settings(folder), (), start=Start("warm", FIRST)),)
 
 
+def arm(folder, history, name="engineer", replies=(GOOD,), rounds=1, **changes):
+    """The history with rounds of an arm, each design one reply."""
+    return run_arm(name, settings(folder, replies, **changes), history, rounds=rounds, sizes=SIZES, params=ONE_SAMPLE)
+
+
+@pytest.fixture
+def first(tmp_path):
+    return first_round(tmp_path / "a")
+
+
 def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     s = settings(tmp_path, samples=2)
     one = run_round(s, (), start=Start("warm", FIRST))
@@ -66,10 +75,9 @@ def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     assert Ledger(tmp_path / "rounds.jsonl").rounds == (one,)
 
 
-def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path):
-    history = first_round(tmp_path / "a")
+def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path, first):
     s = settings(tmp_path / "b")
-    history = run_arm("engineer", s, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    history = run_arm("engineer", s, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
     assert [r.index for r in history] == [0, 1, 2]
     assert [r.arm for r in history] == ["shared", "engineer", "engineer"]
     assert history[1].config == history[2].config == WANTED
@@ -86,25 +94,20 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
     assert s.trainer.trained[0]["tasks"] == [t.instance.key for t in expected]
 
 
-def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path):
-    history = run_arm(
-        "engineer", settings(tmp_path / "b", ["no, \x00"]), first_round(tmp_path / "a"), rounds=2, sizes=SIZES,
-        params=ONE_SAMPLE,
-    )  # fmt: skip
+def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path, first):
+    history = arm(tmp_path / "b", first, replies=["no, \x00"], rounds=2)
     assert [r.config for r in history] == [FIRST] * 3
     for r in Ledger(tmp_path / "b" / "rounds.jsonl").rounds:
-        assert r.proposal.config is None
-        assert r.proposal.reply == "no, \x00"
+        assert (r.proposal.config, r.proposal.reply) == (None, "no, \x00")
         assert r.proposal.rejection == "control character or lone surrogate U+0000"
     assert "rejected" in history[2].proposal.prompt
 
 
-def test_arms_share_round_0_and_all_seeds(tmp_path):
-    history = first_round(tmp_path / "a")
+def test_arms_share_round_0_and_all_seeds(tmp_path, first):
     trainers = {}
     for arm in ("fixed", "engineer", "domain_randomisation"):
         s = settings(tmp_path / arm, samples=2)
-        run_arm(arm, s, history, rounds=2, sizes=SIZES)
+        run_arm(arm, s, first, rounds=2, sizes=SIZES)
         trainers[arm] = s.trainer
     assert len({tuple(t["seed"] for t in trainer.trained) for trainer in trainers.values()}) == 1
     noise = {call["seed"] for t in trainers.values() for call in t.policy.calls if len(call["prompts"]) == 8}
@@ -112,79 +115,58 @@ def test_arms_share_round_0_and_all_seeds(tmp_path):
     assert len({t["seed"] for t in trainers["fixed"].trained}) == 2  # but each round has its own
 
 
-def test_finished_rounds_are_never_run_again(tmp_path):
-    history = first_round(tmp_path / "a")
-    run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+def test_finished_rounds_are_never_run_again(tmp_path, first):
+    arm(tmp_path / "b", first)
     before = (tmp_path / "b" / "rounds.jsonl").read_text()
     again = settings(tmp_path / "b")
-    finished = run_arm("engineer", again, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    finished = run_arm("engineer", again, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     assert again.trainer.trained == again.trainer.loaded == []
     assert (tmp_path / "b" / "rounds.jsonl").read_text() == before
-    longer = run_arm("engineer", again, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    longer = run_arm("engineer", again, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
     assert longer[:2] == finished
     assert len(again.trainer.trained) == 1
     assert (tmp_path / "b" / "rounds.jsonl").read_text().startswith(before)
 
 
 @pytest.mark.parametrize("where", ["train", "load"])
-def test_a_killed_round_starts_anew_and_comes_out_the_same(tmp_path, where):
-    history = first_round(tmp_path / "a")
-    whole = run_arm("engineer", settings(tmp_path / "whole"), history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+def test_a_killed_round_starts_anew_and_comes_out_the_same(tmp_path, first, where):
+    whole = arm(tmp_path / "whole", first, rounds=2)
     killed = settings(tmp_path / "b")
-    run_arm("engineer", killed, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    run_arm("engineer", killed, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     killed.trainer.die_in = where
     with pytest.raises(KeyboardInterrupt):
-        run_arm("engineer", killed, history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+        run_arm("engineer", killed, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
     with open(tmp_path / "b" / "rounds.jsonl", "a") as file:
         file.write('{"schema": 3, "arm": "engi')  # and the line of another crash
-    resumed = run_arm("engineer", settings(tmp_path / "b"), history, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    resumed = arm(tmp_path / "b", first, rounds=2)
     assert [r.checkpoint_sha256 for r in resumed] == [r.checkpoint_sha256 for r in whole]
     assert (tmp_path / "b" / "rounds.jsonl").read_bytes() == (tmp_path / "whole" / "rounds.jsonl").read_bytes()
 
 
-def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, caplog):
-    history = first_round(tmp_path / "a")
-    long = run_arm("engineer", settings(tmp_path / "b"), history, rounds=3, sizes=SIZES, params=ONE_SAMPLE)
+def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):
+    long = arm(tmp_path / "b", first, rounds=3)
     s = settings(tmp_path / "b", ["size3 p100 p00 p00 end"], stale="replace")
-    assert run_arm("engineer", s, history, rounds=3, sizes=SIZES, params=ONE_SAMPLE) == long  # nothing is stale
+    assert run_arm("engineer", s, first, rounds=3, sizes=SIZES, params=ONE_SAMPLE) == long  # nothing is stale
     assert s.trainer.trained == []
     other = EngineerParams(samples=1, variant="V2")
-    done = run_arm("engineer", s, history, rounds=1, sizes=SIZES, params=other)
+    done = run_arm("engineer", s, first, rounds=1, sizes=SIZES, params=other)
     assert Ledger(tmp_path / "b" / "rounds.jsonl").rounds == done[1:]  # rounds 2 and 3 went with round 1
     assert done[1].config == EnvConfig({3: SizeConfig(1.0, 0.0, 0.0)})
     assert "round 1 was run with other parameters (about.engineer.variant" in caplog.text
-    changed = replace(s, seed=4, trainer=settings(tmp_path).trainer)
-    again = run_arm("engineer", changed, history, rounds=2, sizes=SIZES, params=other)
-    fresh = replace(changed, folder=tmp_path / "c", trainer=settings(tmp_path).trainer)
-    assert [r.config for r in again] == [
-        r.config for r in run_arm("engineer", fresh, history, rounds=2, sizes=SIZES, params=other)
-    ]
 
 
-def test_a_checkpoint_is_hashed_once_a_round(tmp_path):
-    s = settings(tmp_path / "b")
-    hashed, real = [], s.trainer.sha256
-    s.trainer.sha256 = lambda path: hashed.append(str(path)) or real(path)
-    s.trainer.train = lambda *a, **o: ScriptedTrainer.train(settings(tmp_path).trainer, *a, **o)
-    run_arm("fixed", s, first_round(tmp_path / "a"), rounds=2, sizes=SIZES)
-    assert hashed == [f"{tmp_path}/b/round-{i}/checkpoint" for i in (1, 2)]
-
-
-def test_other_parameters_are_an_error_that_says_which(tmp_path):
-    history = first_round(tmp_path / "a")
-    run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    with pytest.raises(
-        LedgerError, match=r"rounds.jsonl: round 1 was run with other parameters \(seed: recorded 3, asked 4\)"
-    ):
-        run_arm("engineer", settings(tmp_path / "b", seed=4), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    params = EngineerParams(samples=1, variant="V2")
-    with pytest.raises(LedgerError, match=r"about.engineer.variant: recorded 'V6', asked 'V2'"):
-        run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=params)
-    with pytest.raises(LedgerError, match="arm: recorded 'engineer', asked 'fixed'"):
-        run_arm("fixed", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    other = settings(tmp_path / "b", validation=VALIDATION[:-1])
-    with pytest.raises(LedgerError, match="validation_sha256: recorded"):
-        run_arm("engineer", other, history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+@pytest.mark.parametrize(
+    ("changes", "params", "message"),
+    [
+        ({"seed": 4}, ONE_SAMPLE, r"rounds.jsonl: round 1 was run with other parameters \(seed: recorded 3, asked 4\)"),
+        ({"validation": VALIDATION[:-1]}, ONE_SAMPLE, "validation_sha256: recorded"),
+        ({}, EngineerParams(samples=1, variant="V2"), "about.engineer.variant: recorded 'V6', asked 'V2'"),
+    ],
+)
+def test_other_parameters_are_an_error_that_says_which(tmp_path, first, changes, params, message):
+    arm(tmp_path / "b", first)
+    with pytest.raises(LedgerError, match=message):
+        run_arm("engineer", settings(tmp_path / "b", **changes), first, rounds=1, sizes=SIZES, params=params)
     with pytest.raises(LedgerError, match=r"config.sizes.3.hole_ratio: recorded 0.2, asked 0.3"):
         run_round(settings(tmp_path / "a"), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.3, 0.25)))
 
@@ -199,9 +181,8 @@ def test_a_changed_or_missing_checkpoint_is_an_error(tmp_path):
         first_round(tmp_path)
 
 
-def test_records_name_no_machine_and_can_move(tmp_path):
-    history = first_round(tmp_path / "a")
-    run_arm("engineer", settings(tmp_path / "b"), history, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+def test_records_name_no_machine_and_can_move(tmp_path, first):
+    arm(tmp_path / "b", first)
     for file in tmp_path.rglob("*.json*"):
         assert str(tmp_path) not in file.read_text()
     (tmp_path / "b").rename(tmp_path / "c")
@@ -215,15 +196,6 @@ def test_records_name_no_machine_and_can_move(tmp_path):
     assert row["versions"]["mapflake"]
 
 
-def test_a_path_outside_the_folder_is_not_recorded(tmp_path):
-    [one] = first_round(tmp_path / "a")
-    ledger = Ledger(tmp_path / "b" / "rounds.jsonl")
-    with pytest.raises(LedgerError, match="is not under the ledger's folder"):
-        ledger.append(one)
-    assert ledger.rounds == ()
-    assert not ledger.path.exists()
-
-
 def test_a_round_is_recorded_once(tmp_path):
     [one] = first_round(tmp_path)
     ledger = Ledger(tmp_path / "rounds.jsonl")
@@ -235,51 +207,43 @@ def test_a_round_is_recorded_once(tmp_path):
     with pytest.raises(LedgerError, match="round 0 is recorded already"):
         stale.append(fresh)  # written by another since it was read
     assert len(stale.path.read_text().splitlines()) == 1
+    with pytest.raises(LedgerError, match="is not under the ledger's folder"):
+        Ledger(tmp_path / "b" / "rounds.jsonl").append(one)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"schema": 2}, "the schema of this round is not 3, the one that this version reads"),
-        ({"schema": "x" * 10**6}, "the schema of this round is not 3"),
-        ({"arm": 1}, "arm: 1 is not legal: input should be a valid string"),
-        ({"index": True}, "index: True is not legal: input should be a valid integer"),
+        ({"arm": 1}, "round.arm: 1 is not legal"),
         ({"training": {"loss": math.nan}}, "line 1: Out of range float"),
-        ({"index": -1}, "index: -1 is not a number of a round"),
-        ({"report": []}, r"report: \[\] is not legal"),
+        ({"index": -1}, "index: -1 is not legal"),
         ({"fallback": {"../x": {}}}, "fallback.*unable to parse string as an integer"),
         ({"config": {"sizes": {"3": {"data_ratio": 2, "hole_ratio": 0}}}}, "data_ratio: 2.* is not in"),
         ({"__init__": "x"}, "__init__: unknown key"),
         ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
-        ({"files": {"rollouts": "/etc/passwd"}}, "'/etc/passwd' leads out of the ledger's folder"),
     ],
 )
-def test_a_row_that_is_no_round_is_an_error(tmp_path, change, message):
-    first_round(tmp_path)
-    path = tmp_path / "rounds.jsonl"
+def test_a_row_that_is_no_round_is_an_error(tmp_path, first, change, message):
+    path = tmp_path / "a/rounds.jsonl"
     path.write_text(json.dumps(json.loads(path.read_text()) | change) + "\n")
     with pytest.raises(LedgerError, match=f"rounds.jsonl, (?=line 1).*{message}"):
+        Ledger(path)
+    path.write_text("{\n")
+    with pytest.raises(LedgerError, match="line 1: not JSON"):
         Ledger(path)
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [("[1]", "expected an object"), ("{", "not JSON"), ('{"schema": 3}', "arm: missing"), ('{"a": ' + "[" * 10**5, "")],
+    ("name", "replies"), [("engineer", [GOOD]), ("engineer", ["no"]), *((rule, []) for rule in RULES)]
 )
-def test_a_line_that_is_no_row_is_an_error(tmp_path, line, message):
-    path = tmp_path / "rounds.jsonl"
-    path.write_text(line + "\n")
-    with pytest.raises(LedgerError, match=rf"line 1.*{message}"):
-        Ledger(path)
-
-
-def test_replay_derives_every_configuration_from_the_replies(tmp_path):
-    first = first_round(tmp_path / "a")
-    for arm, replies in (("engineer", [GOOD]), ("fixed", []), ("engineer-no", ["no"]), ("heuristic", [])):
-        s = settings(tmp_path / arm, replies)
-        history = run_arm(arm.removesuffix("-no"), s, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
-        assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [r.config for r in history[1:]]
-    assert replay(tmp_path / "a" / "rounds.jsonl") == [FIRST]
+def test_replay_derives_every_configuration(tmp_path, first, name, replies):
+    _, *done = arm(tmp_path / "b", first, name, replies, rounds=2 if replies else 1)
+    assert replay(tmp_path / "b/rounds.jsonl", before=first) == [one.config for one in done]
+    assert done[0].report.before == first[0].report.sizes
+    if replies == ["no"]:
+        with pytest.raises(LedgerError, match="kept the configuration of a round that is not given"):
+            replay(tmp_path / "b/rounds.jsonl")
 
 
 def tampered(path, change):
@@ -289,10 +253,9 @@ def tampered(path, change):
     return path
 
 
-def test_replay_fails_on_any_difference(tmp_path):
-    first = first_round(tmp_path / "a")
+def test_replay_fails_on_any_difference(tmp_path, first):
     path = tmp_path / "b" / "rounds.jsonl"
-    run_arm("engineer", settings(tmp_path / "b"), first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    arm(tmp_path / "b", first)
     text = path.read_text()
 
     def reply(row):
@@ -304,82 +267,44 @@ def test_replay_fails_on_any_difference(tmp_path):
     def used(row):
         row["config"]["sizes"]["3"]["hole_ratio"] = 0.2
 
-    def rejected(row):
-        row["proposal"] |= {"config": None, "rejection": "I did not like it"}
-
     for change, message in (
-        (reply, "round 1: the reply now reads as"),
-        (proposed, "round 1: the reply now reads as"),
-        (used, "round 1 ran .* its proposal leads to"),
-        (rejected, "round 1: the reply now reads as"),
+        (reply, "now reads as"),
+        (proposed, "now reads as"),
+        (used, "ran .* its proposal leads to"),
     ):
         path.write_text(text)
-        replay(path, before=first)
-        with pytest.raises(LedgerError, match=message):
+        with pytest.raises(LedgerError, match=f"round 1.* {message}"):
             replay(tampered(path, change), before=first)
 
 
-def test_replay_needs_the_round_that_was_kept(tmp_path):
-    first = first_round(tmp_path / "a")
-    run_arm("engineer", settings(tmp_path / "b", ["no"]), first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    with pytest.raises(LedgerError, match="round 1 kept the configuration of a round that is not given"):
-        replay(tmp_path / "b" / "rounds.jsonl")
-
-
-def test_an_arm_may_branch_from_any_round(tmp_path):
-    first = first_round(tmp_path / "a")
-    long = run_arm("domain_randomisation", settings(tmp_path / "b"), first, rounds=2, sizes=SIZES)
-    branch = run_arm("fixed", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
+def test_an_arm_may_branch_from_any_round(tmp_path, first):
+    long = arm(tmp_path / "b", first, "domain_randomisation", rounds=2)
+    branch = arm(tmp_path / "c", long[:2], "fixed", rounds=1)
     assert branch[2].index == 2
     assert branch[2].config == long[1].config
     assert branch[2].parent_sha256 == long[1].checkpoint_sha256
 
 
-def test_the_past_is_put_together_from_the_ledgers_of_its_arms(tmp_path):
-    first = first_round(tmp_path / "a")
-    long = run_arm("domain_randomisation", settings(tmp_path / "b"), first, rounds=2, sizes=SIZES)
-    paths = [tmp_path / name / "rounds.jsonl" for name in "ab"]
-    assert past(*paths, upto=2) == long
-    assert past(*paths, upto=1) == long[:2]
-    assert past(paths[0], upto=0) == first
-    with pytest.raises(LedgerError, match=r"round 3 is not recorded in .*a/rounds.jsonl, .*b/rounds.jsonl"):
-        past(*paths, upto=3)
-    run_arm("uniform", settings(tmp_path / "c"), long[:2], rounds=1, sizes=SIZES)
-    run_arm("fixed", settings(tmp_path / "d"), first, rounds=1, sizes=SIZES)
-    with pytest.raises(LedgerError, match="round 2 of arm uniform does not continue round 1 given here"):
-        past(paths[0], tmp_path / "d" / "rounds.jsonl", tmp_path / "c" / "rounds.jsonl", upto=2)
-
-
-def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, monkeypatch):
+def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first, monkeypatch):
     def rare(config, n, **options):
         if (config.sizes[4].wait_ratio or 0) > 0.5:
             raise GenerationError("no solvable board that needs a wait found in 200000 attempts: size 4, 2 agents", 4)
         return generate(config, n, **options)
 
     monkeypatch.setattr(actions, "generate", rare)
-    first = first_round(tmp_path / "a")
     greedy = "size3 p50 p10 p50 size4 p50 p00 p75 end"
-    history = run_arm("engineer", settings(tmp_path / "b", [greedy]), first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    history = arm(tmp_path / "b", first, replies=[greedy], rounds=1)
     asked, got = {"hole_ratio": 0.0, "wait_ratio": 0.75}, {"hole_ratio": 0.0, "wait_ratio": None}
     assert history[1].fallback == {4: {"asked": asked, "got": got}}
     assert history[1].proposal.config.sizes[4].wait_ratio == 0.75
-    assert history[1].config == WANTED
-    assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on hole_ratio 0, wait_ratio null" in build_prompt(
-        history[1].report, history, SIZES
-    )
+    assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on" in build_prompt(history[1].report, history, SIZES)
     path = tmp_path / "b" / "rounds.jsonl"
-    assert Ledger(path).rounds == history[1:]
-    assert replay(path, before=first) == [WANTED]
-
-    def not_said(row):
-        row["fallback"] = {}
-
+    assert replay(path, before=first) == [history[1].config] == [WANTED]
     with pytest.raises(LedgerError, match=r"round 1 ran .* its proposal leads to"):
-        replay(tampered(path, not_said), before=first)
+        replay(tampered(path, lambda row: row.update(fallback={})), before=first)
 
 
-def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path):
-    first = first_round(tmp_path / "a")
+def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path, first):
     s = settings(tmp_path / "b")
     history = run_arm("oracle", s, first, rounds=1, sizes=SIZES)
     tries = [Ledger(tmp_path / f"b/round-1/try-{i}/rounds.jsonl").rounds[0] for i in range(4)]
@@ -397,49 +322,23 @@ def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path):
     assert again.trainer.trained == []
 
 
-def test_every_rule_makes_a_round_that_replays(tmp_path):
-    first = first_round(tmp_path / "a")
-    for arm in RULES:
-        [_, one] = run_arm(arm, settings(tmp_path / arm), first, rounds=1, sizes=SIZES)
-        assert replay(tmp_path / arm / "rounds.jsonl", before=first) == [one.config]
-        assert one.report.before == first[0].report.sizes
-
-
-def test_a_model_of_ones_own_is_recorded(tmp_path):
-    first = first_round(tmp_path / "a")
+def test_a_model_of_ones_own_is_recorded(tmp_path, first):
     older = {"older": {"model": str(first[0].checkpoint), "samples": 1}}
     s = settings(tmp_path / "b")
     [_, one] = run_arm("older", s, first, rounds=1, sizes=SIZES, designers=older)
     assert one.arm == "older"
     assert one.parameters["about"]["model_sha256"] == first[0].checkpoint_sha256
-    assert one.parameters["about"]["engineer"]["samples"] == 1
-    assert (
-        "engineer"
-        not in run_arm("fixed", settings(tmp_path / "c"), first, rounds=1, sizes=SIZES)[1].parameters["about"]
-    )
-
-
-def test_wrong_calls_are_errors(tmp_path):
-    s = settings(tmp_path)
-    with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
-        run_round(s, ())
-    with pytest.raises(ValueError, match="round 0 needs a start, later rounds a designer"):
-        run_round(s, (Round("x", 0, FIRST, first_round(tmp_path)[0].report),))
-    with pytest.raises(ValueError, match="run round 0 first"):
-        run_arm("fixed", s, (), rounds=1, sizes=SIZES)
-    with pytest.raises(ValueError, match="arm: 'nobody' is none of engineer"):
-        run_arm("nobody", s, first_round(tmp_path), rounds=1, sizes=SIZES)
+    assert "engineer" not in arm(tmp_path / "c", first, "fixed", rounds=1)[1].parameters["about"]
 
 
 def test_importing_the_engineer_imports_nothing_heavy():
-    code = "import mapflake.engineer, sys; print([m for m in ('torch', 'transformers', 'pandas') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    code = "import mapflake.engineer, sys; print({'torch', 'transformers', 'pandas'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-    from mapflake.engineer import Grpo, designer_for
+    from mapflake.engineer import Grpo
     from mapflake.env import VOCABULARY
     from mapflake.trainer.params import ModelParams, RLParams
     from mapflake.trainer.policy import from_scratch, save_policy
@@ -461,13 +360,16 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     proposal = history[1].proposal
     assert len(proposal.replies) == 4
     # The reply is the checkpoint's own: asked again, it says the same.
-    assert designer_for("engineer", sizes=sizes, seed=3)(first[0].report, first) == proposal
+    params, trainer = EngineerParams(), s.trainer
+    again = llm_engineer(lambda past: trainer.load(past[-1].checkpoint), sizes, params, seed=3)
+    assert again(first[0].report, first) == proposal
     assert replay(tmp_path / "b" / "rounds.jsonl", before=first) == [history[1].config]
     # Its weights are random, and so are its words: no configuration, and the old one is kept.
     assert proposal.config is None
     assert history[1].config == first[0].config
     # Under the grammar the same weights write nothing but designs.
-    bound = designer_for("constrained_engineer", sizes=sizes, seed=3)(first[0].report, first)
+    params = EngineerParams(constrained=True)
+    bound = llm_engineer(lambda past: trainer.load(past[-1].checkpoint), sizes, params, seed=3)(first[0].report, first)
     assert bound.config is not None
     assert bound.prompt == proposal.prompt
     assert {*bound.requested} <= {3, 4}

@@ -7,25 +7,16 @@ from mapflake.engineer import FailureReport, Round, random_config
 from mapflake.engineer.designers.rules import (
     domain_randomisation,
     evaluation_matched,
-    fixed,
     fixed_random,
     heuristic_expert,
     learnability,
     learning_progress,
     mixture,
-    towards_half,
     uniform,
 )
 from mapflake.engineer.report import BoardBin
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import rng_for
-
-
-def test_fixed_changes_nothing():
-    proposal = fixed()(REPORTS[0], history(1))
-    assert proposal.config == RANDOM
-    assert proposal.rejection is None
-    assert proposal.prompt_format is None
 
 
 def test_heuristic_expert_by_hand():
@@ -45,10 +36,6 @@ def test_heuristic_expert_by_hand():
     assert config.sizes[4].hole_ratio == last.sizes[4].hole_ratio
 
 
-def test_towards_half_by_hand():
-    assert [towards_half(v) for v in (0, 0.29, 0.3, 0.7, 0.71, 1)] == [-0.1, -0.1, 0, 0, 0.1, 0.1]
-
-
 def test_domain_randomisation_draws_anew_each_round_and_ignores_the_report():
     design = domain_randomisation(SIZES, seed=7)
     first, second = design(REPORTS[0], history(1)), design(REPORTS[0], history(2))
@@ -59,17 +46,12 @@ def test_domain_randomisation_draws_anew_each_round_and_ignores_the_report():
 
 def test_random_configurations_are_on_the_grid_and_spread_over_it():
     drawn = [random_config(SIZES, rng_for(3, "test", i)) for i in range(400)]
-    for config in drawn:
-        for c in config.sizes.values():
-            for ratio in (c.data_ratio, c.hole_ratio, c.wait_ratio):
-                assert ratio is not None
-                assert round(ratio * 20) / 20 == ratio
     parts = [c for config in drawn for c in config.sizes.values()]
+    assert {c.data_ratio for c in parts} <= {i / 20 for i in range(21)}
     assert {c.hole_ratio for c in parts} == {i / 20 for i in range(11)}
     assert {c.wait_ratio for c in parts} == {i / 20 for i in range(21)}
     for size in SIZES:
         assert sum(c.sizes[size].data_ratio for c in drawn) / 400 == pytest.approx(0.25, abs=0.04)
-    assert random_config(SIZES, rng_for(3, "test", 0)) == drawn[0]
     assert random_config([3], rng_for(3, "x"), num_agents=5).num_agents == 5
 
 
@@ -80,12 +62,8 @@ def test_fixed_random_stays_with_its_draw_and_numbers_differ():
     assert len(set(configs)) == 3
 
 
-def test_uniform_is_the_mean_of_random_configurations():
-    config = uniform(SIZES)(REPORTS[0], history(1)).config
-    assert config == EnvConfig.uniform(SIZES, 0.25, 0.5)
-    drawn = [random_config(SIZES, rng_for(3, "mean", i)).sizes[4] for i in range(400)]
-    for key in ("data_ratio", "hole_ratio", "wait_ratio"):
-        assert sum(getattr(c, key) for c in drawn) / 400 == pytest.approx(getattr(config.sizes[4], key), abs=0.04)
+def test_uniform_asks_for_the_middle_of_the_space():
+    assert uniform(SIZES)(REPORTS[0], history(1)).config == EnvConfig.uniform(SIZES, 0.25, 0.5)
 
 
 def bins(*rows):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mapflake.env import EnvConfig, Instance, SizeConfig, Task, generate, load_tasks, render_prompt
+from mapflake.env import EnvConfig, GenerationError, Instance, SizeConfig, Task, generate, load_tasks, render_prompt
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
 from mapflake.repro import from_json
 
@@ -59,52 +59,23 @@ def test_shards_are_the_same_for_any_number_of_processes(tasks, tmp_path):
     assert save_shards(tmp_path / "none", CONFIG, 0, seed=4) == []
 
 
-def test_parquet_shards_are_the_dataset(tasks, tmp_path):
-    from datasets import Dataset
-
-    paths = save_shards(
-        tmp_path / "set", CONFIG, 25, seed=4, shard_size=10, num_proc=2, file_format="parquet", prompt_format="compact"
-    )
-    assert sorted((tmp_path / "set").iterdir()) == paths
-    found = Dataset.from_parquet(list(map(str, paths)), cache_dir=str(tmp_path / "cache"))
-    expected = to_dataset(tasks, "compact")
-    assert found.features == expected.features
-    assert found.to_list() == expected.to_list()
-
-
-def test_split_and_exclusion_reach_the_workers(tmp_path):
-    banned = [task.instance for task in generate(CONFIG, 25, seed=4, split="validation")[:10]]
-    expected = generate(CONFIG, 25, seed=4, split="validation", exclude=banned)
-    paths = save_shards(tmp_path, CONFIG, 25, seed=4, split="validation", exclude=banned, shard_size=9, num_proc=2)
-    assert [task for path in paths for task in load_tasks(path)] == expected
-    assert not {task.instance.key for task in expected} & {board.key for board in banned}
-
-
-def test_wrong_calls_write_nothing(tmp_path):
+def test_wrong_calls_of_shards(tmp_path):
     for wrong, message in (
-        ({"file_format": "csv"}, "file_format: 'csv' is none of jsonl, parquet"),
         ({"num_proc": 0}, "num_proc: 0 is not an integer from 1"),
         ({"shard_size": 2.5}, "shard_size: 2.5 is not an integer from 1"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
-        ({"prompt_format": "json"}, "prompt_format: 'json' is none of chat, compact"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
-            save_shards(**({"folder": tmp_path, "config": CONFIG, "n": 5, "seed": 0, "file_format": "parquet"} | wrong))
-        assert list(tmp_path.iterdir()) == []
-
-
-def test_shards_are_not_mixed_with_others(tmp_path):
+            save_shards(**({"folder": tmp_path, "config": CONFIG, "n": 5, "seed": 0} | wrong))
+    assert list(tmp_path.iterdir()) == []
     save_shards(tmp_path, CONFIG, 3, seed=0)
     with pytest.raises(ValueError, match=re.escape(f"folder: {tmp_path} has 00000.jsonl already")):
-        save_shards(tmp_path, CONFIG, 3, seed=1, file_format="parquet")
+        save_shards(tmp_path, CONFIG, 3, seed=1)
 
 
-def test_a_failure_in_a_worker_is_told(tmp_path):
-    config = EnvConfig.uniform([5], 0.0, num_agents=6)
-    with pytest.raises(
-        ValueError, match=r"the compact prompt format has words for .* up to 5 agents, not for size 5 with 6"
-    ):
-        save_shards(
-            tmp_path, config, 4, seed=0, shard_size=1, num_proc=2, file_format="parquet", prompt_format="compact"
-        )
+def test_a_failure_in_a_worker_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("mapflake.env.generator.MAX_ATTEMPTS", 3)
+    with pytest.raises(GenerationError, match="no solvable board that needs a wait found in 3 attempts") as error:
+        save_shards(tmp_path, EnvConfig.uniform([10], 0.0, 1.0, 1), 4, seed=0, shard_size=1, num_proc=2)
+    assert error.value.size == 10
     assert list(tmp_path.iterdir()) == []

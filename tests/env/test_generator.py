@@ -5,8 +5,6 @@ import math
 import operator
 import pickle
 import re
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -25,18 +23,17 @@ from mapflake.env import (
     SizeConfig,
     Task,
     cells_needed,
-    check,
     format_plan,
     generate,
     judge,
     judge_completion,
+    judge_plan,
     kernel,
     load_tasks,
     naive_plan_fails,
     num_holes,
     save_tasks,
     split_of,
-    symmetries,
     transform,
     transform_task,
 )
@@ -145,16 +142,10 @@ def test_ratios_are_met_exactly(config, n):
     assert apportion(n, {s: p.data_ratio for s, p in config.sizes.items()}) == {s: counts[s] for s in config.sizes}
 
 
-def test_equal_remainders_go_to_the_first():
+def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
     assert apportion(10, dict.fromkeys(range(3, 7), 0.25)) == {3: 3, 4: 3, 5: 2, 6: 2}
     assert apportion(20, {"a": 2, "b": 1, "c": 0}) == {"a": 13, "b": 7, "c": 0}
-
-
-@pytest.mark.parametrize(
-    ("size", "ratio", "holes"), [(3, 0.5, 5), (5, 0.1, 3), (5, 0.02, 1), (4, 0.0, 0), (10, 0.125, 13)]
-)
-def test_halves_of_holes_go_up(size, ratio, holes):
-    assert num_holes(size, ratio) == holes
+    assert [num_holes(*kind) for kind in ((3, 0.5), (5, 0.1), (4, 0.0), (10, 0.125))] == [5, 3, 0, 13]
 
 
 # ---------------------------------------------------------------- determinism, random access, splits
@@ -173,13 +164,20 @@ def test_any_slice_can_be_made_alone(mixed):
     chosen = generate(MIXED, 60, seed=7, indices=[41, 3, 59], progress=told.append)
     assert (chosen, told) == ([mixed[41], mixed[3], mixed[59]], [1, 1, 1])
     assert generate(MIXED, 60, seed=7, indices=[]) == generate(MIXED, 0, seed=7) == []
-    with pytest.raises(ValueError, match=re.escape("indices: 60 is not in 0..59")):
-        generate(MIXED, 60, seed=7, indices=[60])
 
 
-def test_the_seed_changes_everything(mixed):
-    other = generate(MIXED, 60, seed=8)
-    assert sum(a.instance == b.instance for a, b in zip(mixed, other, strict=True)) <= 1
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": -1}, "n: -1 is not an integer from 0"),
+        ({"seed": -1}, "seed: -1 is not an integer from 0"),
+        ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
+        ({"indices": [60]}, "indices: 60 is not in 0..59"),
+    ],
+)
+def test_wrong_calls(change, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        generate(MIXED, **({"n": 60, "seed": 0} | change))
 
 
 def test_a_larger_set_has_the_tasks_of_a_smaller_one(mixed):
@@ -205,13 +203,14 @@ def test_the_same_boards_and_costs_without_a_compiler(mixed):
 @given(st.integers(2, 10), st.integers(1, 5), st.integers(0, 50), st.integers(0, 2**64 - 1), st.integers(0, 9))
 def test_the_kernel_samples_and_hashes_as_python_does(size, agents, holes, state, k):
     assume(size * size - holes > agents)
-    drawn = kernel.sample(state, size, holes, agents, None, ALL_BUCKETS, 1, 0)
-    assert (drawn.state, drawn.cells) == generator_module._random_cells(state, size, holes, agents)
-    board = generator_module._instance(size, holes, agents, drawn.cells)
+    state_after, cells = generator_module._random_cells(state, size, holes, agents)
+    board = kernel.board_of(size, holes, agents, cells)
     answer = kernel.search(board, ANALYSE, 1_000)
-    drawn = kernel.sample(state, size, holes, agents, None, 1 << k, 1, 1_000)
-    assert drawn.found == (answer.status == SOLVED and bucket(board) == k)
-    assert not drawn.found or drawn.answer == answer
+    for buckets in (1 << k, ALL_BUCKETS):
+        drawn = kernel.sample(state, size, holes, agents, None, buckets, 1, 1_000)
+        assert drawn.state == state_after
+        assert drawn.found == (board if answer.status == SOLVED and buckets >> bucket(board) & 1 else None)
+        assert not drawn.found or drawn.answer == answer
 
 
 def test_splits_have_no_board_in_common_in_any_orientation():
@@ -224,9 +223,8 @@ def test_splits_have_no_board_in_common_in_any_orientation():
 def test_the_canonical_form_is_that_of_all_images_and_all_names(mixed, crowded):
     for task in mixed[:20] + crowded:
         board = task.instance
-        last_first = tuple(reversed(range(board.num_agents)))
-        images = [transform(image, agent_order=last_first)[0] for image in symmetries(board)]
-        assert len({canonical(image) for image in (*symmetries(board), *images)}) == 1
+        orders = (None, tuple(reversed(range(board.num_agents))))
+        assert len({canonical(transform(board, k, order)) for k in range(8) for order in orders}) == 1
     texts = ("S1 G1 .\n. . .\n. . H", "S1 G1 .\n. . .\nH . .", "G1 S1 .\n. . .\n. . H")
     assert len({canonical(Instance.from_text(text)) for text in texts}) == 3
 
@@ -234,7 +232,7 @@ def test_the_canonical_form_is_that_of_all_images_and_all_names(mixed, crowded):
 def test_excluded_boards_do_not_occur_in_any_orientation():
     config = EnvConfig({3: SizeConfig(1, 0.5)}, 2)
     first = generate(config, 40, seed=0)
-    gone = [transform(task.instance, k=3, agent_order=(1, 0))[0] for task in first[:20]]
+    gone = [transform(task.instance, k=3, agent_order=(1, 0)) for task in first[:20]]
     rest = generate(config, 40, seed=0, exclude=gone)
     banned = {canonical(board) for board in gone}
     assert not banned & {canonical(task.instance) for task in rest}
@@ -268,11 +266,9 @@ def test_configurations_are_values():
             5,
             "sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.389",
         ),
-        ({2: (1, 0.1)}, 2, "sizes: 2 is not an integer in 3..10"),
         ({"3": (1, 0.1)}, 2, "sizes: '3' is not an integer in 3..10"),
         ({3: (0.5, 0.1), 4: (0.4, 0.1)}, 2, "data_ratio: the ratios of all sizes sum to 0.9, not to 1"),
         ({}, 2, "sizes: {} does not map board sizes to SizeConfig"),
-        ({3: (1, 0.1)}, True, "num_agents: True is not an integer in 1..9"),
         ({3: (1, 0.1)}, 10, "num_agents: 10 is not an integer in 1..9"),
     ],
 )
@@ -284,11 +280,8 @@ def test_configurations_that_cannot_be(sizes, agents, message):
 @pytest.mark.parametrize(
     ("ratios", "message"),
     [
-        ((1.1, 0, 0), "data_ratio: 1.1 is not in [0, 1]"),
         ((float("nan"), 0, 0), "data_ratio: nan is not in [0, 1]"),
-        ((1, float("inf"), 0), "hole_ratio: inf is not in [0, 0.5]"),
         ((1, 0, 2), "wait_ratio: 2 is not in [0, 1]"),
-        ((1, None, 0), "hole_ratio: None is not a number in [0, 0.5]"),
         ((1, 0, True), "wait_ratio: True is not a number in [0, 1]"),
     ],
 )
@@ -300,13 +293,10 @@ def test_ratios_that_cannot_be(ratios, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([], "config: [] is not legal"),
         ({"sizes": {}, "agents": 2}, "config.agents: unknown key; did you mean 'num_agents'?"),
-        ({"sizes": {"3": {"data_ratio": 1}}}, "config.sizes.3.hole_ratio: missing"),
         ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.6}}}, "config.sizes.3: hole_ratio: 0.6 is not in [0, 0.5]"),
         ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "w": 0}}}, "config.sizes.3: 'w': unknown key; legal keys"),
         ({"sizes": {"three": {"data_ratio": 1, "hole_ratio": 0}}}, "config.sizes.three.[key]: 'three' is not legal"),
-        ({"sizes": {"3": {"data_ratio": "1", "hole_ratio": 0}}}, "config.sizes.3.data_ratio: '1' is not legal"),
     ],
 )
 def test_json_that_is_no_configuration(data, message):
@@ -365,7 +355,6 @@ def test_boards_over_budget_are_counted_apart(monkeypatch):
 def test_feasibility_counts_every_board(in_both):
     for agents, holes in ((1, 0.0), (2, 0.3), (3, 0.4)):
         found = board_statistics(4, agents, holes, boards=60, seed=0)
-        assert found.holes == num_holes(4, holes)
         assert found.boards == 60 >= found.connected >= found.solved + found.over_budget
         assert found.waits <= found.solved
     assert board_statistics(4, 2, 0.3, boards=60, seed=0) != board_statistics(4, 2, 0.3, boards=60, seed=1)
@@ -379,20 +368,6 @@ def test_feasibility_agrees_with_the_boards_that_are_drawn():
     assert abs(found.waits / found.solved - sum(task.needs_wait for task in tasks) / 1500) < 0.04
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n": -1}, "n: -1 is not an integer from 0"),
-        ({"seed": -1}, "seed: -1 is not an integer from 0"),
-        ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
-    ],
-)
-def test_wrong_calls(change, message):
-    call = {"n": 1, "seed": 0, "split": "train"} | change
-    with pytest.raises(ValueError, match=re.escape(message)):
-        generate(MIXED, call.pop("n"), **call)
-
-
 # ---------------------------------------------------------------- transforms, naive plans, files
 
 
@@ -402,9 +377,8 @@ def test_a_transformed_task_is_the_task_of_the_transformed_board(mixed, data):
     task = data.draw(st.sampled_from(mixed))
     k, order = data.draw(st.integers(0, 7)), data.draw(st.permutations(range(2)))
     image = transform_task(task, k, order)
-    assert image.instance == transform(task.instance, k=k, agent_order=order)[0]
-    verdict = check(image.instance, image.solution.plan)
-    assert (verdict.makespan, verdict.sum_of_costs) == (image.solution.makespan, image.solution.sum_of_costs)
+    assert image.instance == transform(task.instance, k, order)
+    assert judge_plan(image, image.solution.plan).optimal
     fresh = Task.of(image.instance)
     assert replace(fresh, solution=replace(fresh.solution, plan=image.solution.plan)) == image
     assert split_of(image.instance) == split_of(task.instance)
@@ -414,10 +388,8 @@ def test_a_transformed_task_is_the_task_of_the_transformed_board(mixed, data):
     ("text", "fails"),
     [
         ("S1 . .\nS2 . .\nG2 . G1", True),  # both want to go down first
-        ("S1 . G1\n. . .\nS2 . G2", False),
         ("S1 H G1\n. . .\nS2 . G2", True),
         ("S1 H .\n. H .\n. . G1", False),  # down, then right
-        ("S1 . .\n. . .\n. H G1", True),
     ],
 )
 def test_naive_plan_fails(text, fails):
@@ -426,21 +398,20 @@ def test_naive_plan_fails(text, fails):
 
 def test_files_of_tasks(tmp_path, mixed):
     path = tmp_path / "tasks.jsonl"
-    save_tasks(path, mixed)
-    assert load_tasks(path) == mixed
-    save_tasks(path, [])
-    assert load_tasks(path) == []
+    for tasks in (mixed, []):
+        save_tasks(path, tasks)
+        assert load_tasks(path) == tasks
+    path.write_text('{"schema": "mapflake.tasks/1"}\n')
+    with pytest.raises(ValueError, match=re.escape("line 1: expected schema 'mapflake.tasks/2', found 'map")):
+        load_tasks(path)
 
 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
         (lambda t: t.pop("needs_wait"), "line 3.needs_wait: missing"),
-        (lambda t: t.update(cost=1), "line 3.cost: unknown key; legal keys: instance"),
         (lambda t: t.update(best_sum_of_costs=99), "line 3: best_sum_of_costs: 99 is not in 0.."),
-        (lambda t: t.update(needs_wait=0), "line 3.needs_wait: 0 is not legal"),
         (lambda t: t["solution"].update(makespan=99), "line 3: makespan: 99 but the plan has "),
-        (lambda t: t["solution"]["plan"].update(moves="RR"), "line 3.solution.plan.moves: 'RR' is not legal"),
         (lambda t: t["solution"]["plan"].update(moves=["U"]), "line 3: plan: ('U',) is not valid (agents)"),
         (lambda t: t["instance"].update(starts=[[0, 0, 0]]), "line 3.instance.starts.0: [0, 0, 0] is not legal"),
     ],
@@ -452,21 +423,3 @@ def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, edit, message):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match=re.escape(f"{path}, {message}")):
         load_tasks(path)
-
-
-def test_files_of_something_else_are_refused(tmp_path):
-    path = tmp_path / "tasks.jsonl"
-    for content, found in (
-        ("", "nothing"),
-        ('{"a": 1}\n', None),
-        ('{"schema": "mapflake.tasks/1"}\n', "mapflake.tasks/1"),
-    ):
-        path.write_text(content)
-        with pytest.raises(ValueError, match=re.escape(f"line 1: expected schema 'mapflake.tasks/2', found {found!r}")):
-            load_tasks(path)
-
-
-def test_importing_the_environment_imports_nothing_heavy():
-    heavy = "{'torch', 'transformers', 'trl', 'pandas', 'datasets', 'scipy', 'matplotlib'}"
-    code = f"import sys, mapflake.env, mapflake.env.dataset; print(sorted({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,4 +1,3 @@
-import math
 import re
 
 import pytest
@@ -34,18 +33,8 @@ def test_half_for_a_valid_plan_and_half_for_an_optimal_one():
     assert scores == {"valid": [1.0, 1.0, 0.0, 0.0, 0.0], "optimal": [1.0, 0.0, 0.0, 0.0, 0.0]}
     totals = [sum(REWARD[name] * values[i] for name, values in scores.items()) for i in range(5)]
     assert totals == [1.0, 0.5, 0.0, 0.0, 0.0]
-    assert [reward(judge(TASK, text, "compact")) for text in (BEST, LATE, WRONG)] == [1.0, 0.5, 0.0]
-
-
-def test_a_chat_is_scored_by_its_message():
     assert _scores([[{"role": "assistant", "content": BEST}]])["optimal"] == [1.0]
-
-
-def test_a_lost_sample_is_not_a_wrong_answer():
-    scores = _scores([BEST, BEST], failed=[False, True])
-    assert scores["valid"][0] == 1.0
-    assert math.isnan(scores["valid"][1])
-    assert math.isnan(scores["optimal"][1])
+    assert [reward(judge(TASK, text, "compact")) for text in (BEST, LATE, WRONG)] == [1.0, 0.5, 0.0]
 
 
 def test_a_completion_is_judged_once_for_all_functions(monkeypatch):

@@ -53,16 +53,8 @@ def test_the_chat_prompt_format_says_all_that_is_needed():
     assert render_prompt(BOARD) == prompt  # the default prompt_format
 
 
-def test_the_prompt_itself_is_no_valid_answer():
-    assert judge(TASK, render_prompt(BOARD, "chat"), "chat").kinds[0] == "move"
-    assert judge(TASK, render_prompt(BOARD, "compact"), "compact").kinds == ("parse",)
-
-
 def test_the_vocabulary_is_closed_and_has_no_word_twice():
     assert len(VOCABULARY) == len(set(VOCABULARY)) == 8 + 1 + 5 + 2 + 1 + 5 + 16 + 100
-    assert {"a0", "j9", "size3", "size10", "agent5", "holes", "to", "plan", ";", "<>", "<UDLR>", "<DR>", "W"} <= {
-        *VOCABULARY
-    }
     assert all(re.fullmatch(r"\S+", word) for word in VOCABULARY)
 
 
@@ -92,15 +84,12 @@ def test_all_text_comes_back_and_compact_text_is_in_the_vocabulary(board, data):
     ("text", "moves"),
     [
         ('{"plan": ["U", "D"]}', ("U", "D")),
-        ('The answer is {"plan": ["U", "D"]}, I think.', ("U", "D")),
         ('```json\n{\n  "plan": [\n    "U",\n    ""\n  ]\n}\n```\nDone.', ("U", "")),
         ('{ "plan" : [["U", "R"], []], "steps": 2}', ("UR", "")),
         ('{"plan": [["up", "R"]]}', ("?R",)),
         ('{"plan": ["L"]} no, better {"plan": ["R"]}', ("R",)),
         ('<think>{"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
         ('perhaps {"plan": ["L"]}\n</think>\n{"plan": ["R"]}', ("R",)),
-        ('{"plan": []}', ()),
-        ('{"plan": ["\\ud800x"]}', ("\ud800x",)),
         ('{"plan": ["L"], "plan": ["R"]}', ("R",)),
     ],
 )
@@ -113,15 +102,11 @@ def test_chat_answers_that_are_read(text, moves):
     [
         ('{"moves": ["U"], "plan": ["U"]}', 'no answer: no JSON object that opens with "plan"'),
         ('<think>{"plan": ["U"]}', "the reasoning was never closed"),
-        ('{"plan": ["U"]} <think> wait', "the reasoning was never closed"),
         ('{"plan": ["U"]}</think>', 'no answer: no JSON object that opens with "plan"'),
-        ('{"plan": ["U"', "the answer is not JSON"),
         ('{"plan": ["U"]} or {"plan": [', "the answer is not JSON"),
         ('{"plan": NaN}', "the answer is not JSON"),
-        ('{"plan": ["U\nD"]}', "the answer is not JSON"),
         ('{"plan": "UD"}', '"plan" is not a list'),
         ('{"plan": ["U", null]}', 'an entry of "plan" is neither a string nor a list of strings'),
-        ('{"plan": [["U", 1]]}', 'an entry of "plan" is neither a string nor a list of strings'),
     ],
 )
 def test_chat_answers_that_are_not_read(text, message):
@@ -146,13 +131,10 @@ def test_compact_answers_that_are_read(text, moves):
     ("text", "message"),
     [
         ("<U> U a0", "the last step is not closed by ;"),
-        (";", "step 1 has 0 words before ; and not three for each agent"),
         ("<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
         ("<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
-        ("<U> U a0 ; ; ; ; ;", "the steps are not all of one length"),
-        ("U a0 <U> ;", "step 1, agent 1: not `<legal-moves> move cell`"),
-        ("<U> U a0 ; <UU> U a0 ;", "step 2, agent 1: not `<legal-moves> move cell`"),
-        ("<U> U a0 <U> U k0 ;", "step 1, agent 2: not `<legal-moves> move cell`"),
+        ("<U> U a0 ; <UU> U a0 ;", "a step is not `<legal-moves> move cell` for each agent"),
+        ("<U> U a0 <U> U k0 ;", "a step is not `<legal-moves> move cell` for each agent"),
     ],
 )
 def test_compact_answers_that_are_not_read(text, message):
@@ -166,27 +148,18 @@ def test_the_scratchpad_is_not_believed():
     assert judge(TASK, lies, "compact").valid
 
 
-HOSTILE = {
-    "empty": "",
+HOSTILE = {  # short strange texts are fuzzed: tests/fuzz
     "brackets": "[" * 100_000,
-    "objects": '{"plan":' * 20_000,
     "nested": '{"plan": ' + "[" * 100_000,
     "closed": '{"plan": ' + "[" * 9_000 + "]" * 9_000 + "}",
-    "nan": '{"plan": [NaN, Infinity, -Infinity]}',
     "huge integer": '{"plan": [' + "9" * 15_000 + "]}",
-    "huge float": '{"plan": [1e999999999]}',
     "surrogates": '{"plan": ["\ud800\udfff", "\\ud800"]}' + "\udc80",
-    "nulls": "\0" * 1000 + '{"plan": ["\\u0000", "\0"]}',
     "long answer": '{"plan": ["' + "U" * 1_000_000 + '"]}',
-    "many lists": '{"plan": [' + '"",' * 100_000 + '""]}',
     "blanks": "{" + " " * 1_000_000 + '"plan"' + " " * 1_000_000 + "x",
     "thoughts": "<think>" * 100_000 + "</think>" * 100_000,
     "ten million": 'x{"plan": ["U", "D"]' * 500_000,
-    "semicolons": "; " * 40_000,
-    "steps": "<U> U a0 ; " * 9_000,
     "long step": "<U> U a0 " * 9_000 + ";",
     "words": "<U> U a0 ; " * 1_000_000,
-    "separators": "\x1c\x1d\u2028\u3000" * 1000,
 }
 
 
@@ -213,6 +186,10 @@ def test_wrong_calls_are_value_errors():
         assert not isinstance(caught.value, PlanParseError)
     with pytest.raises(ValueError, match="completion: bytes is not a string"):
         judge(TASK, b"U", "chat")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="1 move lists for 2 agents"):
+        format_plan(BOARD, Plan(("L",)))
+    with pytest.raises(ValueError, match="agent 1: 'x' is none of the moves U D L R W"):
+        format_plan(BOARD, Plan(("D", "x")))
 
 
 def test_what_the_compact_prompt_format_cannot_say():
@@ -223,11 +200,3 @@ def test_what_the_compact_prompt_format_cannot_say():
             render_prompt(Instance(size, frozenset(), cells, cells), "compact")
     with pytest.raises(ValueError, match=re.escape("the plan leaves the board at (1, -1)")):
         format_plan(BOARD, Plan(("L", "")), "compact")
-
-
-@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
-def test_plans_that_cannot_be_written(prompt_format):
-    with pytest.raises(ValueError, match="1 move lists for 2 agents"):
-        format_plan(BOARD, Plan(("L",)), prompt_format)
-    with pytest.raises(ValueError, match="agent 1: 'x' is none of the moves U D L R W"):
-        format_plan(BOARD, Plan(("D", "x")), prompt_format)

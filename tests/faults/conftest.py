@@ -1,34 +1,49 @@
-"""Processes that have imported everything before they begin, so that a hundred of them can be killed."""
+"""Processes that have imported everything before they begin, so that many of them can be killed."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from outcome import STAGES, run_toy
 
-HERE = Path(__file__).parent
 LIMIT = 120  # seconds for one run of the toy, which takes two
+ALONE = "import sys, toy; from pathlib import Path; [toy.run(Path.cwd(), s, Path('../log')) for s in sys.argv[1:]]"
+UNLIKE = {"PYTHONHASHSEED": "12345", "OMP_NUM_THREADS": "2", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
 
 Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="session")
-def run() -> Run:
-    """Returns what runs the toy in a folder, in a process of its own, and gives its exit code and what it said."""
-    import toy
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nothing happened to, in a process whose environment is unlike that of all others.
 
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), before]))
+    So a run with the same bytes says also that folder, hash seed, threads, language and time zone change nothing.
+    """
+    folder = tmp_path_factory.mktemp("a folder, elsewhere") / "toy"
+    folder.mkdir()
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | UNLIKE | {"PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", ALONE, *STAGES], cwd=folder, env=environment, check=False)
+    assert done.returncode == 0, (folder.parent / "log").read_text()[-2000:]
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run() -> Iterator[Run]:
+    """Returns what runs the toy in a folder, in a process of its own, and gives its exit code and what it said."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["toy"])
 
     def run(folder: Path, stage: str, *faults: tuple) -> tuple[int, str]:
         log = folder.with_name(f"{folder.name}.log")
-        process = context.Process(target=toy.run, args=(folder, stage, log, *faults))
+        process = context.Process(target=run_toy, args=(folder, stage, log, *faults))
         process.start()
         process.join(LIMIT)
         if process.exitcode is None:
@@ -36,33 +51,20 @@ def run() -> Run:
             pytest.fail(f"still running after {LIMIT} s: {log.read_text()[-2000:]}")
         return process.exitcode, log.read_text(errors="replace")
 
-    yield run
-    os.environ["PYTHONPATH"] = before or ""
-
-
-@pytest.fixture(scope="session")
-def undisturbed(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that nothing happened to."""
-    import toy
-
-    folder = tmp_path_factory.mktemp("undisturbed") / "toy"
-    folder.mkdir()
-    for stage in toy.STAGES:
-        code, said = run(folder, stage)
-        assert code == 0, said
-    return folder
+    with pytest.MonkeyPatch.context() as patch:  # the server of forks takes no other path
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        yield run
 
 
 @pytest.fixture
 def begun(undisturbed: Path, tmp_path: Path) -> Callable[[str], Path]:
     """Returns what makes a folder in which everything before a stage is done."""
-    import toy
 
     def begin(stage: str) -> Path:
         folder = tmp_path / "toy"
-        for done in toy.STAGES[: toy.STAGES.index(stage)]:
+        folder.mkdir()
+        for done in STAGES[: STAGES.index(stage)]:
             shutil.copytree(undisturbed / done, folder / done)
-        folder.mkdir(exist_ok=True)
         return folder
 
     return begin

@@ -7,6 +7,7 @@ test names, and is real: SIGKILL, limits of the kernel.
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import os
 import resource
@@ -21,7 +22,7 @@ from transformers import Trainer
 from mapflake import env, repro
 from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
-from mapflake.trainer import checkpoint, decoding, evaluate, warmstart
+from mapflake.trainer import checkpoint, decoding, evaluate, training
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
 
@@ -31,20 +32,10 @@ WARM = WarmStartParams(
     steps=60, batch_size=16, save_every=20, warmup_steps=2, learning_rate=2e-2,
 )  # fmt: skip
 RL = RLParams(
-    instances=4,
-    epochs=2,
-    prompts=2,
-    generations=4,
-    microbatch=8,
-    learning_rate=3e-4,
-    max_new_tokens=16,
-    save_every=1,
-    warmup_steps=0,
-)
-
-
+    instances=4, epochs=2, prompts=2, generations=4, microbatch=8, learning_rate=3e-4, max_new_tokens=16,
+    save_every=1, warmup_steps=0,
+)  # fmt: skip
 CONFIG = EnvConfig.uniform(SIZES, 0.1, num_agents=1)
-STAGES = ("warm_start", "shared", "arm")  # what each writes, after those before
 
 
 def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
@@ -102,26 +93,28 @@ def _kill_in_step(nth: int) -> None:
     register_optimizer_step_post_hook(lambda *_: kill() if next(steps) == nth else None)
 
 
-def _kill_when(owner: object, name: str, nth: int, folder: Callable[..., Path], files: int) -> None:
+def _kill_when(owner: object, name: str, folder: Callable[..., Path]) -> Callable[[int, int], None]:
     """In the nth call of `owner.name`, as soon as the folder that it writes holds so many files, whole or not."""
 
-    def strike(*arguments: object, **_: object) -> None:
-        path = folder(*arguments)
+    def fault(nth: int, files: int) -> None:
+        def strike(*arguments: object, **_: object) -> None:
+            path, seen = folder(*arguments), 0
 
-        def watch(*_: object) -> None:
-            nonlocal seen
-            try:
-                changed = os.stat(path).st_mtime_ns
-            except FileNotFoundError:
-                return
-            if changed != seen and len(os.listdir(path)) >= files:
-                kill()
-            seen = changed
+            def watch(*_: object) -> None:
+                nonlocal seen
+                try:
+                    changed = os.stat(path).st_mtime_ns
+                except FileNotFoundError:
+                    return
+                if changed != seen and len(os.listdir(path)) >= files:
+                    kill()
+                seen = changed
 
-        seen = 0
-        sys.setprofile(watch)  # called at every call and return, also of C
+            sys.setprofile(watch)  # called at every call and return, also of C
 
-    _before(owner, name, strike, nth)
+        _before(owner, name, strike, nth)
+
+    return fault
 
 
 def _torn_append(nth: int) -> None:
@@ -133,10 +126,6 @@ def _torn_append(nth: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 200, resource.RLIM_INFINITY))
 
     _before(repro, "append_jsonl", limit, nth)
-
-
-def _small_disk(size: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def _no_root() -> None:
@@ -151,41 +140,34 @@ def _wandb(how: str) -> None:
     os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     if how == "absent":
         sys.modules["wandb"] = None  # type: ignore[assignment]
-    else:
-        import wandb
+    if how == "log":
         from wandb.sdk.wandb_run import Run
 
         def broken(*_: object, **__: object) -> None:
             raise BrokenPipeError("the service of wandb is gone")
 
-        if how != "offline":
-            setattr(wandb if how == "init" else Run, how, broken)
+        Run.log = broken
 
 
 FAULTS: dict[str, Callable[..., None]] = {
     "step": _kill_in_step,
     "token": _kill_before(decoding, "_pick"),
     "reward": _kill_before(evaluate, "judge_completion"),
-    "save": lambda nth, files: _kill_when(
-        Trainer,
-        "_save_checkpoint",
-        nth,
-        lambda t, *_: Path(t.args.output_dir) / f"checkpoint-{t.state.global_step}",
-        files,
+    "save": _kill_when(
+        Trainer, "_save_checkpoint", lambda t, *_: Path(t.args.output_dir) / f"checkpoint-{t.state.global_step}"
     ),
-    "publish": lambda nth, files: _kill_when(
-        warmstart,
-        "save_policy",
-        nth,
-        lambda model, words, out, *_: out.with_name(f".{out.name}.{os.getpid()}.tmp"),
-        files,
-    ),
+    "publish": _kill_when(training, "save_policy", lambda model, words, out, *_: out.with_name(f".{out.name}.tmp")),
     "manifest": _kill_before(checkpoint, "write_manifest"),
     "replace": _kill_before(os, "replace"),
     "tidy": _kill_before(checkpoint, "drop_resumable"),
     "append": _kill_before(repro, "append_jsonl"),
     "torn append": _torn_append,
-    "disk": _small_disk,
+    "disk": lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)),
     "no root": _no_root,
     "wandb": _wandb,
 }
+
+# For the processes that are forked from one that has imported this: they hash no code, and collect no imports.
+repro.code_sha256()
+checkpoint.input_hash_of()
+gc.freeze()

@@ -13,12 +13,13 @@ from mapflake.engineer import read_reply
 from mapflake.env import Instance, PlanParseError, check, parse_completion
 from mapflake.env.maps import read_map, read_scenario
 from mapflake.nb import params as parameters
+from mapflake.nb.schema import Sections
 from mapflake.repro import ParamError
 
 BOARD = Instance.from_text("S1 . G2\n. H .\nS2 . G1")
 MAP = "type octile\nheight 2\nwidth 2\nmap\n..\n.@\n"
 SMALLEST = "run: {}\nwandb: disabled\nruns: {default: {}}\nprofiles: {default: {}}\n" + "".join(
-    f"{name}: {{}}\n" for name in parameters.SECTIONS
+    f"{name}: {{}}\n" for name in Sections.model_fields
 )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from http.server import BaseHTTPRequestHandler
 
+SECRETS = {name: f"canary-{name.lower()}-7f3a" for name in ("OPENAI_API_KEY", "WANDB_API_KEY", "HF_TOKEN")}
+
 
 def completion(content, **choice):
     """Returns the body of a reply."""
@@ -14,8 +16,6 @@ def completion(content, **choice):
 
 BODIES = {  # path -> body of a reply with status 200
     "not-json": "<html>busy</html>",
-    "no-choices": '{"choices": []}',
-    "null-choice": '{"choices": [null]}',
     "number": json.dumps(completion(7)),
     "surrogates": json.dumps(completion("\ud800\ud800")),
 }

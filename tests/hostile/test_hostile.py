@@ -1,18 +1,45 @@
 """Hostile input ends in a clear error or a counted rejection; it runs no code and prints no secret.
 
-The table of cases is in hostile_cases.py.
+Replies are in tests/engineer/test_actions.py, boards in tests/env.
 """
 
-from __future__ import annotations
-
+import functools
+import shutil
 import threading
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 
+import nbformat
+import numpy as np
 import openai
 import pytest
-from hostile_cases import CANARY, CASES, PASSWORD, SECRETS
-from hostile_server import Hostile
+import torch
+from hostile_server import SECRETS, Hostile
+from safetensors.torch import load_file, save_file
+from starts import TASKS
 
+from mapflake import repro
+from mapflake.engineer import reply_grammar
+from mapflake.engineer.designers import EngineerParams, params_of
+from mapflake.env import judge, load_tasks, save_tasks
+from mapflake.env.maps import read_map
+from mapflake.nb import params, stages
+from mapflake.nb.folders import require, start
+from mapflake.nb.notebooks import NotebookError
+from mapflake.nb.publish import publish
+from mapflake.repro import ParamError
+from mapflake.trainer.checkpoint import CheckpointError, write_manifest
+from mapflake.trainer.constrain import grammar_mask
+from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
+from mapflake.trainer.params import ModelParams
+from mapflake.trainer.policy import compact_tokenizer, from_scratch, load_policy, save_policy
+
+ROOT = Path(__file__).resolve().parents[2]
+TASK = TASKS[0]
+CANARY = "canary.txt"
+CODE = f"open({CANARY!r}, 'w').close()"  # the planted code
+PASSWORD = "canary-password-7f3a"
+PICKLE = b"cbuiltins\nexec\n(V" + CODE.encode() + b"\ntR."  # unpickling it runs CODE
 LONGEST = 2000  # characters of a message
 
 
@@ -24,20 +51,234 @@ def server():
     served.shutdown()
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_hostile(case, server, tmp_path, monkeypatch, capfd, caplog):
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, capfd, caplog):
+    """An empty folder to work in, with secrets in the environment; afterwards no code has run and none was printed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
     for name, value in (SECRETS | {"OPENAI_BASE_URL": ""}).items():
-        monkeypatch.setenv(name, value)  # a case may set its own
-    if case.error:
-        with pytest.raises(case.error) as caught:
-            case.action(tmp_path, server)
-        text = str(caught.value)
-    else:
-        text = str(case.action(tmp_path, server))
-    assert case.text in text
-    assert len(text) <= LONGEST
+        monkeypatch.setenv(name, value)
+    yield tmp_path
     assert not list(tmp_path.rglob(CANARY))
-    printed = "".join(capfd.readouterr()) + caplog.text + text
+    printed = "".join(capfd.readouterr()) + caplog.text
     assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in printed] == []
+
+
+def fails(error, text, action, *args):
+    """Runs the action, which is to raise `error` with `text` in a message that is short and shows no secret."""
+    with pytest.raises(error) as caught:
+        action(*args)
+    said = str(caught.value)
+    assert text in said
+    assert len(said) <= LONGEST
+    assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in said] == []
+
+
+# ---------------------------------------------------------------- texts and files
+
+
+def test_completions():
+    assert judge(TASK, '{"plan": ["R", ["U", ["D"]]]}', "chat").kinds == ("parse",)
+    assert judge(TASK, "<> W a\u0660 <> W a0 ;", "compact").kinds == ("parse",)  # a digit of another script
+
+
+def test_files_of_boards(folder):
+    save_tasks("tasks.jsonl", [TASK])
+    whole = Path("tasks.jsonl").read_bytes()
+    Path("both.jsonl").write_bytes(2 * whole)
+    fails(ValueError, "both.jsonl, line 3", load_tasks, "both.jsonl")
+    Path("bytes.jsonl").write_bytes(whole.splitlines(keepends=True)[0] + b"\xff\xfe\xfd\n")
+    fails(ValueError, "line 2: not UTF-8", load_tasks, "bytes.jsonl")
+    Path("a.map").write_bytes(bytes(range(256)))
+    fails(ValueError, "a.map: not a text file", read_map, Path("a.map"))
+
+
+@pytest.mark.parametrize("grammar", ["start: (", "start: <nowhere>"])
+def test_grammars(grammar):
+    tokenizer = compact_tokenizer(["a", "b"])
+    fails(ValueError, "grammar: ", grammar_mask, tokenizer, grammar, len(tokenizer))
+
+
+def test_names_that_are_code_or_a_path():
+    fails(ValueError, "integers in 3..10", reply_grammar, [f"3}} {CODE}"], "json")
+    fails(ValueError, "arm: '../x' is none of", params_of, "../x", EngineerParams(), {})
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+@functools.lru_cache
+def _policy():
+    words = [f"w{i}" for i in range(40)]
+    return from_scratch(ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32), words, seed=0)
+
+
+def load_spoiled(spoil, manifest=True):
+    """Spoils a checkpoint's folder, writes its manifest again, and loads it."""
+    folder = Path("policy")
+    save_policy(_policy().model, _policy().tokenizer, folder)
+    spoil(folder)
+    if manifest:
+        write_manifest(folder)
+    return load_policy(folder).complete(["w1"], max_new_tokens=2)
+
+
+def edit_json(name, **changes):
+    def spoil(folder):
+        path = folder / name
+        repro.write_json(path, (repro.read_json(path) if path.exists() else {}) | changes)
+
+    return spoil
+
+
+def tensors(change):
+    def spoil(folder):
+        path = folder / "model.safetensors"
+        held = load_file(path)
+        change(held)
+        save_file({k: v.contiguous() for k, v in held.items()}, path, {"format": "pt"})
+
+    return spoil
+
+
+def files_elsewhere(folder):
+    listed = repro.read_json(folder / "manifest.json")["files"]
+    repro.write_json(folder / "manifest.json", {"files": listed | {"../../../etc/passwd": "0"}})
+
+
+def pickled(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(PICKLE)
+
+
+def code(folder):
+    (folder / "evil.py").write_text(CODE + "\nfrom transformers import Qwen3ForCausalLM as M, Qwen3Config as C")
+    auto = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
+    edit_json("config.json", auto_map=auto)(folder)
+    edit_json("tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.T", "evil.T"]})(folder)
+
+
+def code_of_an_unknown_model(folder):
+    code(folder)
+    edit_json("config.json", model_type="evil")(folder)
+
+
+def adapter_on_a_remote_model(folder):
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).unlink()
+    listed = {"peft_type": "LORA", "base_model_name_or_path": "evil/remote", "r": 1}
+    repro.write_json(folder / "adapter_config.json", listed)
+    save_file({"x": torch.zeros(1)}, folder / "adapter_model.safetensors")
+    (folder / "adapter_model.bin").write_bytes(PICKLE)
+
+
+LAYER = "model.layers.0.mlp.up_proj.weight"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "manifest", "text"),
+    [
+        (pickled, True, "no file named model.safetensors"),
+        (lambda f: (f / "pytorch_model.bin").write_bytes(PICKLE), False, "is not in manifest.json"),
+        (code_of_an_unknown_model, True, "cannot be loaded"),
+        (tensors(lambda t: t.update({LAYER: torch.zeros(64, 32)})), True, "cannot be loaded"),
+        (tensors(lambda t: t[LAYER][0].fill_(np.inf)), True, "are not finite"),
+        (files_elsewhere, False, "../../../etc/passwd is missing"),
+        (adapter_on_a_remote_model, True, "evil/remote: no manifest.json"),
+    ],
+)
+def test_checkpoints(spoil, manifest, text):
+    fails(CheckpointError, text, load_spoiled, spoil, manifest)
+
+
+def test_a_checkpoint_of_a_known_model_with_code_of_its_own_is_loaded_without_it():
+    assert len(load_spoiled(code)) == 1
+
+
+# ---------------------------------------------------------------- servers
+
+
+@pytest.mark.parametrize(
+    ("path", "counted", "texts"),
+    [
+        ("not-json", "unreadable reply", None),
+        ("number", "unreadable reply (ValueError)", None),
+        ("surrogates", "", "??"),
+        ("garbage", "no connection (RemoteProtocolError)", None),
+        ("wait_for_ever", "HTTP 429", None),
+    ],
+)
+def test_servers(server, path, counted, texts):
+    policy = OpenAIPolicy("m", f"{server}/{path}/v1", timeout=5.0, retries=0 if path == "wait_for_ever" else 1)
+    assert policy.complete(["a"]) == [[texts]]
+    assert counted in str(dict(policy.failures))
+
+
+def test_a_refused_key_is_not_shown(server):
+    fails(ServerError, "refused: Bearer *** by", OpenAIPolicy("m", f"{server}/401/v1").complete, ["a"])
+
+
+def test_keys_and_addresses(server, monkeypatch):
+    fails(ValueError, "base_url: has a user, a password", OpenAIPolicy, "m", f"http://me:{PASSWORD}@127.0.0.1/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRETS["OPENAI_API_KEY"] + "\nX: y")
+    said = "holds characters that no key has"
+    fails(ServerError, said, lambda: OpenAIPolicy("m", f"{server}/401/v1").complete(["a"]))
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://me:{PASSWORD}@[::1]/v1")
+    fails(ValueError, "OPENAI_BASE_URL: has a user, a password", lambda: OpenAIPolicy("m").complete(["a"]))
+
+
+# ---------------------------------------------------------------- the pipeline's stages (mapflake.nb)
+
+
+ARM = "    v1: {variant: V1}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("seed: 0", f"seed: !!python/object/apply:os.system ['touch {CANARY}']", "could not determine a constructor"),
+        ("learning_rate: 2.0e-3", "learning_rate: .inf", "inf is not legal"),
+        (ARM, "    ../../../x: {variant: V1}", "'../../../x' is no name"),
+        (ARM, f"    v1: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}", "base_url: has a user"),
+    ],
+)
+def test_parameters(folder, old, new, text):
+    written = (ROOT / "params.yaml").read_text()
+    assert old in written
+    (folder / "params.yaml").write_text(written.replace(old, new, 1))
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
+    (folder / "mapflake").symlink_to(ROOT / "mapflake")
+    fails(ParamError, text, params.prepare, folder)
+
+
+@pytest.fixture
+def repository(folder):
+    (folder / "mapflake").symlink_to(ROOT / "mapflake")
+    shutil.copy(ROOT / "params.yaml", folder)
+    return folder
+
+
+def test_a_parameter_whose_name_is_code(repository):
+    cells = [nbformat.v4.new_code_cell(source) for source in ("arms = []\nrun = ''", "print(1)")]
+    cells[0].metadata["tags"] = ["parameters"]
+    Path("notebooks").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), "notebooks/05_analysis.ipynb")
+    repro.write_json("build/params/analysis.json", {"arms": [], f"x = {CODE} #": 1})
+    fails(NotebookError, f"lacks x = {CODE} #", stages.run, repository, "05_analysis", {})
+
+
+def test_runs_outside_of_the_repository(repository):
+    Path("runs").mkdir()
+    Path("runs/x").symlink_to("/tmp")
+    fails(ValueError, "a run is a folder inside", start, "runs/../..", "x")
+    fails(ValueError, "is a folder inside", start, "runs/x", "y")
+    fails(ValueError, "leads out of", require, "runs/default", "../../../etc/passwd")
+
+
+def test_a_megabyte_is_not_published(repository):
+    big = repository / "runs/default/analysis/figures/x.png"
+    big.parent.mkdir(parents=True)
+    big.write_bytes(b"x" * 1_000_001)
+    for name in ("results.md", "notebook.ipynb"):
+        (big.parents[1] / name).write_text("x")
+    fails(RuntimeError, "at most 1000000", publish, repository)

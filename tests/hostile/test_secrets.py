@@ -9,8 +9,7 @@ import threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
-from hostile_cases import SECRETS
-from hostile_server import Hostile
+from hostile_server import SECRETS, Hostile
 
 HERE = Path(__file__).resolve().parent
 

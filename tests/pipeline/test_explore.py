@@ -13,9 +13,9 @@ from IPython.display import HTML
 
 from mapflake import explore, study
 from mapflake.engineer import Proposal
-from mapflake.env import EnvConfig, Instance, Plan, check, format_plan, generate, judge_completion, solve
+from mapflake.engineer.actions import sample_boards
+from mapflake.env import EnvConfig, Instance, Plan, check, format_plan, generate, solve
 from mapflake.explore import Failure
-from mapflake.trainer import evaluate
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARD = Instance.from_text("S1 . . G2\n . H . .\n . . H .\n S2 . . G1")
@@ -40,75 +40,57 @@ def test_every_published_round_can_be_shown() -> None:
     assert "sampled at random" in words(explore.exchange((history[0], history[0])))
 
 
-def test_failures_are_those_of_the_runs_files_or_of_the_report(tmp_path: Path) -> None:
-    tasks = generate(EnvConfig.uniform([3], 0.1), 2, seed=0)
-    texts = ["no plan", format_plan(tasks[1].instance, Plan(("", "")), "compact")]
-    rollouts = [
-        evaluate.Rollout(task, 0, "compact", text, *judge_completion(task, text, "compact"))
-        for task, text in zip(tasks, texts, strict=True)
-    ]
-    saved = tmp_path / "failures.jsonl"
-    evaluate.save_rollouts(saved, rollouts)
+def test_failures_are_those_of_the_reports_each_once() -> None:
     examples = [SimpleNamespace(board=BOARD.to_text(), moves=moves) for moves in (WRONG.moves, ())]
-    one = SimpleNamespace(index=0, arm="shared", files={"failures": saved}, report=SimpleNamespace(examples=examples))
-    plan = Plan(("", ""))
+    one = SimpleNamespace(index=2, arm="engineer", report=SimpleNamespace(examples=examples))
     assert explore.failures([one, one]) == [
-        Failure("round 0", tasks[0].instance, None, ("parse",)),
-        Failure("round 0", tasks[1].instance, plan, check(tasks[1].instance, plan).kinds),
-    ]
-    later = SimpleNamespace(index=2, arm="engineer", files={"failures": tmp_path / "gone"}, report=one.report)
-    assert explore.failures([later]) == [
         Failure("engineer, round 2", BOARD, WRONG, check(BOARD, WRONG).kinds),
         Failure("engineer, round 2", BOARD, None, ("parse",)),
     ]
 
 
-def test_gallery_filters_and_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    titles: list[str] = []
-    monkeypatch.setattr(explore.plots, "gallery", lambda boards, plans, told: titles.append(told[-1]))
+def test_gallery_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: list[list[str]] = []
+    monkeypatch.setattr(explore.plots, "gallery", lambda boards, plans, told: titles.append(told))
     monkeypatch.setattr(explore, "_image", lambda figure: "")
     other = generate(EnvConfig.uniform([3], 0.0), 1, seed=0)[0].instance
-    found = [Failure(f"number {i}", BOARD, WRONG, ("hole", "edge")) for i in range(9)]
+    found = [Failure(f"number {i}", BOARD, WRONG, ("hole", "edge")) for i in range(20)]
     found.append(Failure("odd", other, None, ("parse",)))
-    asked = [{}, {"page": 2}, {"page": 99}, {"size": 3}, {"kind": "parse"}, {"kind": "edge", "page": 2}]
+    asked = [{}, {"size": 3}, {"kind": "parse"}, {"kind": "edge"}, {"size": 3, "kind": "hole"}]
     said = [words(explore.gallery(found, **one)) for one in asked]
-    assert said == ["1 to 8 of 10", *["9 to 10 of 10"] * 2, *["1 to 1 of 1"] * 2, "9 to 9 of 9"]
-    assert titles == ["number 7\nhole, edge", *["odd\nparse"] * 4, "number 8\nhole, edge"]
-    assert words(explore.gallery(found, size=3, kind="hole")) == "none"
+    assert said == ["16 of 21", "1 of 1", "1 of 1", "16 of 20", "none"]
+    assert titles[1] == titles[2] == ["odd\nparse"]
 
 
-def test_exchange_shows_prompt_replies_and_changes() -> None:
+def test_exchange_shows_prompt_replies_and_both_configurations() -> None:
     old, new = EnvConfig.uniform([3, 4], 0.1, 0.5), EnvConfig.uniform([3, 4], 0.1, None)
     report = SimpleNamespace(valid_rate=0.25, to_text=lambda: "all <fails>")
     proposal = SimpleNamespace(prompt="the prompt", reply="b", replies=("a", "b"), config=new, rejection=None)
-    both = {"report": report, "proposal": proposal}
+    both = {"arm": "engineer", "report": report, "proposal": proposal}
     both["fallback"] = {3: {"asked": {"wait_ratio": 0.5}, "got": {"wait_ratio": None}}}
     rounds = [SimpleNamespace(index=i, config=config, **both) for i, config in enumerate((old, new))]
     shown = explore.exchange(tuple(rounds))
     assert "all &lt;fails&gt;" in shown.data
     assert words(shown).startswith("told the prompt answered (&gt; counts) a &gt; b the report all")
-    changes = "data holes waits 3x3 50% 10% 50% → any 4x4 50% 10% 50% → any"
     missed = "3x3: no boards of {'wait_ratio': 0.5}, so {'wait_ratio': None}"
-    ended = f"accepted {changes} valid 25%, after the round 25% {missed}"
-    assert html.unescape(words(shown)).endswith(ended)
+    table = "3 50% 50% 10% 10% 50% any 4 50% 50% 10% 10% 50% any"
+    assert html.unescape(words(shown)).endswith(f"{table} valid 25%, after the round 25% {missed}")
     assert {"prompt", "reply", "replies", "config", "rejection"} <= set(Proposal.__dataclass_fields__)
 
 
-def test_turning_a_knob_of_the_generator_changes_the_boards(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple] = []
-    monkeypatch.setattr(explore, "generated", lambda *arguments: asked.append(arguments))
-    panel = explore.generator([3, 4])
-    holes, quota = panel.children[1].children[1], panel.children[2].children[3]
-    holes.value, quota.value = 0.35, False
-    (first, agents, seed), (last, *_) = asked[0], asked[-1]
-    assert (agents, seed, first[4]) == (2, 0, {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.25})
-    assert (last[3]["hole_ratio"], last[4]["wait_ratio"]) == (0.35, None)
-    monkeypatch.undo()
-    shown = explore.generated(last, 2, 0, n=20).data
-    assert shown.count("data:image/png") == 2
-    nothing = {size: ratios | {"data_ratio": 0.0} for size, ratios in last.items()}
+def test_knobs_of_the_generator_are_those_of_an_engineer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[EnvConfig] = []
+    monkeypatch.setattr(
+        explore, "sample_boards", lambda one, *a, **b: (asked.append(one), sample_boards(one, *a, **b))[1]
+    )
+    sizes = {"data_3": 1.0, "holes_3": 0.2, "waits_3": None, "data_4": 3.0, "holes_4": 0.1, "waits_4": 0.5}
+    assert explore.generated(2, 0, n=20, **sizes).data.count("data:image/png") == 1
+    assert [part.ratios for part in asked[0].sizes.values()] == [
+        {"data_ratio": 0.25, "hole_ratio": 0.2, "wait_ratio": None},
+        {"data_ratio": 0.75, "hole_ratio": 0.1, "wait_ratio": 0.5},
+    ]
     with pytest.raises(ValueError, match=r"no size of \[3, 4\] has a data ratio above 0"):
-        explore.generated(nothing, 2, 0)
+        explore.generated(2, 0, **sizes | {"data_3": 0.0, "data_4": 0.0})
 
 
 def test_answers_are_judged_and_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +107,7 @@ def test_answers_are_judged_and_escaped(monkeypatch: pytest.MonkeyPatch) -> None
             return [[answer]]
 
         policy = SimpleNamespace(prompt_format="compact", complete=complete)
-        monkeypatch.setattr(explore, "load", lambda checkpoint, policy=policy: policy)
+        monkeypatch.setattr("mapflake.trainer.policy.load_policy", lambda checkpoint, policy=policy: policy)
         shown = explore.answered("a/checkpoint", BOARD.to_text(), temperature=0.5, seed=3)
     assert titles == [
         f"the answer: {outcome}" for outcome in ("optimal", "fails: hole, edge", "fails: parse", "fails: goal")
@@ -134,4 +116,4 @@ def test_answers_are_judged_and_escaped(monkeypatch: pytest.MonkeyPatch) -> None
     assert asked[0] == ([prompt], {"temperature": 0.5, "seed": 3})
     assert "(no answer)" in words(shown)
     assert "&lt;script&gt;" in explore._block("its words", "<script>")
-    assert words(explore.board(BOARD.to_text())).endswith("6 steps")
+    assert explore.board(BOARD.to_text()).solution.makespan == 6

@@ -22,14 +22,14 @@ def committed(path: str) -> str:
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The generated blocks, made of all committed records."""
-    folder, raw = tmp_path_factory.mktemp("cells"), params.load(ROOT)
+    folder, comparison = tmp_path_factory.mktemp("cells"), params.load(ROOT).analysis.comparison
     listed = subprocess.run(
         ["git", "ls-tree", "--name-only", "HEAD", "reports/cells/default/"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for path in listed.stdout.split():
         repro.write_text(folder / Path(path).name, committed(path))
-    return study.readme_blocks(study.load(folder), raw["analysis"]["comparison"])
+    return study.readme_blocks(study.load(folder), comparison.model_dump())
 
 
 def test_blocks_are_those_of_the_committed_records(blocks: dict[str, str]) -> None:
@@ -37,7 +37,7 @@ def test_blocks_are_those_of_the_committed_records(blocks: dict[str, str]) -> No
     assert publish.with_blocks(README, blocks) == README, "python -m mapflake.nb readme"
     changed = {name: text.replace("points", "pts").replace("|", "!") for name, text in blocks.items()}  # the control
     assert publish.with_blocks(README, changed) != README
-    with pytest.raises(publish.PublishError, match=r"no marks <!-- other: "):
+    with pytest.raises(ValueError, match=r"no marks <!-- other: "):
         publish.with_blocks(README, {"other": ""})
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from mapflake import repro
 from mapflake.repro import rng_for
 from mapflake.study.names import BASE, METRICS, ROUND_0
-from mapflake.study.records import SCHEMA
 
 AGENTS = (2, 3)
 
@@ -44,12 +43,8 @@ def simulate(
                 for name in sets
             }
             rounds = 1 if arm in (BASE, ROUND_0) else 2
-            record = {
-                "schema": SCHEMA,
-                "arm": arm,
-                "seed": seed,
-                "parameters": {"samples": samples, "rl": {"steps": 1}},
-            }
+            parameters = {"samples": samples, "rl": {"steps": 1}}
+            record = {"schema": 2, "arm": arm, "seed": seed, "parameters": parameters}
             record |= {"validation": [values.pop("validation")] * rounds, "benchmark": values}
             record |= {"rounds": [], "made": made}
             repro.write_json(folder / f"{arm}-{seed}.json", record)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from simulated import simulate
 
@@ -39,6 +40,7 @@ def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None
     found = study.compare(five, five.arms, "fixed")
     assert [d.arm for d in found] == ["engineer", "heuristic", "evaluation_matched"]
     assert {d.arm: d.seen for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
+    assert report.power(five)["detectable, points"].is_monotonic_decreasing
     own, fixed = (five.benchmark(arm, "valid") for arm in ("engineer", "fixed"))
     assert found[0].by_seed == pytest.approx((own - fixed).mean(axis=1))
     assert found[0].found == statistics.estimate(own - fixed)
@@ -84,15 +86,6 @@ def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
         assert "is seen" not in text
         assert "95% interval +" not in text
         assert "*|" not in text.replace(" ", "")
-
-
-def test_sentences_say_what_was_not_run(tmp_path: Path) -> None:
-    found = study.load(simulate(tmp_path, {"fixed": 0.0}))
-    assert study.sentences(found)["asked"] == (
-        "*engineer: RL checkpoint* against *fixed configuration*: not run (engineer)."
-    )
-    assert "arms" not in study.sentences(found)
-    assert study.metrics(found)["asked"] == report.ASKED
 
 
 def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: study.Study) -> None:
@@ -143,11 +136,6 @@ def test_beside_paper_sets_gains_beside_gains(five: study.Study) -> None:
     assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
 
 
-def test_power_falls_with_seeds_and_is_unknown_with_one(five: study.Study, one: study.Study) -> None:
-    assert report.power(five)["detectable, points"].is_monotonic_decreasing
-    assert report.power(one).empty
-
-
 def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, one: study.Study) -> None:
     compared = {"valid": study.compare(five, five.arms, "fixed"), "not run": []}
     figure = figures.forest(compared, against="fixed")
@@ -179,15 +167,18 @@ def test_designs_show_a_dot_a_design_with_units() -> None:
     said = texts(figure)
     for text in ("engineer: RL checkpoint", "boards below frontier\n(sizes)", "holes\n(share of cells)"):
         assert text in said
-    dots = [line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_marker() == "o"]
-    assert dots == ["white", figures.style.COLORS[0]]
-    assert not figure.axes[2].lines  # no wait ratio
+    dots = [(*np.round(c.get_offsets()[:, 0], 6), to_hex(c.get_facecolor()[0])) for c in figure.axes[0].collections]
+    assert dots == [(1.0, "#ffffff"), (1.0, figures.style.COLORS[0].lower())]
     assert "nothing to compare" in texts(figures.designs(changes, []))
 
 
-def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [{}, {"engineer": 0.0}])
+def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict[str, float]) -> None:
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
-    found = study.load(simulate(tmp_path, {"engineer": 0.0}, seeds=[2, 3]))
-    assert study.sentences(found)["asked"].endswith("not run (no seed in common).")
+    found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
+    said = study.sentences(found)
+    assert said["asked"] == "*engineer: RL checkpoint* against *fixed configuration*: not run."
+    assert {"paper", "validation", "arms", "agents"}.isdisjoint(said)
+    assert study.metrics(found)["asked"] == report.ASKED
     assert report.power(found).empty
     assert study.compare(found, found.arms, "fixed") == []

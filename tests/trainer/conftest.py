@@ -6,7 +6,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from mapflake.env import VOCABULARY, Plan, format_plan, render_prompt
 from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.policy import Policy, encode_prompts, from_scratch, save_policy
-from mapflake.trainer.warmstart import warm_start
+from mapflake.trainer.warmstart import _collate, warm_start
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -42,28 +42,24 @@ def chat_start(tmp_path_factory):
     """A tiny Qwen3 with a byte-level BPE tokenizer and Qwen3's chat template that has seen answers, right and wrong."""
     tokenizer = byte_level_tokenizer()
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
         head_dim=32, intermediate_size=64, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    answers = [format_plan(t.instance, t.solution.plan, "chat") for t in TASKS]
-    answers += [format_plan(t.instance, Plan(("W", "W")), "chat") for t in TASKS]
     prompts = encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS] * 2)
+    answers = [format_plan(t.instance, t.solution.plan, "chat") + "<|im_end|>" for t in TASKS]
+    answers += [format_plan(t.instance, Plan(("W", "W")), "chat") + "<|im_end|>" for t in TASKS]
     rows = [
-        (prompt, [*tokenizer(answer, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id])
-        for prompt, answer in zip(prompts, answers, strict=True)
+        {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
+        for prompt, answer in zip(prompts, tokenizer(answers, add_special_tokens=False)["input_ids"], strict=True)
     ]
-    width = max(len(prompt) + len(answer) for prompt, answer in rows)
-    pads = [[tokenizer.pad_token_id] * (width - len(prompt) - len(answer)) for prompt, answer in rows]
-    ids = torch.tensor([prompt + answer + pad for (prompt, answer), pad in zip(rows, pads, strict=True)])
-    labels = torch.tensor(
-        [[-100] * len(prompt) + answer + [-100] * len(pad) for (prompt, answer), pad in zip(rows, pads, strict=True)]
-    )
+    batch = _collate(rows, tokenizer.pad_token_id)
     for step in range(280):
         some = slice(4 * step % 16, 4 * step % 16 + 4)
-        model(input_ids=ids[some], labels=labels[some]).loss.backward()
+        model(**{key: values[some] for key, values in batch.items()}).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     out = tmp_path_factory.mktemp("chat") / "policy"

@@ -12,7 +12,7 @@ from mapflake.engineer.compact.demonstrations import demonstrations, made_up
 from mapflake.engineer.compact.words import VOCABULARY, reply_words
 from mapflake.engineer.design_rl import Designs, train_designs
 from mapflake.engineer.situations import Situation, kinds, table
-from mapflake.trainer.params import ModelParams, RLParams, SamplingParams, WarmStartParams
+from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
 from mapflake.trainer.warmstart import warm_start
 
@@ -44,7 +44,7 @@ def situations(n: int, value) -> list[Situation]:
 
 def data_on(policy_path, size: int) -> float:
     """Returns the mean data ratio of a size over accepted replies."""
-    policy = load_policy(policy_path, SamplingParams(max_new_tokens=reply_words(SIZES)))
+    policy = load_policy(policy_path, max_new_tokens=reply_words(SIZES))
     problem = Designs(situations(50, lambda kind: 0.0), "learnability", SIZES, "V1")
     texts = [text for (text,) in policy.complete(problem.prompts("compact"), seed=5)]
     configs = [c for text in texts if (c := read_reply(text, SIZES, "compact").config)]

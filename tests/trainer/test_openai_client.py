@@ -1,5 +1,6 @@
 """The client against a scripted server that misbehaves, and against a real one, both on this machine."""
 
+import contextlib
 import json
 import os
 import socket
@@ -7,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -92,12 +92,11 @@ def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [
-        (_error(429), "HTTP 429"),
         (_error(500), "HTTP 500"),
         (lambda handler: handler.connection.close(), "no connection (RemoteProtocolError)"),
         (lambda handler: time.sleep(0.6), "no answer within 0.3 s"),
     ],
-    ids=["429", "500", "hung up", "silent"],
+    ids=["500", "hung up", "silent"],
 )
 def test_a_request_that_may_succeed_later_is_repeated(served, trouble, reason, caplog):
     server, policy = served(trouble, trouble, (200, _reply("yes")), timeout=0.3)
@@ -111,20 +110,26 @@ def test_a_request_that_may_succeed_later_is_repeated(served, trouble, reason, c
     assert f"m: 2 of 2 samples failed and are left out: {reason} (2)" in caplog.text
 
 
-@pytest.mark.parametrize("status", [400, 401, 404])
-def test_what_will_not_pass_stops_everything_and_says_why(served, status):
-    server, policy = served(_error(status, "such a thing"), concurrency=1)
-    with pytest.raises(ServerError, match=r"http://127.*/v1/: m: .*such a thing") as caught:
+def test_a_refusal_stops_everything_and_says_why(served):
+    server, policy = served(_error(404, "such a thing"), concurrency=1)
+    with pytest.raises(ServerError, match=r"http://127.*/v1/: m: .*such a thing"):
         policy.complete(["a"] * 20)
-    assert ("OPENAI_API_KEY" in str(caught.value)) == (status == 401)
     assert len(server.asked) < 20
+
+
+def test_no_server_there_stops_everything(served):
+    server, policy = served((200, _reply("yes")))
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(ServerError, match=r"http://127.*/v1/: m: no server there, after 3 tries"):
+        policy.complete(["a"] * 20)
 
 
 def test_the_key_is_read_from_the_environment_alone(served, monkeypatch):
     with pytest.raises(ServerError, match="set the environment variable OPENAI_API_KEY"):
         OpenAIPolicy("m", "https://somewhere.example/v1").complete(["a"])
-    server, policy = served((200, _reply("yes")), key="OTHER_KEY")
-    monkeypatch.setenv("OTHER_KEY", "secret")
+    server, policy = served((200, _reply("yes")))
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
     policy.complete(["a"])
     assert server.keys == ["Bearer secret"]
     assert "secret" not in repr(policy)
@@ -147,46 +152,28 @@ def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, 
         evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
 
 
-@pytest.fixture(scope="module")
-def real_server(chat_start, tmp_path_factory):
-    """Returns the address of `transformers serve` with the tiny chat model."""
+def test_a_real_server(chat_start, tmp_path):
+    """`transformers serve` with the tiny chat model."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(chat_start)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    log = tmp_path_factory.mktemp("serve") / "log"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    with open(log, "w") as file:
-        server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+    with open(tmp_path / "log", "w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
     try:
         for _ in range(600):
             if server.poll() is not None:
-                pytest.fail(f"transformers serve ended: {log.read_text()[-2000:]}")
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
+                pytest.fail(f"transformers serve ended: {(tmp_path / 'log').read_text()[-2000:]}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 break
-            except OSError:
-                time.sleep(0.2)
-        else:
-            pytest.fail(f"transformers serve did not come up: {log.read_text()[-2000:]}")
-        yield f"http://127.0.0.1:{port}/v1"
+            time.sleep(0.2)
+        policy = OpenAIPolicy(str(chat_start), f"http://127.0.0.1:{port}/v1", timeout=60.0, retries=1)
+        rollouts = evaluate.rollout(policy, TASKS[:3], samples=2, seed=0)
     finally:
         server.terminate()
         server.wait(20)
-
-
-def test_a_real_server(real_server, chat_start):
-    policy = OpenAIPolicy(str(chat_start), real_server, timeout=60.0, retries=1)
-    rollouts = evaluate.rollout(policy, TASKS[:3], samples=2, seed=0)
     assert len(rollouts) == 6
     assert all(r.verdict.kinds for r in rollouts)  # random weights
     assert any(r.completion for r in rollouts)
-
-
-def test_no_server_there_stops_everything(served):
-    server, policy = served((200, _reply("yes")))
-    server.shutdown()
-    server.server_close()
-    with pytest.raises(ServerError, match=r"http://127.*/v1/: m: no server there, after 3 tries"):
-        policy.complete(["a"] * 20)

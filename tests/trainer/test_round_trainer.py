@@ -1,19 +1,19 @@
 import pytest
-import requests
 import torch
 from starts import PARAMS, TASKS
 from trl import GRPOTrainer
 
-from mapflake.env import to_dataset
+from mapflake.env import REWARD, reward_functions, to_dataset
 from mapflake.trainer import grpo
 from mapflake.trainer.policy import load_policy
-from mapflake.trainer.round_trainer import EngineError, RoundTrainer
+from mapflake.trainer.round_trainer import RoundTrainer
 
 
 def _trainer(start, tmp_path, **changed):
     policy, params = load_policy(start), PARAMS.model_copy(update=changed)
-    rows = grpo.training_rows(policy, TASKS, params, 0)
-    return RoundTrainer(policy, rows, grpo.training_arguments(params, tmp_path, 0, large=False), seed=0)
+    rows = grpo.training_rows(policy, grpo.Boards(TASKS), params, 0)
+    arguments = grpo.training_arguments(params, tmp_path, 0, list(REWARD.values()), large=False)
+    return RoundTrainer(policy, rows, reward_functions("compact"), arguments, seed=0)
 
 
 def _ragged_batch(rows=24):
@@ -40,7 +40,7 @@ def test_loss_and_gradient_are_those_of_trl(start, tmp_path, monkeypatch):
     scored = [batch | {"sampling_per_token_logps": torch.zeros(24, 8)}]
     with monkeypatch.context() as patch:
         patch.setattr(GRPOTrainer, "_generate_and_score_completions", lambda *_: scored[0])
-        ours_batch = trainer._generate_and_score_completions([{"failed": False}] * 24)
+        ours_batch = trainer._generate_and_score_completions([])
     assert 0 < (ours_batch["completion_mask"].sum(1) == 0).sum() < 24
 
     def gradients(batch):
@@ -66,16 +66,12 @@ def test_a_step_without_any_signal_has_a_gradient_of_zero(start, tmp_path):
     assert all((p.grad == 0).all() for p in trainer.model.parameters())
 
 
-def _curve(trainer):
-    trainer.train()
-    return [row for row in trainer.state.log_history if "loss" in row]
-
-
 def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
-    curve = _curve(_trainer(start, tmp_path, learning_rate=1e-2))
+    trainer = _trainer(start, tmp_path, learning_rate=1e-2)
+    trainer.train()
+    curve = [row for row in trainer.state.log_history if "loss" in row]
     assert curve[0]["kl"] == pytest.approx(0, abs=1e-6)  # sampled from the start itself
     assert curve[-1]["kl"] > 1e-3
-    assert all(row["unscored"] == 0 for row in curve)
     # A uniform policy over the vocabulary would have the logarithm of its size.
     assert all(0 < row["entropy"] < 5.6 for row in curve)
 
@@ -96,51 +92,6 @@ def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
         )
     expected = float((exact * counts).sum() / counts.sum())
     assert trainer._seen["entropy"] == pytest.approx(expected, rel=0.05)
-
-
-def test_a_dead_engine_costs_its_samples_and_not_the_round(start, tmp_path, monkeypatch, caplog):
-    trainer = _trainer(start, tmp_path)
-    sample, calls = trainer._sample, []
-
-    def sometimes(*args):
-        calls.append(None)
-        if len(calls) == 2:
-            raise requests.exceptions.ConnectionError("the engine is gone")
-        if len(calls) == 3:
-            raise Exception("Request failed: 500, what TRL's client raises")
-        return sample(*args)
-
-    monkeypatch.setattr(trainer, "_sample", sometimes)
-    curve = _curve(trainer)
-    assert [row["unscored"] for row in curve] == [0, 1, 1, 0]
-    for key in ("reward", "entropy", "kl"):
-        assert [row[key] is None for row in curve] == [False, True, True, False]  # not zero
-    assert curve[1]["grad_norm"] == 0
-    assert "step 2: the engine failed" in caplog.text
-
-
-def test_an_engine_that_stays_dead_stops_the_round(start, tmp_path, monkeypatch):
-    trainer = _trainer(start, tmp_path)
-
-    def never(*_):
-        raise ConnectionError("the engine is gone")
-
-    monkeypatch.setattr(trainer, "_sample", never)
-    with pytest.raises(EngineError, match="3 steps in a row: the engine is gone"):
-        trainer.train()
-
-
-@pytest.mark.parametrize("error", [ValueError("shape"), RuntimeError("out of memory"), KeyError("x"), OSError("disk")])
-def test_a_mistake_that_is_not_the_engines_stops_the_round_at_once(start, tmp_path, monkeypatch, error):
-    trainer = _trainer(start, tmp_path)
-
-    def broken(*_):
-        raise error
-
-    monkeypatch.setattr(trainer, "_sample", broken)
-    with pytest.raises(type(error), match=str(error)):
-        trainer.train()
-    assert trainer.state.global_step == 0
 
 
 def test_groups_must_be_whole(start, tmp_path):

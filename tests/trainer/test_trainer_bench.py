@@ -28,8 +28,3 @@ def test_medians_over_all_turns_and_what_is_left_over():
     assert summary["tokens_per_s"] == 2000
     assert summary["parts"] == {"generation": 0.5, "forward": 0.2, "rest": 1.3}
     assert summary["peak_gib"] == 1.5
-    slow = trainer._summary([{"samples": 100, "steps": [_step(8.0, 4.0)], "peak_gib": 3.0}])
-    shown = trainer.markdown({"stock": slow, "ours": summary})
-    (line,) = [line for line in shown.splitlines() if "samples a second" in line]
-    assert [cell.strip() for cell in line.split("|")[2:5]] == ["12", "50", "4.0"]
-    assert "A step is 100 samples; 50% of the groups carry no signal." in shown

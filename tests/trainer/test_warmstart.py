@@ -32,16 +32,12 @@ def trained(tmp_path_factory):
 
 def test_the_loss_falls_and_the_policy_says_what_it_was_shown(trained):
     out, curve = trained
+    assert [p.name for p in out.parent.iterdir()] == ["policy"]  # nothing unfinished
     assert [row["step"] for row in curve] == [20, 40, 60]
+    assert not any("time" in key or "second" in key for row in curve for key in row)
     assert curve[-1]["loss"] < 0.5 * curve[0]["loss"]
     answers = load_policy(out).complete([p for p, _ in PAIRS], temperature=0.0, max_new_tokens=5)
     assert sum(a == c for (a,), (_, c) in zip(answers, PAIRS, strict=True)) > 0.5 * len(PAIRS)
-
-
-def test_nothing_unfinished_and_no_times_are_left(trained):
-    out, curve = trained
-    assert [p.name for p in out.parent.iterdir()] == ["policy"]
-    assert not any("time" in key or "second" in key for row in curve for key in row)
 
 
 def test_the_same_call_again_does_nothing_and_another_one_trains(trained):
@@ -79,17 +75,3 @@ def test_wrong_input_is_named(tmp_path):
         WarmStartParams.parse({"microbatch": 5}, "warm_start")
     with pytest.raises(ValidationError):
         WarmStartParams(steps=0)
-
-
-def test_wandb_offline_writes_a_run_and_changes_nothing(trained, tmp_path, monkeypatch):
-    import wandb
-
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    curve = warm_start(PAIRS, WORDS, PARAMS, tmp_path / "policy", seed=0)
-    wandb.finish()
-    assert len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 1
-    out, without = trained
-    assert curve == without
-    assert checkpoint.verify(tmp_path / "policy") == checkpoint.verify(out)

@@ -5,7 +5,6 @@ The warm start stands for pretraining: solved boards, and the engineer's languag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,16 +13,10 @@ from pydantic import AfterValidator, Field
 from mapflake import env, repro
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
-from mapflake.engineer.prompt import VARIANTS
+from mapflake.engineer.prompt import known_variant
 from mapflake.env import Task, format_plan, naive_plan_fails, render_prompt, transform_task
 from mapflake.repro import Params, rng_for
 from mapflake.trainer.params import WarmStartParams
-
-
-def _is_variant(name: str) -> str:
-    if name not in VARIANTS:
-        raise ValueError(f"legal variants: {', '.join(VARIANTS)}")
-    return name
 
 
 class BaseParams(Params):
@@ -42,55 +35,32 @@ class BaseParams(Params):
     base: str | None = None
     hard_share: float = Field(ge=0, le=1)
     engineer_share: float = Field(ge=0, lt=1)
-    engineer_variants: list[Annotated[str, AfterValidator(_is_variant)]] = Field(min_length=1)
+    engineer_variants: list[Annotated[str, AfterValidator(known_variant)]] = Field(min_length=1)
     training: WarmStartParams
 
 
 def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs: boards of notebook 01's folder `boards` first, then designs."""
-    return warm_start_pairs(
-        env.load_tasks(boards / "demonstrations.jsonl"),
-        repro.read_json(boards / "settings.json")["sizes"],
-        n,
-        hard_share=params.hard_share,
-        engineer_share=params.engineer_share,
-        variants=params.engineer_variants,
-        seed=params.seed,
-    )
+    """Returns n (prompt, completion) pairs for the warm start: solved boards first, then designs (`demonstrations`).
 
-
-def warm_start_pairs(
-    solved: Sequence[Task],
-    sizes: Iterable[int],
-    n: int,
-    *,
-    hard_share: float,
-    engineer_share: float,
-    variants: Sequence[str],
-    seed: int,
-) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs for the warm start: solved boards first, then the engineer's demonstrations.
+    A solved board is shown turned or mirrored, its agents renamed, at random.
 
     Args:
-        solved: Boards with their answers; each is shown turned or mirrored, its agents renamed, at random.
-        sizes: Board sizes of the engineer's demonstrations.
+        params: The parameters of the mixture.
+        boards: Notebook 01's folder, with the solved boards and the board sizes.
         n: Number of pairs.
-        hard_share: Chance that a board is one that the naive plan does not solve (`naive_plan_fails`).
-        engineer_share: Share of the pairs that are demonstrations of the engineer's language.
-        variants: Variants of the engineer's prompt, each as often as the others.
-        seed: Root of the random streams.
 
     Raises:
-        ValueError: There are no boards of a kind that is to be shown, or as `demonstrations` raises.
+        ValueError: There are no boards of a kind that is to be shown.
     """
-    rng = rng_for(seed, "demonstrations")
-    hard = [task for task in solved if naive_plan_fails(task.instance)]
-    easy = [task for task in solved if not naive_plan_fails(task.instance)]
-    pools = [hard if rng.random() < hard_share else easy for _ in range(round((1 - engineer_share) * n))]
-    if not all(pools):
-        kind = "fails" if hard_share and not hard else "solves"
-        raise ValueError(f"solved: there is no board that the naive plan {kind}, and hard_share is {hard_share:g}")
-    shown = [pool[rng.integers(len(pool))] for pool in pools]
+    rng = rng_for(params.seed, "demonstrations")
+    pools: dict[bool, list[Task]] = {True: [], False: []}
+    for task in env.load_tasks(boards / "demonstrations.jsonl"):
+        pools[naive_plan_fails(task.instance)].append(task)
+    kinds = [bool(rng.random() < params.hard_share) for _ in range(round((1 - params.engineer_share) * n))]
+    if missing := [hard for hard in kinds if not pools[hard]]:
+        kind = "fails" if missing[0] else "solves"
+        raise ValueError(f"there is no board that the naive plan {kind}, and hard_share is {params.hard_share:g}")
+    shown = [pools[hard][rng.integers(len(pools[hard]))] for hard in kinds]
     turned = [
         transform_task(task, int(rng.integers(8)), rng.permutation(task.instance.num_agents).tolist()) for task in shown
     ]
@@ -98,7 +68,8 @@ def warm_start_pairs(
         (render_prompt(task.instance, "compact"), format_plan(task.instance, task.solution.plan, "compact"))
         for task in turned
     ]
-    return pairs + demonstrations(n - len(pairs), sizes, seed=seed, variants=variants)
+    sizes = repro.read_json(boards / "settings.json")["sizes"]
+    return pairs + demonstrations(n - len(pairs), sizes, seed=params.seed, variants=params.engineer_variants)
 
 
 def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:

@@ -13,9 +13,8 @@ A from-scratch policy cannot read a report or write a configuration until it is 
   noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
-the report in the ways of these rules, and its designs imitate their mixture. That is language, not insight; how far
-reinforcement learning on boards changes its designs is to be measured. Not shown: JSON, guidelines (their
-one word stands in all prompts of a variant), any reward for a design.
+the report in the ways of these rules. That is language, not insight (`imitation` measures it). Not shown: JSON,
+guidelines (their one word stands in all prompts of a variant), any reward for a design.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from mapflake.engineer.actions import Proposal, format_config, legal_sizes, project
-from mapflake.engineer.designers.rules import random_config, towards_half
+from mapflake.engineer.designers.rules import half_solved, random_config, towards_half
 from mapflake.engineer.ledger import History, Round
-from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt
+from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt, known_variant
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.situations import Kind, Situation, kinds, table
 from mapflake.env import KINDS, EnvConfig
@@ -52,22 +51,9 @@ def demonstrations(
 ) -> list[tuple[str, str]]:
     """Returns n (prompt, completion) pairs in compact words, made as the module's docstring says.
 
-    Pair i depends on (seed, sizes, variants, i) alone.
-
-    Args:
-        n: Number of pairs.
-        sizes: Board sizes of reports and answers.
-        seed: Root of the random stream.
-        variants: Contexts to write prompts in, each as often as the others.
-
-    Raises:
-        ValueError: n is negative, or a variant is unknown.
+    Pair i depends on (seed, sizes, variants, i) alone; each of the variants is shown as often as the others.
     """
-    if n < 0:
-        raise ValueError(f"n: {n} is negative")
-    sizes = legal_sizes(sizes)
-    if unknown := [v for v in variants if v not in VARIANTS] or not variants:
-        raise ValueError(f"variants: {unknown or 'none'} is not among {', '.join(VARIANTS)}")
+    sizes, variants = legal_sizes(sizes), [known_variant(name) for name in variants]
     drawn = [synthetic_report(i, sizes, seed=seed, variants=variants) for i in range(n)]
     return [(one.prompt, format_config(one.answer, "compact")) for one in drawn]
 
@@ -109,7 +95,7 @@ def synthetic_report(
         report, logits = learner.report(sizes, rng)
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
         visible = config if shown == "all" or (shown == "designed" and index > 0) else None
-        answer = _design(sizes, report, visible, rng)
+        answer = _design(report, visible, rng)
         proposal = Proposal(format_config(answer, "compact"), answer, None)
         if rng.random() < REJECTED:
             proposal = Proposal("", None, "synthetic")
@@ -135,9 +121,6 @@ def made_up(number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2
 
     values = table({kind: learnability(kind) for kind in kinds(one.logits)}, num_agents)
     return Situation(one.report, one.history, {"learnability": values}, f"made up {number}")
-
-
-# ---------------------------------------------------------------- synthetic reports
 
 
 @dataclass(frozen=True)
@@ -185,104 +168,93 @@ def _sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-# ---------------------------------------------------------------- a mixture of designs
+Rates = Mapping[int, float]
+"""The valid rate of every size."""
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """The inputs of a rule: valid rates by size, and the last configuration if the prompt shows it."""
-
-    sizes: tuple[int, ...]
-    valid: dict[int, float]
-    last: EnvConfig | None
-    rng: np.random.Generator
-
-
-def _frontier(seen: _Seen) -> dict[int, float]:
+def _frontier(valid: Rates, last: EnvConfig | None) -> Rates:
     """Returns weights that peak at the largest size solved at least half of the time, the smallest if none is."""
-    peak = max((s for s in seen.sizes if seen.valid[s] >= 0.5), default=seen.sizes[0])
-    return {s: math.exp(-abs(s - peak)) for s in seen.sizes}
+    peak = max((s for s in valid if valid[s] >= 0.5), default=min(valid))
+    return {s: math.exp(-abs(s - peak)) for s in valid}
 
 
-def _as_before(seen: _Seen) -> dict[int, float]:
+def _as_before(valid: Rates, last: EnvConfig | None) -> Rates:
     """Returns the last data ratios; all alike where the prompt does not show them."""
-    last = seen.last.sizes if seen.last else {}
-    return {s: last[s].data_ratio if s in last else 0.0 for s in seen.sizes} if last else dict.fromkeys(seen.sizes, 1.0)
+    if last is None:
+        return dict.fromkeys(valid, 1.0)
+    return {s: last.sizes[s].data_ratio if s in last.sizes else 0.0 for s in valid}
 
 
-DATA_RULES: dict[str, Callable[[_Seen], dict[int, float]]] = {
-    "half-solved": lambda seen: {s: max(0.05, 1 - abs(2 * seen.valid[s] - 1)) for s in seen.sizes},
-    "weakest": lambda seen: {s: 1.05 - seen.valid[s] for s in seen.sizes},
-    "strongest": lambda seen: {s: 0.05 + seen.valid[s] for s in seen.sizes},
+DATA_RULES: dict[str, Callable[[Rates, EnvConfig | None], Rates]] = {
+    "half-solved": lambda valid, last: {s: half_solved(v) for s, v in valid.items()},
+    "weakest": lambda valid, last: {s: 1.05 - v for s, v in valid.items()},
+    "strongest": lambda valid, last: {s: 0.05 + v for s, v in valid.items()},
     "frontier": _frontier,
-    "uniform": lambda seen: dict.fromkeys(seen.sizes, 1.0),
-    "abandon": lambda seen: {s: 1.0 for s in seen.sizes if seen.valid[s] >= 0.2} or {seen.sizes[0]: 1.0},
+    "uniform": lambda valid, last: dict.fromkeys(valid, 1.0),
+    "abandon": lambda valid, last: {s: 1.0 for s, v in valid.items() if v >= 0.2} or {min(valid): 1.0},
     "as before": _as_before,
 }
-"""Weights of the sizes; all equally likely. A size without an entry is left out of the answer."""
+"""Weights of the sizes, from their valid rates and the last configuration if the prompt shows it; all equally likely. A
+size without an entry is left out of the answer."""
 
-Rule = TypeVar("Rule")
 Levels = dict[int, tuple[float, float | None]]
+"""Hole and wait ratio of every size, not yet projected."""
 
 
-def _before(seen: _Seen) -> Levels:
+def _before(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
     """Returns the last hole and wait ratios; where the prompt does not show any, one random moderate level for all."""
-    level = (seen.rng.uniform(0, 0.3), seen.rng.uniform(0, 0.6))
-    last = seen.last.sizes if seen.last else {}
-    return {s: (last[s].hole_ratio, last[s].wait_ratio) if s in last else level for s in seen.sizes}
+    level = (rng.uniform(0, 0.3), rng.uniform(0, 0.6))
+    known = levels_of(last) if last else {}
+    return {s: known.get(s, level) for s in valid}
 
 
-def _towards_half(seen: _Seen) -> Levels:
-    steps = {s: towards_half(v) for s, v in seen.valid.items()}
-    return {s: (h + steps[s], None if w is None else w + steps[s]) for s, (h, w) in _before(seen).items()}
-
-
-def _mutated(seen: _Seen) -> Levels:
+def _mutated(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
     def nudge() -> float:
-        return float(seen.rng.choice([-0.1, -0.05, 0.0, 0.05, 0.1]))
+        return float(rng.choice([-0.1, -0.05, 0.0, 0.05, 0.1]))
 
-    return {s: (h + nudge(), None if w is None else w + nudge()) for s, (h, w) in _before(seen).items()}
-
-
-def _one_level(seen: _Seen) -> Levels:
-    hole, wait = seen.rng.uniform(0, 0.45), seen.rng.choice([seen.rng.uniform(0, 1), math.nan], p=[0.75, 0.25])
-    return dict.fromkeys(seen.sizes, (hole, None if math.isnan(wait) else float(wait)))
+    return {s: (h + nudge(), None if w is None else w + nudge()) for s, (h, w) in _before(valid, last, rng).items()}
 
 
-LEVEL_RULES: dict[str, Callable[[_Seen], Levels]] = {
+def _one_level(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
+    hole, wait = rng.uniform(0, 0.45), rng.choice([rng.uniform(0, 1), math.nan], p=[0.75, 0.25])
+    return dict.fromkeys(valid, (hole, None if math.isnan(wait) else float(wait)))
+
+
+LEVEL_RULES: dict[str, Callable[[Rates, EnvConfig | None, np.random.Generator], Levels]] = {
     "as before": _before,
-    "towards half-solved": _towards_half,
+    "towards half-solved": lambda valid, last, rng: moved_towards_half(_before(valid, last, rng), valid),
     "mutated": _mutated,
     "one level": _one_level,
-    "independent": lambda seen: {s: (seen.rng.uniform(0, 0.5), seen.rng.uniform(0, 1)) for s in seen.sizes},
+    "independent": lambda valid, last, rng: {s: (rng.uniform(0, 0.5), rng.uniform(0, 1)) for s in valid},
 }
 """Hole and wait ratios of the sizes; all equally likely."""
 
 
-def data_ratios(rule: str, one: SyntheticReport, sizes: Iterable[int]) -> dict[int, float]:
-    """Returns the data ratios that a rule of `DATA_RULES` asks for, without noise."""
-    rates = {s.size: s.valid_rate for s in one.report.sizes}
-    weights = DATA_RULES[rule](_Seen(legal_sizes(sizes), rates, one.last, rng_for(0, "unused")))
-    total = sum(weights.values())
-    return {size: weight / total for size, weight in weights.items()}
+def levels_of(config: EnvConfig) -> Levels:
+    """Returns the hole and wait ratios of a configuration."""
+    return {size: (part.hole_ratio, part.wait_ratio) for size, part in config.sizes.items()}
 
 
-def _design(
-    sizes: tuple[int, ...], report: FailureReport, last: EnvConfig | None, rng: np.random.Generator
-) -> EnvConfig:
+def moved_towards_half(levels: Levels, valid: Rates) -> Levels:
+    """Returns the levels, each moved `towards_half` of its size's boards solved."""
+    steps = {s: towards_half(valid[s]) for s in levels}
+    return {s: (h + steps[s], None if w is None else w + steps[s]) for s, (h, w) in levels.items()}
+
+
+def _design(report: FailureReport, last: EnvConfig | None, rng: np.random.Generator) -> EnvConfig:
+    valid = report.valid_rates
     if rng.random() < RANDOM_DESIGN:
-        return random_config(sizes, rng)
-    seen = _Seen(sizes, {s.size: s.valid_rate for s in report.sizes}, last, rng)
-    weights = _pick(DATA_RULES, rng)(seen)
-    levels = _pick(LEVEL_RULES, rng)(seen)
+        return random_config(valid, rng)
+    weights = _pick(DATA_RULES, rng)(valid, last)
+    levels = _pick(LEVEL_RULES, rng)(valid, last, rng)
     asked = {
         s: {"data_ratio": w * math.exp(rng.normal(0, 0.3)), "hole_ratio": levels[s][0], "wait_ratio": levels[s][1]}
         for s, w in weights.items()
     }
     for name, dimension in custom_dimensions().items():
         asked = {s: {**ratios, name: rng.uniform(0, dimension.top)} for s, ratios in asked.items()}
-    return project(asked, sizes)
+    return project(asked, valid)
 
 
-def _pick(rules: Mapping[str, Rule], rng: np.random.Generator) -> Rule:
+def _pick(rules: Mapping[str, Any], rng: np.random.Generator) -> Any:
     return rules[list(rules)[int(rng.integers(len(rules)))]]

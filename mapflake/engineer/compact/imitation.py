@@ -15,11 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, legal_sizes, read_reply, reply_grammar
-from mapflake.engineer.compact.demonstrations import DATA_RULES, SyntheticReport, data_ratios, synthetic_report
+from mapflake.engineer.actions import legal_sizes, read_reply, reply_grammar
+from mapflake.engineer.compact.demonstrations import (
+    DATA_RULES,
+    Levels,
+    Rates,
+    SyntheticReport,
+    levels_of,
+    moved_towards_half,
+    synthetic_report,
+)
 from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.designers.llm import apply_control
-from mapflake.engineer.designers.rules import random_config, towards_half
+from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.prompt import build_prompt
 from mapflake.env import EnvConfig
 from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO
@@ -27,20 +35,8 @@ from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.evaluate import Completer
 
 ROUNDED = 0.026  # ratios are alike up to the rounding of the compact prompt format to steps of 0.05
-
-
-def ask(
-    policy: Completer,
-    prompts: Sequence[str],
-    sizes: Sequence[int],
-    *,
-    seed: int,
-    constrained: bool = False,
-) -> list[Proposal]:
-    """Returns one proposal for each prompt; the same seed is the same noise, so that two models are paired."""
-    options: dict[str, Any] = {"grammar": reply_grammar(sizes, "compact")} if constrained else {}
-    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=reply_words(sizes), seed=seed, **options)
-    return [read_reply(text or "", sizes, "compact") for (text,) in texts]
+Configs = Sequence[EnvConfig | None]
+"""A design for each report, None where the reply was rejected."""
 
 
 @dataclass(frozen=True)
@@ -48,77 +44,69 @@ class Survey:
     """The designs of several models for synthetic reports that were not demonstrated, at temperature 1.
 
     Attributes:
-        sizes: Board sizes that could be asked for.
         reports: The synthetic reports.
-        plain: A model's name -> its proposals, one a report.
-        constrained: The same, decoded under the grammar.
-        shuffled: The same, plain, told the failures of other sizes (`apply_control`).
-        other_noise: The same, plain, with other noise.
+        designs: By way of asking (plain; constrained, decoded under the grammar; told the failures of other sizes, see
+            `apply_control`; with other noise), then by model.
     """
 
-    sizes: tuple[int, ...]
     reports: Sequence[SyntheticReport]
-    plain: Mapping[str, Sequence[Proposal]]
-    constrained: Mapping[str, Sequence[Proposal]]
-    shuffled: Mapping[str, Sequence[Proposal]]
-    other_noise: Mapping[str, Sequence[Proposal]]
+    designs: Mapping[str, Mapping[str, Configs]]
 
     def accepted(self) -> list[dict[str, Any]]:
-        """Returns a row a model: the share of its proposals that are not rejected, plain and constrained."""
-        ways = {"plain": self.plain, "constrained": self.constrained}
-        return [
-            {"designer": name}
-            | {way: float(np.mean([p.config is not None for p in asked[name]])) for way, asked in ways.items()}
-            for name in self.plain
-        ]
+        """Returns a row a model: the share of its replies that are not rejected, plain and constrained."""
+        ways = ("plain", "constrained")
+        shares = {
+            way: {name: float(np.mean([c is not None for c in configs])) for name, configs in self.designs[way].items()}
+            for way in ways
+        }
+        return [{"designer": name} | {way: shares[way][name] for way in ways} for name in self.designs["plain"]]
 
     def beside_rules(self) -> list[dict[str, Any]]:
         """Returns the rows of `beside_rules` for the models (plain), the demonstrations, and random designs."""
         rngs = [rng_for(0, "random designs", i) for i in range(len(self.reports))]
-        designs = {name: _configs(found) for name, found in self.plain.items()}
-        designs["demonstrated"] = [one.answer for one in self.reports]
-        designs["random"] = [random_config(self.sizes, rng) for rng in rngs]
-        return beside_rules(designs, self.reports, self.sizes)
+        demonstrated = [one.answer for one in self.reports]
+        drawn = [random_config(one.report.valid_rates, rng) for one, rng in zip(self.reports, rngs, strict=True)]
+        return beside_rules({**self.designs["plain"], "demonstrated": demonstrated, "random": drawn}, self.reports)
 
     def changes(self, a: str, b: str) -> list[dict[str, Any]]:
         """Returns rows of `between`: model a beside b, beside itself told of other failures, and with other noise."""
-        pairs = {f"{a} / {b}": (self.plain[a], self.plain[b])}
+        plain = self.designs["plain"]
+        pairs = {f"{a} / {b}": (plain[a], plain[b])}
         for name in dict.fromkeys((a, b)):
-            pairs[f"{name} / told other failures"] = (self.plain[name], self.shuffled[name])
-            pairs[f"{name} / other noise"] = (self.plain[name], self.other_noise[name])
-        return [{"compared": title} | between(_configs(x), _configs(y)) for title, (x, y) in pairs.items()]
+            for way in ("told other failures", "other noise"):
+                pairs[f"{name} / {way}"] = (plain[name], self.designs[way][name])
+        return [{"compared": title} | between(x, y) for title, (x, y) in pairs.items()]
 
 
 def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, seed: int) -> Survey:
-    """Returns the models' designs for n synthetic reports.
+    """Returns the designs of small policies, by name, for n synthetic reports; all are sampled with the same noise.
 
-    Args:
-        models: Small policies that speak compact, by name.
-        sizes: Board sizes that may be asked for.
-        n: Number of reports.
-        seed: Root of the reports and the noise; the reports that the warm start showed have another stream.
+    The reports that the warm start showed have another random stream.
     """
     sizes = legal_sizes(sizes)
     reports = [synthetic_report(i, sizes, seed=seed_for(seed, "survey")) for i in range(n)]
     told = [apply_control(one.report, one.history, "shuffled", seed=seed) for one in reports]
     prompts = [one.prompt for one in reports]
     shuffled = [build_prompt(report, history, sizes, prompt_format="compact") for report, history in told]
-    noise, other = seed_for(seed, "ask"), seed_for(seed, "ask again")
-    return Survey(
-        sizes,
-        reports,
-        plain={name: ask(policy, prompts, sizes, seed=noise) for name, policy in models.items()},
-        constrained={
-            name: ask(policy, prompts, sizes, seed=noise, constrained=True) for name, policy in models.items()
-        },
-        shuffled={name: ask(policy, shuffled, sizes, seed=noise) for name, policy in models.items()},
-        other_noise={name: ask(policy, prompts, sizes, seed=other) for name, policy in models.items()},
-    )
+
+    def ask(prompts: list[str], noise: str = "ask", **options: Any) -> dict[str, Configs]:
+        options |= {"temperature": 1.0, "max_new_tokens": reply_words(sizes), "seed": seed_for(seed, noise)}
+        replies = {name: policy.complete(prompts, **options) for name, policy in models.items()}
+        return {
+            name: [read_reply(text or "", sizes, "compact").config for (text,) in texts]
+            for name, texts in replies.items()
+        }
+
+    designs = {
+        "plain": ask(prompts),
+        "constrained": ask(prompts, grammar=reply_grammar(sizes, "compact")),
+        "told other failures": ask(shuffled),
+        "other noise": ask(prompts, "ask again"),
+    }
+    return Survey(reports, designs)
 
 
-def beside_rules(
-    designs: Mapping[str, Sequence[EnvConfig | None]], reports: Sequence[SyntheticReport], sizes: Sequence[int]
-) -> list[dict[str, Any]]:
+def beside_rules(designs: Mapping[str, Configs], reports: Sequence[SyntheticReport]) -> list[dict[str, Any]]:
     """Returns a row for each name and report: how far the design is from the rules; rejected ones are left out.
 
     `rule` is the nearest of `DATA_RULES`, `distance` how far its data ratios are from the design's (total variation, 0
@@ -129,21 +117,17 @@ def beside_rules(
     for name, configs in designs.items():
         for i, (config, one) in enumerate(zip(configs, reports, strict=True)):
             if config is not None:
-                apart = {rule: variation(config, data_ratios(rule, one, sizes)) for rule in DATA_RULES}
+                asked = {rule: weights(one.report.valid_rates, one.last) for rule, weights in DATA_RULES.items()}
+                apart = {rule: _variation(_data_ratios(config), _normalised(each)) for rule, each in asked.items()}
                 nearest = min(apart, key=lambda rule: apart[rule])
+                levels = None if one.last is None else _levels(config, one.last, one.report.valid_rates)
                 rows.append(
-                    {
-                        "designer": name,
-                        "report": i,
-                        "rule": nearest,
-                        "distance": apart[nearest],
-                        "levels": None if one.last is None else _levels(config, one),
-                    }
+                    {"designer": name, "report": i, "rule": nearest, "distance": apart[nearest], "levels": levels}
                 )
     return rows
 
 
-def between(a: Sequence[EnvConfig | None], b: Sequence[EnvConfig | None]) -> dict[str, float]:
+def between(a: Configs, b: Configs) -> dict[str, float]:
     """Returns how two models differ over the same reports, where both designs were accepted.
 
     `designs` is their number; `equal` the share of designs alike in every number, `numbers` the share of numbers that
@@ -157,18 +141,22 @@ def between(a: Sequence[EnvConfig | None], b: Sequence[EnvConfig | None]) -> dic
         "designs": len(pairs),
         "equal": float(np.mean([not d.any() for d in differ])),
         "numbers": float(np.mean(np.concatenate(differ))),
-        "data": float(np.mean([variation(x, {s: c.data_ratio for s, c in y.sizes.items()}) for x, y in pairs])),
+        "data": float(np.mean([_variation(_data_ratios(x), _data_ratios(y)) for x, y in pairs])),
     }
 
 
-def variation(config: EnvConfig, ratios: Mapping[int, float]) -> float:
-    """Returns the total variation between a configuration's data ratios and others: 0 equal, 1 nothing in common."""
-    own = {size: part.data_ratio for size, part in config.sizes.items()}
-    return sum(abs(own.get(s, 0.0) - ratios.get(s, 0.0)) for s in {*own, *ratios}) / 2
+def _data_ratios(config: EnvConfig) -> dict[int, float]:
+    return {size: part.data_ratio for size, part in config.sizes.items()}
 
 
-def _configs(proposals: Sequence[Proposal]) -> list[EnvConfig | None]:
-    return [p.config for p in proposals]
+def _normalised(weights: Mapping[int, float]) -> dict[int, float]:
+    total = sum(weights.values())
+    return {size: weight / total for size, weight in weights.items()}
+
+
+def _variation(a: Mapping[int, float], b: Mapping[int, float]) -> float:
+    """Returns the total variation between data ratios: 0 equal, 1 nothing in common."""
+    return sum(abs(a.get(s, 0.0) - b.get(s, 0.0)) for s in {*a, *b}) / 2
 
 
 def _differ(x: EnvConfig, y: EnvConfig) -> np.ndarray:
@@ -180,31 +168,18 @@ def _differ(x: EnvConfig, y: EnvConfig) -> np.ndarray:
     return np.array(found)
 
 
-def _levels(config: EnvConfig, one: SyntheticReport) -> str:
-    last = one.last.sizes if one.last else {}
-    rates = {s.size: s.valid_rate for s in one.report.sizes}
-    sizes = [size for size in config.sizes if size in last]
+def _levels(config: EnvConfig, before: EnvConfig, valid: Rates) -> str:
+    asked, last = levels_of(config), levels_of(before)
+    sizes = [size for size in asked if size in last]
 
-    def alike(target: Mapping[int, tuple[float, float | None]], step: float) -> bool:
-        return all(
-            _near(config.sizes[s].hole_ratio, hole, MAX_HOLE_RATIO, step)
-            and _near(config.sizes[s].wait_ratio, wait, 1.0, step)
-            for s, (hole, wait) in target.items()
-        )
+    def alike(target: Levels, step: float) -> bool:
+        a, b = (np.array([levels[s] for s in sizes], dtype=float).reshape(-1, 2) for levels in (asked, target))
+        return np.allclose(a, np.clip(b, 0, [MAX_HOLE_RATIO, 1]), rtol=0, atol=step, equal_nan=True)  # nan is None
 
-    before = {s: (last[s].hole_ratio, last[s].wait_ratio) for s in sizes}
-    moved = {s: towards_half(rates[s]) for s in sizes}
-    if alike(before, ROUNDED):
+    if alike(last, ROUNDED):
         return "as before"
-    if alike({s: (h + moved[s], None if w is None else w + moved[s]) for s, (h, w) in before.items()}, ROUNDED):
+    if alike(moved_towards_half({s: last[s] for s in sizes}, valid), ROUNDED):
         return "towards half-solved"
-    if len({(c.hole_ratio, c.wait_ratio) for c in config.sizes.values()}) == 1:
+    if len(set(asked.values())) == 1:
         return "one level"
-    return "near before" if alike(before, 0.1 + ROUNDED) else "free"
-
-
-def _near(a: float | None, b: float | None, top: float, step: float) -> bool:
-    """Returns whether a ratio is within `step` of `b` projected to [0, top]."""
-    if a is None or b is None:
-        return a is b
-    return abs(a - min(max(b, 0.0), top)) <= step
+    return "near before" if alike(last, 0.1 + ROUNDED) else "free"

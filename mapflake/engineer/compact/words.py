@@ -36,9 +36,6 @@ VOCABULARY = (
 """The engineer's words that are not in `mapflake.env.VOCABULARY`."""
 
 
-# ---------------------------------------------------------------- ratios and configurations
-
-
 def percent(ratio: float) -> str:
     """Returns the word of a ratio in [0, 1], to the nearest 1/20 (halves up)."""
     return PERCENT[math.floor(ratio * STEP + 0.5)]
@@ -112,9 +109,6 @@ def words_grammar(sizes: Sequence[int]) -> str:
 def _ratio_rule(dimension: Dimension) -> str:
     number = "unit" if dimension.top == 1 else "half"
     return f"({number} | <{ANY}>)" if dimension.nullable else number
-
-
-# ---------------------------------------------------------------- prompts
 
 
 def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int = 0) -> str:

@@ -8,12 +8,11 @@ one more entry of `RULES`. params.yaml adds model engineers of its own (`ablatio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.designers import rules, search
 from mapflake.engineer.designers.llm import EngineerParams, llm_engineer
 from mapflake.engineer.ledger import Designer, History, Round
@@ -22,12 +21,10 @@ from mapflake.trainer.evaluate import Completer
 
 __all__ = ["ARMS", "ENGINEERS", "RULES", "EngineerParams", "RuleInputs", "designer_for", "llm_engineer", "params_of"]
 
-NAME = re.compile("[a-z][a-z0-9_]{0,39}")  # of an arm: it becomes a folder's name, and a word of a command
-
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """The inputs that a rule may be made from.
+    """The inputs that a designer may be made from.
 
     Attributes:
         sizes: Board sizes that may be asked for.
@@ -88,11 +85,11 @@ def params_of(
         ParamError: A parameter in which it differs is none, or is not legal.
     """
     designers = designers or {}
-    for name in designers:
-        if not (isinstance(name, str) and NAME.fullmatch(name)):
+    for name in designers:  # each becomes a folder's name, and a word of a command
+        if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
-    if taken := [name for name in designers if name in ARMS]:
-        raise ValueError(f"designers: {taken[0]!r} is the name of an arm already")
+        if name in ARMS:
+            raise ValueError(f"designers: {name!r} is the name of an arm already")
     if arm in RULES:
         return None
     if arm not in ENGINEERS and arm not in designers:
@@ -103,38 +100,26 @@ def params_of(
 
 def designer_for(
     arm: str,
+    inputs: RuleInputs,
+    asked: EngineerParams | None = None,
     *,
-    sizes: Iterable[int],
-    seed: int,
-    params: EngineerParams | None = None,
-    designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
-    load: Callable[[str | Path], Completer] | None = None,
-    try_out: Callable[[int, History, Designer], Round] | None = None,
+    load: Callable[[str | Path], Completer],
 ) -> Designer:
     """Returns the designer of an arm.
 
     Args:
-        arm: A name in `ARMS`, or in `designers`.
-        sizes: Board sizes that may be asked for.
-        seed: Root of the run's random streams, the same for all arms.
-        params: How a model is asked, where the arm does not differ from it.
-        designers: As for `params_of`.
+        arm: A name in `ARMS`, or of a custom designer.
+        inputs: The run that it designs for.
+        asked: The parameters by which its model is asked, None for a rule (`params_of`).
         base: Checkpoint of the model before any RL.
         load: Gives the policy in a checkpoint.
-        try_out: Trains a round for real; without it the oracle says that it cannot be used.
 
     Raises:
-        ValueError: The arm needs a base checkpoint and none is given, or no arm has this name.
+        ValueError: The arm needs a base checkpoint and none is given.
     """
-    sizes, load = legal_sizes(sizes), load or _load
-    asked = params_of(arm, params or EngineerParams(), designers)
-
-    def current(history: History) -> Completer:
-        return load(history[-1].checkpoint)
-
     if asked is None:
-        return RULES[arm](RuleInputs(sizes, seed, current, try_out or _no_trials))
+        return RULES[arm](inputs)
     weights = asked.weights(base)
 
     def policy_for(history: History) -> Completer:
@@ -142,16 +127,6 @@ def designer_for(
             from mapflake.trainer.openai_client import OpenAIPolicy
 
             return OpenAIPolicy(asked.model.removeprefix("openai:"), base_url=asked.base_url)
-        return current(history) if weights is None else load(weights)
+        return inputs.current(history) if weights is None else load(weights)
 
-    return llm_engineer(policy_for, sizes, asked, seed=seed)
-
-
-def _load(path: str | Path) -> Completer:
-    from mapflake.trainer.policy import load_policy  # imports torch
-
-    return load_policy(path)
-
-
-def _no_trials(number: int, history: History, designer: Designer) -> Round:
-    raise ValueError("arm 'oracle' trains for real: use `run_arm`")
+    return llm_engineer(policy_for, inputs.sizes, asked, seed=inputs.seed)

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from mapflake.engineer.actions import Proposal, legal_sizes, read_replies, reply_grammar
 from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.ledger import Designer, History, next_index
-from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, Variant, build_prompt
+from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt, known_variant
 from mapflake.engineer.report import FailureReport, storable
 from mapflake.repro import Params, check_address, rng_for, seed_for, shown
 from mapflake.trainer.evaluate import Completer
@@ -28,9 +28,9 @@ ReportControl = Literal["current", "shuffled", "previous"]
 
 
 def _variant(value: Any) -> Any:
-    if isinstance(value, str) and value not in VARIANTS:
-        raise ValueError(f"legal variants: {', '.join(VARIANTS)}, or sections: {', '.join(Variant.model_fields)}")
-    return Variant.parse(value, "variant") if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return Variant.parse(value, "variant")
+    return known_variant(value) if isinstance(value, str) else value
 
 
 class EngineerParams(Params):
@@ -91,7 +91,7 @@ def llm_engineer(
 ) -> Designer:
     """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
-    No rule stands between reply and configuration but the projection; if all samples are rejected, so is the proposal.
+    If all samples are rejected, so is the proposal.
 
     Args:
         policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
@@ -133,9 +133,6 @@ def _counter(policy: Completer) -> Callable[[str], int]:
     if tokenizer is None:
         return lambda text: len(text.encode()) // 3 + 1
     return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-# ---------------------------------------------------------------- controls
 
 
 def apply_control(

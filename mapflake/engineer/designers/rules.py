@@ -56,8 +56,8 @@ def evaluation_matched(sizes: Sequence[int]) -> Designer:
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
-        asked = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
-        asked = {s: {**v, "wait_ratio": 0.5} for s, v in asked.items()}
+        seen = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
+        asked = {s: {**v, "wait_ratio": 0.5} for s, v in seen.items()}
         return ruled(asked, history, "as the validation boards, half of them with waits", sizes)
 
     return design
@@ -71,12 +71,17 @@ def towards_half(valid_rate: float) -> float:
     return 0.1 * ((valid_rate > 0.7) - (valid_rate < 0.3))
 
 
+def half_solved(valid_rate: float) -> float:
+    """Returns the weight of a size that peaks where half of its boards are solved: max(0.05, 1 - |2 v - 1|)."""
+    return max(0.05, 1 - abs(2 * valid_rate - 1))
+
+
 def heuristic_expert(sizes: Sequence[int]) -> Designer:
     """Returns the designer that an RL practitioner might write down in five minutes.
 
-    Data goes where the policy succeeds half of the time, r ~ max(0.05, 1 - |2 v - 1|) with v the valid rate; holes and
-    waits move `towards_half`. A size that the last configuration lacks starts at the mean hole and wait ratios of the
-    others. All of it is our choice, made before any result was seen.
+    Data goes where the policy succeeds half of the time (`half_solved`); holes and waits move `towards_half`. A size
+    that the last configuration lacks starts at the mean hole and wait ratios of the others. All of it is our choice,
+    made before any result was seen.
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
@@ -92,7 +97,7 @@ def heuristic_expert(sizes: Sequence[int]) -> Designer:
             wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
             asked[size] = {
                 **(c.ratios if c else {}),  # it knows of three and leaves others as they are
-                "data_ratio": max(0.05, 1 - abs(2 * valid - 1)),
+                "data_ratio": half_solved(valid),
                 "hole_ratio": round(hole + step, 9),
                 "wait_ratio": None if wait is None else round(wait + step, 9),
             }

@@ -35,10 +35,12 @@ def random_search(policy_for: Callable[[History], Completer], sizes: Sequence[in
     A search without a model and without memory (our choice of baseline).
     """
 
-    def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
-        return [random_config(sizes, rng, history[-1].config.num_agents) for _ in range(CANDIDATES)]
+    def design(report: FailureReport, history: History) -> Proposal:
+        policy, rng = policy_for(history), rng_for(seed, "candidates", next_index(history))
+        wanted = [random_config(sizes, rng, history[-1].config.num_agents) for _ in range(CANDIDATES)]
+        return _best_of_probes(policy, wanted, history, sizes, seed, "the most learnable of random configurations")
 
-    return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of random configurations")
+    return design
 
 
 def accel_lite(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
@@ -48,11 +50,13 @@ def accel_lite(policy_for: Callable[[History], Completer], sizes: Sequence[int],
     Lite, our choice: what is edited is the configuration, the score is learnability, and there is no buffer of levels.
     """
 
-    def propose(history: History, rng: np.random.Generator) -> list[EnvConfig]:
+    def design(report: FailureReport, history: History) -> Proposal:
+        policy, rng = policy_for(history), rng_for(seed, "candidates", next_index(history))
         last = project(history[-1].config, sizes, history[-1].config.num_agents)
-        return [last, *(_mutated(last, sizes, rng) for _ in range(CANDIDATES - 1))]
+        wanted = [last, *(_mutated(last, sizes, rng) for _ in range(CANDIDATES - 1))]
+        return _best_of_probes(policy, wanted, history, sizes, seed, "the most learnable of mutations")
 
-    return _best_of_probes(policy_for, sizes, seed, propose, "the most learnable of mutations")
+    return design
 
 
 def oracle(try_out: Callable[[int, History, Designer], Round], sizes: Sequence[int], *, seed: int) -> Designer:
@@ -100,21 +104,12 @@ def learnable(policy: Completer, config: EnvConfig, *, seed: int) -> float:
 
 
 def _best_of_probes(
-    policy_for: Callable[[History], Completer],
-    sizes: Sequence[int],
-    seed: int,
-    propose: Callable[[History, np.random.Generator], Sequence[EnvConfig]],
-    name: str,
-) -> Designer:
-    def design(report: FailureReport, history: History) -> Proposal:
-        index, policy = next_index(history), policy_for(history)
-        wanted = propose(history, rng_for(seed, "candidates", index))
-        scores = [learnable(policy, config, seed=seed_for(seed, "probe", index)) for config in wanted]
-        best = int(np.argmax(scores))
-        why = f"{name}, p (1 - p): {', '.join(f'{score:.4f}' for score in scores)}"
-        return ruled(ratios(wanted[best]), history, why, sizes, {"rollouts": len(wanted) * BOARDS * SAMPLES})
-
-    return design
+    policy: Completer, wanted: Sequence[EnvConfig], history: History, sizes: Sequence[int], seed: int, name: str
+) -> Proposal:
+    scores = [learnable(policy, config, seed=seed_for(seed, "probe", next_index(history))) for config in wanted]
+    why = f"{name}, p (1 - p): {', '.join(f'{score:.4f}' for score in scores)}"
+    best = wanted[int(np.argmax(scores))]
+    return ruled(ratios(best), history, why, sizes, {"rollouts": len(wanted) * BOARDS * SAMPLES})
 
 
 def _mutated(config: EnvConfig, sizes: Sequence[int], rng: np.random.Generator) -> EnvConfig:
@@ -131,6 +126,5 @@ def _mutated(config: EnvConfig, sizes: Sequence[int], rng: np.random.Generator) 
             "wait_ratio": None if wait is None else wait + float(rng.choice([-0.2, 0.0, 0.2])),
         }
         for name in custom_dimensions():
-            level = part.ratios[name] if part else 0.0
-            asked[size][name] = (level or 0.0) + float(rng.choice([-0.1, 0.0, 0.1]))
+            asked[size][name] = (part.ratios[name] or 0.0 if part else 0.0) + float(rng.choice([-0.1, 0.0, 0.1]))
     return project(asked, sizes, config.num_agents)

@@ -18,7 +18,6 @@
 #include "splits.h"
 
 typedef struct {
-    int64_t nodes;
     int32_t status, agent[2], best_sum, needs_wait, lengths[AGENTS];
     const char *moves; /* of all agents, one after the other; until the next call */
 } Answer;
@@ -82,7 +81,6 @@ int mapflake_solve(int size, uint64_t low, uint64_t high, int count, const Cell 
             ask(what, answer);
         }
     }
-    answer->nodes = nodes;
     answer->agent[0] = reason[0];
     answer->agent[1] = reason[1];
     return answer->status;

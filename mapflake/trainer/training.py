@@ -1,0 +1,117 @@
+"""A run of a `transformers` trainer, of warm start and GRPO alike: resumed, watched, and published as a checkpoint.
+
+It has one progress bar. Weights & Biases may follow (`wandb` in params.yaml, the environment variable WANDB_MODE
+elsewhere); the training does not depend on it. Not covered: other trackers.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tqdm import tqdm
+from transformers import (
+    PreTrainedTokenizerBase,
+    ProgressCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.integrations import WandbCallback
+
+from mapflake.trainer import checkpoint
+from mapflake.trainer.policy import save_policy
+
+logger = logging.getLogger(__name__)
+
+
+def run(trainer: Trainer, out: Path, input_hash: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Runs a trainer from its newest whole save to its end and publishes the result at `out`.
+
+    Raises:
+        CheckpointError: A save could not be written, e.g. for lack of room.
+    """
+    unfinished = Path(trainer.args.output_dir)
+    trainer.remove_callback(ProgressCallback)  # it prints every logged row in full
+    for callback in (checkpoint.ManifestCallback(), Progress(f"{out.parent.name}/{out.name}"), Tracking()):
+        trainer.add_callback(callback)
+    resume = checkpoint.newest_whole(unfinished)
+    if resume:
+        logger.warning("%s: going on from %s", out, resume.name)
+    try:
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    except Exception as error:
+        saving = unfinished / f"checkpoint-{trainer.state.global_step}"
+        if saving.is_dir() and not (saving / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full
+            free = shutil.disk_usage(saving).free / 2**30
+            raise checkpoint.CheckpointError(
+                f"{saving} could not be written ({error}); {free:.1f} GiB are free there: make room, then run it again"
+            ) from error
+        raise
+    weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
+    if trainer.is_world_process_zero():
+        model: Any = trainer.accelerator.unwrap_model(trainer.model)
+        if hasattr(model, "merge_and_unload"):  # LoRA: the next round starts from whole weights
+            model = model.merge_and_unload()
+            weights = None
+        save_policy(model, tokenizer, out, input_hash, _curve(trainer.state.log_history), weights)
+    trainer.accelerator.wait_for_everyone()
+
+
+def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the steps of a trainer's log without times, which differ at every run: results are compared by hash.
+
+    Keys are in the order that they have after a resume.
+    """
+    timed = ("runtime", "per_second", "time", "total_flos")
+    steps = [{k: row[k] for k in sorted(row) if not any(t in k for t in timed)} for row in history]
+    return [row for row in steps if "loss" in row]
+
+
+class Progress(TrainerCallback):
+    """One progress bar for a training, with its loss and rates."""
+
+    WATCHED: ClassVar = {"loss": "loss", "rewards/valid/mean": "valid", "rewards/optimal/mean": "optimal"}
+
+    def __init__(self, title: str) -> None:
+        self.bar = tqdm(desc=title, unit="step", mininterval=1.0)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Shows how many optimizer steps are done, also those before an interruption."""
+        self.bar.total = state.max_steps
+        self.bar.update(state.global_step - self.bar.n)
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+        """Shows the newest numbers."""
+        logs = given.get("logs") or {}
+        self.bar.set_postfix({name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if key in logs})
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Closes the bar."""
+        self.bar.close()
+
+
+class Tracking(TrainerCallback):
+    """Passes the events of a trainer on to wandb; whatever wandb dies of is logged once, and that is all."""
+
+    def __init__(self) -> None:
+        self.wandb: Any = None
+        self.on = os.environ.get("WANDB_MODE") in ("online", "offline")
+        for event in ("on_train_begin", "on_log", "on_train_end"):
+            setattr(self, event, functools.partial(self._pass, event))
+
+    def _pass(self, event: str, *arguments: Any, **options: Any) -> None:
+        if not self.on:
+            return
+        try:
+            self.wandb = self.wandb or WandbCallback()
+            getattr(self.wandb, event)(*arguments, **options)
+        except Exception as error:  # of a service, its process, the network: none of them is worth a training
+            self.on = False
+            logger.warning("wandb failed, the training goes on without it: %s: %s", type(error).__name__, error)
