@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from datasets import Dataset
 
 from mapflake import repro
 from mapflake.engineer.actions import format_config, read_reply
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
-from mapflake.engineer.situations import Situation
-from mapflake.env import EnvConfig
+from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
+from mapflake.env import EnvConfig, Task
 from mapflake.trainer.grpo import train_round
 from mapflake.trainer.params import RLParams
+from mapflake.trainer.policy import load_policy
 
 Reward = Callable[[Situation, EnvConfig], float]
 """How much a configuration would teach in a situation."""
@@ -75,7 +78,7 @@ class Designs:
     def identity(self) -> Any:
         """Returns everything that decides the problem, as JSON values."""
         tables = [repro.to_json(s.tables[self.reward]) for s in self.situations]
-        return [self.reward, self.sizes, self.prompts("chat"), tables]
+        return [repro.code_sha256("engineer"), self.reward, self.sizes, self.prompts("chat"), tables]
 
     def rows(self, prompt_format: str) -> Dataset:
         """Returns the training rows: prompt, and the number of its situation."""
@@ -137,3 +140,62 @@ def train_designs(
         if problem.reward not in situation.tables:
             raise ValueError(f"situation of {situation.origin}: has no table of {problem.reward!r}")
     return train_round(start, problem, params, out, seed=seed)
+
+
+def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParams, *, seed: int) -> list[Situation]:
+    """Returns the situations of a training: real ones and made-up ones, at random in the share that `params` says.
+
+    Made-up ones have learnability alone; for another reward, or without real ones, all are of the other kind.
+
+    Raises:
+        ValueError: There is neither kind.
+    """
+    rng = repro.rng_for(seed, "situations")
+    share = 1.0 if params.reward != "learnability" else params.real_share if real else 0.0
+    if share and not real:
+        raise ValueError(f"reward {params.reward!r}: made-up situations have no such table, and there are no real ones")
+    chosen = rng.random(params.rl.instances) < share
+    return [
+        real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, seed=repro.seed_for(seed, "made up"))
+        for i, is_real in enumerate(chosen)
+    ]
+
+
+@dataclass(frozen=True)
+class CoTraining:
+    """Design RL inside the loop: every round, on what the policy just measured and on made-up situations.
+
+    Attributes:
+        params: Rewards, budget and tables.
+        sizes: Board sizes that may be asked for.
+        validation: The boards of `alignment`; designers see them anyway.
+        seed: Root of the random streams.
+        variant: The prompt's sections.
+        max_new_tokens: Most tokens of a completion on a board.
+    """
+
+    params: DesignRLParams
+    sizes: tuple[int, ...]
+    validation: Sequence[Task] = field(repr=False)
+    seed: int
+    variant: str | Variant = DEFAULT_VARIANT
+    max_new_tokens: int = 128
+
+    def __call__(self, history: History, folder: Path) -> tuple[Path, dict[str, int]]:
+        """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
+        last, seed = history[-1], repro.seed_for(self.seed, "co-training", history[-1].index)
+        policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
+        tables = measure(policy, self.sizes, self.validation, self.params.tables, seed=seed)
+        real = [Situation(last.report, history, tables, "this run")]
+        problem = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
+        train_designs(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
+        return folder / "engineer", cost(self.params, self.sizes, len(self.validation))
+
+
+def cost(params: DesignRLParams, sizes: Sequence[int], validation: int, tables: int = 1) -> dict[str, int]:
+    """Returns what design RL takes: rollouts on boards for so many tables, and replies of the engineer."""
+    boards = len(kinds(sizes)) * params.tables.boards + validation
+    return {
+        "rollouts": tables * boards * params.tables.samples,
+        "replies": params.rl.instances * params.rl.epochs * params.rl.generations,
+    }

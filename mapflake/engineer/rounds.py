@@ -8,7 +8,7 @@ which no designer may see.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -62,14 +62,27 @@ class RoundSettings:
 
 @dataclass(frozen=True)
 class Start:
-    """The beginning of round 0: the weights that it trains and the configuration that it trains them on."""
+    """The beginning of round 0: the weights that it trains and the configuration that it trains them on.
+
+    `cost` is what the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; it is recorded.
+    """
 
     checkpoint: str | Path
     config: EnvConfig
+    cost: Mapping[str, int] = field(default_factory=dict)
+
+
+TrainEngineer = Callable[[History, Path], tuple[Path, Mapping[str, int]]]
+"""Trains the last checkpoint to design, in a folder; gives the checkpoint and what it cost (`design_rl.CoTraining`)."""
 
 
 def run_round(
-    settings: RoundSettings, history: History, designer: Designer | None = None, *, start: Start | None = None
+    settings: RoundSettings,
+    history: History,
+    designer: Designer | None = None,
+    *,
+    start: Start | None = None,
+    train_engineer: TrainEngineer | None = None,
 ) -> Round:
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
@@ -78,6 +91,7 @@ def run_round(
         history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
         designer: Turns failures into the next configuration; from round 1 on.
         start: The beginning of round 0; later rounds begin with the last one's checkpoint.
+        train_engineer: Trains the last checkpoint before it designs; the result designs and is trained on.
 
     Raises:
         LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint is
@@ -98,7 +112,14 @@ def run_round(
             raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
         return finished
 
+    cost: Mapping[str, int] = {}
+    if train_engineer and history:
+        trained, cost = train_engineer(history, folder)
+        last = replace(history[-1], checkpoint=trained)
+        history = (*history[:-1], last)
     proposal = designer(history[-1].report, history) if designer and history else None
+    if proposal and cost:
+        proposal = replace(proposal, extra_cost={**proposal.extra_cost, **cost})
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
     with tqdm(total=trainer.instances, desc=f"round {index}: boards", unit="board") as bar:
@@ -134,7 +155,12 @@ def run_round(
         proposal=proposal,
         fallback=fallback,
         parent_sha256=parent_sha256,
-        training={"instances": trainer.instances, "steps": len(curve), **trainer.describe()},
+        training={
+            "instances": trainer.instances,
+            "steps": len(curve),
+            **trainer.describe(),
+            **({"spent before": dict(start.cost)} if start and start.cost else {}),
+        },
         metrics={"temperature": 1.0, "samples": settings.samples, **overall.to_dict("records")[0]},
         parameters=parameters,
         files=files,
@@ -154,6 +180,8 @@ def run_arm(
     params: EngineerParams | None = None,
     designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
+    trained: Start | None = None,
+    train_engineer: TrainEngineer | None = None,
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
@@ -166,9 +194,11 @@ def run_arm(
         params: The parameters by which a model engineer is asked.
         designers: As for `params_of`.
         base: Checkpoint of the model before any RL, for the arms that ask it.
+        trained: The beginning of arms whose engineer was trained before round 0: they run a round 0 of their own.
+        train_engineer: The training of arms whose engineer is trained in every round.
 
     Raises:
-        ValueError: The arm is unknown, lacks its base, or there is no history to branch from.
+        ValueError: The arm is unknown, lacks its base or its engineer's training, or there is no history.
         LedgerError: As for `run_round`.
     """
     trainer, sizes = settings.trainer, legal_sizes(sizes)
@@ -180,7 +210,16 @@ def run_arm(
         weights = asked.weights(base)
         model_sha256 = None if weights is None else trainer.sha256(weights)
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
+    every_round = asked is not None and asked.design_rl == "every_round"
+    if every_round:
+        if train_engineer is None:
+            raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
+        about["train_engineer"] = repr(train_engineer)
     settings = replace(settings, arm=arm, about=about)
+    if asked is not None and asked.design_rl == "before":
+        if trained is None:
+            raise ValueError(f"arm {arm!r} begins with a trained engineer: trained is not given")
+        history = (run_round(settings, (), start=trained),)
 
     def try_out(number: int, history: History, designer: Designer) -> Round:
         folder = settings.folder / f"round-{next_index(history)}" / f"try-{number}"
@@ -192,7 +231,8 @@ def run_arm(
     inputs = RuleInputs(sizes, settings.seed, current, try_out)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
     for _ in range(rounds):
-        history = (*history, run_round(settings, history, designer))
+        trains = train_engineer if every_round else None
+        history = (*history, run_round(settings, history, designer, train_engineer=trains))
     return history
 
 

@@ -1,9 +1,8 @@
 """Situations in which an engineer is asked for a design, and what each kind of board would teach there.
 
 A situation is what the engineer sees (report and history) with what it does not: tables over the kinds of boards (size,
-holes, whether a wait is needed), by which any design can be scored. Made-up ones are free (`compact.demonstrations`);
-real ones come from a bank: runs from one checkpoint under random configurations, each round of which is a situation.
-They are held out by run, never by row. Not covered: custom dimensions, which no table has.
+holes, whether a wait is needed), by which any design can be scored. Made-up ones are free (`compact.demonstrations`),
+real ones are measured on policies of a bank (`bank`). Not covered: custom dimensions, which no table has.
 """
 
 from __future__ import annotations
@@ -13,21 +12,19 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
 from mapflake import repro
-from mapflake.engineer.backend import TrainingBackend
-from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, board_statistics, generate
 from mapflake.repro import Params
 from mapflake.trainer import evaluate
+from mapflake.trainer.evaluate import Completer
+from mapflake.trainer.params import RLParams
 
 if TYPE_CHECKING:
     from mapflake.trainer.policy import Policy
@@ -39,6 +36,29 @@ Kind = tuple[int, float, bool]
 """A kind of boards: size, hole ratio, whether a wait is needed."""
 
 CENSUS = 400  # random boards from which the natural share of waits of a kind is counted
+
+
+class TableParams(Params):
+    """How much is sampled for the tables of a policy: `boards` of each kind, and `samples` of each board."""
+
+    boards: int = Field(default=12, ge=1)
+    samples: int = Field(default=4, ge=2)
+
+
+class DesignRLParams(Params):
+    """Reinforcement over designs.
+
+    Attributes:
+        reward: The table whose mean over a design's boards is its reward.
+        real_share: Share of the prompts that are measured situations; the others are made up.
+        tables: How much is sampled where a policy's tables are measured.
+        rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
+    """
+
+    reward: Literal["learnability", "alignment"] = "learnability"
+    real_share: float = Field(default=0.5, ge=0, le=1)
+    tables: TableParams = TableParams()
+    rl: RLParams
 
 
 @dataclass(frozen=True)
@@ -110,13 +130,6 @@ class Situation:
 # ---------------------------------------------------------------- what is measured on a policy
 
 
-class TableParams(Params):
-    """How much is sampled for the tables of a policy: `boards` of each kind, and `samples` of each board."""
-
-    boards: int = Field(default=12, ge=1)
-    samples: int = Field(default=4, ge=2)
-
-
 def kinds(sizes: Iterable[int]) -> list[Kind]:
     """Returns all kinds of boards of a table: (size, hole ratio, whether a wait is needed)."""
     return [(size, hole, waits) for size in sizes for hole in HOLES for waits in (False, True)]
@@ -169,7 +182,7 @@ def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:
 
 
 def measure(
-    policy: Policy,
+    policy: Completer,
     sizes: Sequence[int],
     validation: Sequence[Task],
     params: TableParams,
@@ -180,55 +193,22 @@ def measure(
     """Returns the tables of a policy, by name of the reward: `learnability` and `alignment`.
 
     Args:
-        policy: The policy, in full precision.
+        policy: The policy; one whose weights are not in this process has no `alignment`.
         sizes: Board sizes of the tables.
         validation: Boards whose success `alignment` looks for.
         params: How much is sampled.
         num_agents: Agents of the boards.
         seed: Root of boards and noise.
     """
-    from mapflake.trainer.gradients import alignments
-
     tasks = boards_of_kinds(sizes, params.boards, num_agents=num_agents, seed=repro.seed_for(seed, "kinds"))
     drawn = [task for own in tasks.values() for task in own]
     rollouts = iter(evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"))
     by_kind = {kind: list(itertools.islice(rollouts, len(own) * params.samples)) for kind, own in tasks.items()}
-    aim = evaluate.rollout(policy, validation, samples=params.samples, seed=repro.seed_for(seed, "aim"), progress="aim")
-    return {
-        "learnability": learnability_table(by_kind),
-        "alignment": table(alignments(policy, by_kind, aim), num_agents),
-    }
+    found = {"learnability": learnability_table(by_kind)}
+    if getattr(policy, "model", None) is not None:
+        from mapflake.trainer.gradients import alignments  # imports torch
 
-
-# ---------------------------------------------------------------- the bank of real ones
-
-
-@dataclass(frozen=True)
-class Bank:
-    """Runs from one checkpoint under random configurations, a situation after every round.
-
-    Attributes:
-        folder: A folder for each run.
-        trainer: The training of a round.
-        start: The checkpoint that all runs start from.
-        validation: The boards of the reports.
-        sizes: Board sizes that may be asked for.
-        seed: Root of the random streams.
-    """
-
-    folder: Path
-    trainer: TrainingBackend
-    start: str | Path
-    validation: Sequence[Task] = field(repr=False)
-    sizes: tuple[int, ...]
-    seed: int
-
-    def run(self, number: int, rounds: int, samples: int) -> History:
-        """Returns the rounds of one run, trained now or as recorded."""
-        seed = repro.seed_for(self.seed, "bank", number)
-        settings = RoundSettings(
-            self.folder / str(number), self.trainer, self.validation, seed, samples, arm="bank", stale="replace"
-        )
-        config = random_config(self.sizes, repro.rng_for(seed, "round 0"))
-        first = run_round(settings, (), start=Start(self.start, config))
-        return run_arm("domain_randomisation", settings, (first,), rounds=rounds - 1, sizes=self.sizes)
+        noise = repro.seed_for(seed, "aim")
+        aim = evaluate.rollout(policy, validation, samples=params.samples, seed=noise, progress="validation")
+        found["alignment"] = table(alignments(cast("Policy", policy), by_kind, aim), num_agents)
+    return found

@@ -46,6 +46,10 @@ ENGINEERS: dict[str, dict[str, Any]] = {
     "shuffled_failures": {"report": "shuffled"},  # three controls
     "previous_report": {"report": "previous"},
     "schema_only": {"variant": "schema"},
+    "trained_engineer": {"design_rl": "before"},  # reinforced over designs before round 0
+    "trained_shuffled": {"design_rl": "before", "report": "shuffled"},  # its two controls
+    "trained_schema_only": {"design_rl": "before", "variant": "schema"},
+    "co_trained": {"design_rl": "every_round"},
 }
 """The arms in which a model designs: the parameters in which each differs from `engineer`."""
 

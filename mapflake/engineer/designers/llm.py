@@ -46,6 +46,8 @@ class EngineerParams(Params):
         temperature: Sampling temperature; 0 is greedy (then one sample says it all).
         constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`).
         prompt_tokens: The prompt's budget (see `build_prompt`).
+        design_rl: Reinforcement over designs (`design_rl`): `none`, `before` round 0 (the arm then has a round 0 of its
+            own, from the trained weights), or in `every_round`, before the design.
         max_new_tokens: Most tokens of a reply; None: in compact those of a design and 8 more, in JSON 4096.
     """
 
@@ -58,6 +60,7 @@ class EngineerParams(Params):
     constrained: bool = False
     prompt_tokens: int = Field(default=8192, ge=1)
     max_new_tokens: int | None = Field(default=None, ge=1)
+    design_rl: Literal["none", "before", "every_round"] = "none"
 
     @model_validator(mode="after")
     def _possible(self) -> EngineerParams:
@@ -65,6 +68,8 @@ class EngineerParams(Params):
             raise ValueError("constrained: a server decodes by itself; ask it plainly")
         if self.base_url is not None and not self.model.startswith("openai:"):
             raise ValueError(f"base_url: of a server, but model is {shown(self.model)}, not openai:<name>")
+        if self.design_rl != "none" and self.model != "current":
+            raise ValueError(f"design_rl: trains the current policy, but model is {shown(self.model)}")
         check_address(self.base_url, "base_url")
         return self
 
