@@ -27,13 +27,12 @@ def bank_run(
     *,
     rounds: int,
     samples: int,
-    seed: int,
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
 
     Args:
         folder: The run's folder.
-        number: The run's number; it decides configurations and noise.
+        number: The run's number; configurations, boards and noise come from it.
         trainer: The training of a round.
         start: The checkpoint that all runs start from.
         validation: The boards of reports and of `alignment`.
@@ -41,9 +40,8 @@ def bank_run(
         params: How much is sampled for the tables.
         rounds: Number of rounds, and of situations.
         samples: Completions a validation board.
-        seed: Root of the random streams of all runs.
     """
-    own = repro.seed_for(seed, "bank", number)
+    own = repro.seed_for(number, "bank")
     settings = RoundSettings(folder, trainer, validation, own, samples, arm="bank", stale="replace")
     first = run_round(settings, (), start=Start(start, random_config(sizes, repro.rng_for(own, "round 0"))))
     history = run_arm("domain_randomisation", settings, (first,), rounds=rounds - 1, sizes=sizes)

@@ -10,13 +10,22 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 from mapflake import repro
 from mapflake.engineer.actions import sample_boards
 from mapflake.engineer.backend import TrainingBackend
+from mapflake.engineer.designers.rules import (
+    evaluation_matched,
+    heuristic_expert,
+    learnability,
+    random_config,
+    uniform,
+)
 from mapflake.engineer.report import FailureReport
 from mapflake.engineer.situations import Situation
 from mapflake.env import EnvConfig, GenerationError, Task
@@ -118,6 +127,54 @@ def scores(situation: Situation, config: EnvConfig) -> dict[str, float]:
     """Returns all scores of a configuration in a situation that train nothing: its tables', and the hand rules'."""
     tabled = {name: table.mean(config) for name, table in situation.tables.items()}
     return tabled | {name: score(config) for name, score in rule_scores(situation.report).items()}
+
+
+def candidates(situation: Situation, sizes: Sequence[int], n: int, *, seed: int) -> dict[str, EnvConfig]:
+    """Returns n designs to try out in a situation, by name: those of rules, then random draws."""
+    rules = {
+        "uniform": uniform(sizes),
+        "evaluation-matched": evaluation_matched(sizes),
+        "heuristic": heuristic_expert(sizes),
+        "learnability rule": learnability(sizes),
+    }
+    found: dict[str, EnvConfig] = {}
+    for name, designer in list(rules.items())[:n]:
+        config = designer(situation.report, situation.history).config
+        if config is not None:
+            found[name] = config
+    index = situation.history[-1].index
+    for number in range(n - len(found)):
+        drawn = repro.rng_for(seed, "candidate", situation.origin, index, number)
+        found[f"random {number}"] = random_config(sizes, drawn, situation.history[-1].config.num_agents)
+    return found
+
+
+def try_out(
+    situations: Sequence[Situation], progress: Progress, sizes: Sequence[int], n: int, *, seed: int
+) -> list[dict[str, Any]]:
+    """Returns a row for each of n designs in each situation: what it teaches, and what scores say of it.
+
+    `checkpoint` names the situation, `before` and `present` are the valid rates without training and after one on the
+    present configuration, `gain` is the progress, `scores` the rest.
+    """
+    rows: list[dict[str, Any]] = []
+    for situation in situations:
+        last = situation.history[-1]
+        before, present = (progress.valid_rate(last.checkpoint, config) for config in (None, last.config))
+        designs = candidates(situation, sizes, n, seed=seed)
+        for name, config in tqdm(designs.items(), desc=f"{situation.origin}, round {last.index}", unit="design"):
+            rows.append(
+                {
+                    "checkpoint": f"{situation.origin}, round {last.index}",
+                    "design": name,
+                    "config": repro.to_json(config),
+                    "before": before,
+                    "present": present,
+                    "gain": progress(situation, config),
+                    "scores": scores(situation, config),
+                }
+            )
+    return rows
 
 
 def correlations(pairs: pd.DataFrame, names: Iterable[str], *, resamples: int = 2000) -> pd.DataFrame:

@@ -61,6 +61,17 @@ class DesignRLParams(Params):
     rl: RLParams
 
 
+class GainsParams(Params):
+    """The trial of designs by short trainings: `designs` in each situation, each trained by `rl`.
+
+    `samples` are the completions of each validation board after it.
+    """
+
+    designs: int = Field(ge=2)
+    samples: int = Field(default=2, ge=1)
+    rl: RLParams
+
+
 @dataclass(frozen=True)
 class KindTable:
     """A value for each kind of board; that of a configuration is the mean over the boards that it asks for.

@@ -18,6 +18,7 @@ NOTEBOOKS = {
     "env_design": "01_env_design",
     "baseline_rl": "02_baseline_rl",
     "engineer_loop": "03_engineer_loop",
+    "trained_engineer": "06_trained_engineer",
     "ablations": "04_ablations",
     "analysis": "05_analysis",
 }
@@ -84,6 +85,9 @@ def require(run: str, path: str) -> Path:
     """
     found = root() / run / path
     if not found.exists():
-        notebook = NOTEBOOKS[path.split("/")[0]]
+        stage = path.split("/")[0]
+        if stage not in NOTEBOOKS:
+            raise FileNotFoundError(f"{run}/{path} is missing: `dvc repro {stage}` makes it")
+        notebook = NOTEBOOKS[stage]
         raise FileNotFoundError(f"{run}/{path} is missing: run {notebook} first (notebooks/{notebook}.ipynb)")
     return found

@@ -27,7 +27,12 @@ BUILD_CODE = "build/code"
 PARTS = ("repro.py", "env", "trainer", "engineer", "study", "plots")
 """Parts of the package that stages depend on, by what their code says: comments and docstrings run nothing again."""
 
-ITEMS = {"baseline_rl": ("seed",), "engineer_loop": ("seed",), "ablations": ("arm", "seed")}
+ITEMS = {
+    "baseline_rl": ("seed",),
+    "engineer_loop": ("seed",),
+    "trained_engineer": ("seed",),
+    "ablations": ("arm", "seed"),
+}
 """What one run of a section's notebook is for: entries of dvc.yaml's matrices, names in the parameters cell."""
 
 
@@ -71,11 +76,13 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     file = load(root)
     profiles = {name: effective(file, name) for name in file.profiles}
     for name, sections in profiles.items():
-        sections.check_arms(f"profiles.{name}.ablations", sections.ablations.designers)
+        for arm in sections.ablations.designers:
+            params_of(arm, sections.engineer_loop.engineer, sections.ablations.designers)
     for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
             raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
         profiles[run.profile].check_arms(f"{where}.arms", run.arms)
+        profiles[run.profile].check_arms(f"{where}.trained", run.trained, trained=True)
     active = profiles[file.run.profile]
     for section, values in notebook_values(file.run, active).items():
         name = NOTEBOOKS[section]
@@ -91,8 +98,13 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         "env_design": values["env_design"],
         "baseline_rl": values["baseline_rl"] | {"warm_start": values["warm_start"]},
         "engineer_loop": values["engineer_loop"],
-        "ablations": values["engineer_loop"] | values["ablations"],
-        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.arms], "seeds": run.seeds},
+        "ablations": values["engineer_loop"]
+        | values["ablations"]
+        | {"every_round": values["trained_engineer"]["every_round"]},
+        "trained_engineer": values["engineer_loop"]
+        | {"before": values["trained_engineer"]["before"], "bank": run.bank},
+        "analysis": values["analysis"]
+        | {"arms": ["fixed", "engineer", "trained_engineer", *run.arms, *run.trained], "seeds": run.seeds},
     }
 
 
@@ -101,10 +113,15 @@ def prepare(root: Path) -> None:
     file, sections = check(root)
     values = notebook_values(file.run, sections)
     shared = values.pop("ablations")
-    for arm in file.run.arms:  # without the other arms' own parameters, which change nothing for it
+    for arm in [*file.run.arms, *file.run.trained]:  # without the other arms' own parameters, which change nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
         values[f"ablations/{arm}"] = shared | {"designers": own}
-    values["warm_start"] = sections.warm_start.model_dump(mode="json")
+    everything = sections.model_dump(mode="json")
+    values["warm_start"] = everything["warm_start"]
+    shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
+    shared |= {"base": sections.warm_start.base, "rounds": sections.trained_engineer.bank_rounds}
+    values["bank"] = shared | {"tables": everything["trained_engineer"]["before"]["tables"]}
+    values["gains"] = everything["trained_engineer"]["gains"]
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)
     for name, value in values.items():
@@ -142,6 +159,7 @@ def choose(root: Path, name: str) -> None:
         raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
     run = file.runs[name]
     if run != file.run:
-        line = f"run: {{profile: {run.profile}, arms: [{', '.join(run.arms)}], seeds: {run.seeds}}}\n"
+        lists = f"trained: [{', '.join(run.trained)}], seeds: {run.seeds}, bank: {run.bank}, gains: {run.gains}"
+        line = f"run: {{profile: {run.profile}, arms: [{', '.join(run.arms)}], {lists}}}\n"
         path = root / "params.yaml"
         repro.write_text(path, RUN_LINE.sub(lambda _: line, path.read_text(encoding="utf-8"), count=1))

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mapflake.engineer import EngineerParams, params_of
 from mapflake.engineer.compact.base import BaseParams
+from mapflake.engineer.situations import DesignRLParams, GainsParams
 from mapflake.env import EnvConfig
 from mapflake.repro import ParamError, Params
 from mapflake.trainer.params import RLParams
@@ -120,6 +121,22 @@ class Ablations(Params):
     designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
+class TrainedEngineer(Params):
+    """Notebook 06, and the bank that it learns from: reinforcement over designs.
+
+    Attributes:
+        bank_rounds: Rounds of each run of the bank, and situations that it gives; the last run is held out.
+        before: The training before round 0.
+        every_round: That of the arm `co_trained`.
+        gains: What designs of the bank's situations really teach, by short trainings.
+    """
+
+    bank_rounds: Count
+    before: DesignRLParams
+    every_round: DesignRLParams
+    gains: GainsParams
+
+
 class Comparison(Params):
     """The question asked first, named before the runs: an arm against another in one metric on the benchmark."""
 
@@ -142,25 +159,44 @@ class Sections(Params):
     baseline_rl: BaselineRL
     engineer_loop: EngineerLoop
     ablations: Ablations
+    trained_engineer: TrainedEngineer
     analysis: Analysis
 
-    def check_arms(self, where: str, arms: Iterable[str]) -> None:
-        """Raises ParamError that begins with `where` if a name is not an arm that notebook 04 runs."""
+    def check_arms(self, where: str, arms: Iterable[str], trained: bool = False) -> None:
+        """Raises ParamError that begins with `where` if a name is not an arm that notebook 04 runs.
+
+        `trained` says whether the arms begin with the trained engineer.
+        """
         for arm in arms:
             try:
-                params_of(arm, self.engineer_loop.engineer, self.ablations.designers)
+                asked = params_of(arm, self.engineer_loop.engineer, self.ablations.designers)
             except ValueError as error:
                 raise ParamError(f"{where}: {error}") from None
-            if arm in ("fixed", "engineer"):
-                raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
+            if arm in ("fixed", "engineer", "trained_engineer"):
+                raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02, 03 and 06)")
+            if trained != (asked is not None and asked.design_rl == "before"):
+                raise ParamError(f"{where}: {arm!r} belongs in {'arms' if trained else 'trained'}")
 
 
 class RunParams(Params):
-    """The line `run`: a profile, and the cells (arm x training seed) that are trained beside `fixed` and `engineer`."""
+    """The line `run`: a profile and its cells, arm x training seed.
+
+    The arms `fixed`, `engineer` and `trained_engineer` are in every run; `trained` lists further ones that begin with the
+    trained engineer. `bank` numbers the runs of the bank, `gains` those whose designs are tried out for real.
+    """
 
     profile: str
     arms: Annotated[list[str], Field(min_length=1), Once]
+    trained: Annotated[list[str], Once]
     seeds: Annotated[list[Seed], Field(min_length=1), Once]
+    bank: Annotated[list[Seed], Field(min_length=2), Once]
+    gains: Annotated[list[Seed], Once]
+
+    @model_validator(mode="after")
+    def _in_the_bank(self) -> RunParams:
+        if strangers := [number for number in self.gains if number not in self.bank]:
+            raise ValueError(f"gains: {strangers[0]} is no run of the bank {self.bank}")
+        return self
 
 
 class ParamsFile(Sections):

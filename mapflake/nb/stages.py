@@ -17,7 +17,7 @@ from typing import Any
 
 from mapflake import repro
 from mapflake.nb import notebooks, params
-from mapflake.nb.folders import NOTEBOOKS, stage_lock
+from mapflake.nb.folders import NOTEBOOKS, cells, stage_lock
 
 
 class StageError(RuntimeError):
@@ -57,6 +57,52 @@ def warm_start(root: Path) -> None:
     values = BaseParams.parse(params.prepared(root, "warm_start"), "warm_start")
     with _stage(root, "warm_start") as (run, folder):
         base_model(values, root / run / "env_design", folder)
+
+
+def bank(root: Path, number: int) -> None:
+    """Trains and measures one run of the bank of situations, in `runs/<profile>/bank/<number>` (see `bank_run`)."""
+    with _stage(root, f"bank/{number}") as (run, _):
+        _bank_run(root / run, number, params.prepared(root, "bank"))
+
+
+def gains(root: Path, number: int) -> None:
+    """Tries designs out on one run of the bank; its record is `reports/cells/<profile>/gains/<number>.json`."""
+    from mapflake import study
+    from mapflake.engineer import Grpo
+    from mapflake.engineer.gains import Progress, try_out
+    from mapflake.engineer.situations import GainsParams
+
+    values, asked = params.prepared(root, "bank"), GainsParams.parse(params.prepared(root, "gains"), "gains")
+    with _stage(root, f"gains/{number}") as (run, folder):
+        situations, boards, sizes = _bank_run(root / run, number, values)
+        progress = Progress(folder, Grpo(asked.rl), boards, asked.samples, seed=repro.seed_for(number, "gains"))
+        rows = try_out(situations, progress, sizes, asked.designs, seed=number)
+        record = {"parameters": {**values, **asked.model_dump(mode="json")}, "rows": rows, "made": repro.to_json(study.made())}
+        repro.write_json(cells(run) / "gains" / f"{number}.json", record)
+
+
+def _bank_run(run: Path, number: int, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[int]]:
+    """Returns the situations of a run of the bank, the validation boards and the board sizes."""
+    from mapflake import env
+    from mapflake.engineer import Grpo
+    from mapflake.engineer.bank import bank_run
+    from mapflake.engineer.situations import TableParams
+    from mapflake.trainer.params import RLParams
+
+    sizes = repro.read_json(run / "env_design/settings.json")["sizes"]
+    boards = env.load_tasks(run / "env_design/validation.jsonl")
+    situations = bank_run(
+        run / "bank" / str(number),
+        number,
+        Grpo(RLParams.parse(values["rl"], "rl")),
+        values["base"] or run / "warm_start/checkpoint",
+        boards,
+        sizes,
+        TableParams.parse(values["tables"], "tables"),
+        rounds=values["rounds"],
+        samples=values["samples"],
+    )
+    return situations, boards, sizes
 
 
 @contextlib.contextmanager

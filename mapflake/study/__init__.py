@@ -5,7 +5,7 @@ that designers made, `report` makes tables and sentences. Figures are in `mapfla
 """
 
 from mapflake.study.designs import changes
-from mapflake.study.records import Record, Study, benchmark, load, write_boards, write_record
+from mapflake.study.records import Record, Study, benchmark, load, made, write_boards, write_record
 from mapflake.study.report import compare, metrics, readme_blocks, results_markdown, sentences, table
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "changes",
     "compare",
     "load",
+    "made",
     "metrics",
     "readme_blocks",
     "results_markdown",

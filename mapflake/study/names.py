@@ -15,6 +15,8 @@ NAMES = {
     "fixed": "fixed configuration",
     "engineer": "engineer: RL checkpoint",
     "base_engineer": "engineer: base model",
+    "trained_engineer": "engineer: trained to design",
+    "co_trained": "engineer: trained in every round",
     "heuristic": "heuristic expert",
     "domain_randomisation": "domain randomisation",
     "learnability": "learnability",
@@ -32,8 +34,10 @@ NAMES = {
     "previous_report": "engineer, the report before",
     "shuffled_failures": "engineer, shuffled tables",
     "schema_only": "engineer, no report",
+    "trained_shuffled": "trained engineer, shuffled tables",
+    "trained_schema_only": "trained engineer, no report",
 }
-"""Arm -> its name, in the order of tables; the first seven have a look of their own in figures."""
+"""Arm -> its name, in the order of tables; the first nine have a look of their own in figures."""
 
 
 def name(arm: str) -> str:

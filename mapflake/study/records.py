@@ -148,9 +148,14 @@ def write_record(
         benchmark={name: outcomes(benchmark[name], tasks) for name, tasks in _subsets(folder).items()},
         validation=tuple(outcomes(found, checked) for found in validation),
         rounds=tuple(repro.to_json(replace(one, checkpoint=Path(), files={})) for one in history),
-        made=Made(*_commit(), code_sha256(), repro.versions()),
+        made=made(),
     )
     repro.write_text(path, repro.dumps(repro.to_json(record), indent=1) + "\n")
+
+
+def made() -> Made:
+    """Returns how a record that is written now comes to be."""
+    return Made(*_commit(), code_sha256(), repro.versions())
 
 
 def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequence[Task]]) -> None:
@@ -198,7 +203,7 @@ def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Out
 def code_sha256() -> str:
     """Returns one hash of the code that decides a record."""
     found = {"package": repro.code_sha256(*repro.DECIDING, "study/records.py")}
-    for notebook in sorted((Path(repro.__file__).parent.parent / "notebooks").glob("0[1-4]*.ipynb")):
+    for notebook in sorted((Path(repro.__file__).parent.parent / "notebooks").glob("0[12346]*.ipynb")):
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         found[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
     return repro.json_sha256(found)
@@ -288,9 +293,10 @@ class Study:
 
     @functools.cache  # noqa: B019
     def history(self, arm: str, seed: int) -> History:
-        """Returns the rounds of an arm under a seed, round 0 included if that cell is there."""
+        """Returns the rounds of an arm under a seed, round 0 included if that cell is there; arms may have their own."""
         cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
-        return tuple(repro.from_json(Round, row, arm) for record in cells for row in record.rounds)
+        rounds = [repro.from_json(Round, row, arm) for record in cells for row in record.rounds]
+        return tuple({one.index: one for one in rounds}.values())
 
 
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:

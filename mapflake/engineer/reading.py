@@ -1,0 +1,119 @@
+"""What an engineer's designs are worth in given situations, and whether they depend on the report.
+
+An engineer that reads designs better for the report that it was shown than for another one. So the same designs are
+scored under another situation's tables, and it is asked again with the rows of the report's tables exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from mapflake import repro
+from mapflake.engineer.actions import read_reply
+from mapflake.engineer.compact.words import reply_words
+from mapflake.engineer.designers.llm import apply_control
+from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
+from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
+from mapflake.engineer.situations import Situation
+from mapflake.env import EnvConfig
+from mapflake.trainer.evaluate import Completer
+
+Designs = Sequence[EnvConfig | None]
+
+
+def ask(
+    policy: Completer,
+    situations: Sequence[Situation],
+    sizes: Sequence[int],
+    *,
+    variant: str | Variant = DEFAULT_VARIANT,
+    shuffled: bool = False,
+    seed: int,
+) -> list[EnvConfig | None]:
+    """Returns one design at temperature 1 for each situation, None for a rejected reply.
+
+    Args:
+        policy: The engineer.
+        situations: The situations that it is asked in.
+        sizes: Board sizes that may be asked for.
+        variant: The prompt's sections.
+        shuffled: Whether the rows of its report belong to other sizes (`apply_control`).
+        seed: Seed of the noise: the same for two engineers that are compared.
+    """
+    form = "compact" if policy.prompt_format == "compact" else "json"
+    prompts = []
+    for one in situations:
+        report, history = apply_control(one.report, one.history, "shuffled" if shuffled else "current", seed=seed)
+        prompts.append(build_prompt(report, history, sizes, variant=variant, prompt_format=form))
+    longest = reply_words(sizes) if form == "compact" else 4096
+    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=longest, seed=seed)
+    return [read_reply(text or "", sizes, form).config for (text,) in texts]
+
+
+def worth(designs: Designs, situations: Sequence[Situation], reward: str) -> float:
+    """Returns the mean of a reward's table over designs, each in its situation; a rejected one is worth 0."""
+    scored = [c and one.tables[reward].mean(c) for c, one in zip(designs, situations, strict=True)]
+    return float(np.mean([value or 0.0 for value in scored]))
+
+
+def reading(
+    policy: Completer,
+    situations: Sequence[Situation],
+    sizes: Sequence[int],
+    reward: str,
+    *,
+    variant: str | Variant = DEFAULT_VARIANT,
+    seed: int,
+) -> dict[str, float]:
+    """Returns what an engineer's designs are worth, and how far they depend on what it is told.
+
+    `accepted` is the share of replies that are not rejected; `own` their worth, `another's` what the same designs are
+    worth in the next situation, `shuffled` that of designs for shuffled tables. `reading` is own minus another's.
+    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report.
+
+    Raises:
+        ValueError: There are fewer than two situations.
+    """
+    if len(situations) < 2:
+        raise ValueError(f"situations: {len(situations)} are too few to tell one from another")
+    told = ask(policy, situations, sizes, variant=variant, seed=seed)
+    shuffled = ask(policy, situations, sizes, variant=variant, shuffled=True, seed=seed)
+    own, other = (worth(told, some, reward) for some in (situations, [*situations[1:], situations[0]]))
+    apart = [_variation(a, b) for a, b in zip(told, shuffled, strict=True) if a and b]
+    return {
+        "accepted": float(np.mean([config is not None for config in told])),
+        "own": own,
+        "another's": other,
+        "reading": own - other,
+        "shuffled": worth(shuffled, situations, reward),
+        "moved": float(np.mean(apart)) if apart else float("nan"),
+    }
+
+
+def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: str, *, seed: int) -> dict[str, float]:
+    """Returns the worth of designs of others: random ones, the hand rules', and of the best single kind of boards.
+
+    The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
+    """
+    rules = {"half-solved rule": heuristic_expert(sizes)}
+    if all(one.report.bins for one in situations):
+        rules["learnability rule"] = learnability(sizes)
+    found = {"random": [random_config(sizes, repro.rng_for(seed, "random", i)) for i in range(len(situations))]}
+    for name, rule in rules.items():
+        found[name] = [rule(one.report, one.history).config for one in situations]
+    best = float(np.mean([one.tables[reward].best() for one in situations]))
+    return {name: worth(designs, situations, reward) for name, designs in found.items()} | {"best kind": best}
+
+
+def data_ratios(designs: Designs, sizes: Sequence[int]) -> pd.Series:
+    """Returns the mean share of boards by size over the accepted designs."""
+    rows = [{s: c.sizes[s].data_ratio if s in c.sizes else 0.0 for s in sizes} for c in designs if c is not None]
+    return pd.DataFrame(rows, columns=list(sizes)).mean()
+
+
+def _variation(a: EnvConfig, b: EnvConfig) -> float:
+    one, other = ({size: part.data_ratio for size, part in config.sizes.items()} for config in (a, b))
+    return sum(abs(one.get(s, 0.0) - other.get(s, 0.0)) for s in {*one, *other}) / 2
