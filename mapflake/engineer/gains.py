@@ -7,7 +7,7 @@ how well: rank correlations within checkpoints, for between checkpoints gains di
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,6 +175,27 @@ def try_out(
                 }
             )
     return rows
+
+
+COLUMNS = ("checkpoint", "design", "before", "present", "gain")
+"""Columns of `pairs` that are no scores."""
+
+
+def pairs(records: Iterable[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
+    """Returns the rows that `try_out` gave, one table: `COLUMNS`, then a column a score."""
+    rows = [row for record in records for row in record]
+    return pd.DataFrame([{key: row[key] for key in COLUMNS} | row["scores"] for row in rows])
+
+
+def sentence(found: pd.DataFrame) -> str:
+    """Returns in words which scores predict the gain, from `pairs`."""
+    if found.empty:
+        return "No design has been tried out yet: `gains` in the line `run` lists the runs of the bank that are."
+    table = correlations(found, [name for name in found if name not in COLUMNS])
+    said = [f"{name} {r.correlation:+.2f} ({r.low:+.2f} to {r.high:+.2f})" for name, r in table.iterrows()]
+    head = f"Over {len(found)} designs of {found['checkpoint'].nunique()} checkpoints, rank correlation with the gain"
+    seen = [str(name) for name, r in table.iterrows() if r.low > 0]
+    return f"{head}: {'; '.join(said)}. Above 0 with 95% confidence: {', '.join(seen) or 'none'}."
 
 
 def correlations(pairs: pd.DataFrame, names: Iterable[str], *, resamples: int = 2000) -> pd.DataFrame:

@@ -101,7 +101,9 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):
         rules["learnability rule"] = learnability(sizes)
-    found = {"random": [random_config(sizes, repro.rng_for(seed, "random", i)) for i in range(len(situations))]}
+    found: dict[str, Designs] = {
+        "random": [random_config(sizes, repro.rng_for(seed, "random", i)) for i in range(len(situations))]
+    }
     for name, rule in rules.items():
         found[name] = [rule(one.report, one.history).config for one in situations]
     best = float(np.mean([one.tables[reward].best() for one in situations]))

@@ -77,7 +77,7 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     profiles = {name: effective(file, name) for name in file.profiles}
     for name, sections in profiles.items():
         for arm in sections.ablations.designers:
-            params_of(arm, sections.engineer_loop.engineer, sections.ablations.designers)
+            sections.asked(f"profiles.{name}.ablations", arm)
     for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
             raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
@@ -102,7 +102,8 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         | values["ablations"]
         | {"every_round": values["trained_engineer"]["every_round"]},
         "trained_engineer": values["engineer_loop"]
-        | {"before": values["trained_engineer"]["before"], "bank": run.bank},
+        | {key: values["trained_engineer"][key] for key in ("bank_rounds", "before")}
+        | {"bank": run.bank},
         "analysis": values["analysis"]
         | {"arms": ["fixed", "engineer", "trained_engineer", *run.arms, *run.trained], "seeds": run.seeds},
     }
@@ -113,7 +114,10 @@ def prepare(root: Path) -> None:
     file, sections = check(root)
     values = notebook_values(file.run, sections)
     shared = values.pop("ablations")
-    for arm in [*file.run.arms, *file.run.trained]:  # without the other arms' own parameters, which change nothing for it
+    for arm in [
+        *file.run.arms,
+        *file.run.trained,
+    ]:  # without the other arms' own parameters, which change nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
         values[f"ablations/{arm}"] = shared | {"designers": own}
     everything = sections.model_dump(mode="json")

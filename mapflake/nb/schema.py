@@ -162,16 +162,20 @@ class Sections(Params):
     trained_engineer: TrainedEngineer
     analysis: Analysis
 
+    def asked(self, where: str, arm: str) -> EngineerParams | None:
+        """Returns `params_of` of an arm; raises ParamError that begins with `where` if there is no such arm."""
+        try:
+            return params_of(arm, self.engineer_loop.engineer, self.ablations.designers)
+        except ValueError as error:
+            raise ParamError(f"{where}: {error}") from None
+
     def check_arms(self, where: str, arms: Iterable[str], trained: bool = False) -> None:
         """Raises ParamError that begins with `where` if a name is not an arm that notebook 04 runs.
 
         `trained` says whether the arms begin with the trained engineer.
         """
         for arm in arms:
-            try:
-                asked = params_of(arm, self.engineer_loop.engineer, self.ablations.designers)
-            except ValueError as error:
-                raise ParamError(f"{where}: {error}") from None
+            asked = self.asked(where, arm)
             if arm in ("fixed", "engineer", "trained_engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02, 03 and 06)")
             if trained != (asked is not None and asked.design_rl == "before"):
@@ -181,8 +185,8 @@ class Sections(Params):
 class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
-    The arms `fixed`, `engineer` and `trained_engineer` are in every run; `trained` lists further ones that begin with the
-    trained engineer. `bank` numbers the runs of the bank, `gains` those whose designs are tried out for real.
+    The arms `fixed`, `engineer` and `trained_engineer` are in every run; `trained` lists further ones that begin with
+    the trained engineer. `bank` numbers the runs of the bank, `gains` those whose designs are tried out for real.
     """
 
     profile: str

@@ -77,7 +77,8 @@ def gains(root: Path, number: int) -> None:
         situations, boards, sizes = _bank_run(root / run, number, values)
         progress = Progress(folder, Grpo(asked.rl), boards, asked.samples, seed=repro.seed_for(number, "gains"))
         rows = try_out(situations, progress, sizes, asked.designs, seed=number)
-        record = {"parameters": {**values, **asked.model_dump(mode="json")}, "rows": rows, "made": repro.to_json(study.made())}
+        record = {"parameters": {**values, **asked.model_dump(mode="json")}, "rows": rows}
+        record["made"] = repro.to_json(study.made())
         repro.write_json(cells(run) / "gains" / f"{number}.json", record)
 
 

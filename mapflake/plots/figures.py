@@ -186,3 +186,43 @@ def _heat(ax: Axes, kinds: pd.DataFrame, name: str, top: float) -> None:
 def _percent(share: float) -> str:
     """Returns a share in percent, with a decimal where it would else be 0."""
     return f"{100 * share:.1f}%" if 0 < share < 0.01 else f"{100 * share:.0f}%"
+
+
+@style.styled
+def correlations(table: pd.DataFrame) -> Figure:
+    """Returns how well each score predicts what a design teaches: rank correlation and 95% interval, a row a score.
+
+    Args:
+        table: From `gains.correlations`: the index is the score; columns correlation, low and high.
+    """
+    rows = table[::-1]
+    figure = Figure(figsize=(6.2, 0.36 * len(rows) + 1.1), layout="constrained")
+    ax = figure.subplots()
+    at = np.arange(len(rows))
+    errors = [rows["correlation"] - rows["low"], rows["high"] - rows["correlation"]]
+    ax.errorbar(rows["correlation"], at, xerr=errors, fmt="o", color=style.COLORS[0], capsize=2.5, lw=1.6, ms=5.5)
+    ax.axvline(0, color="#888888", lw=0.9)
+    ax.set(xlabel="rank correlation with the measured gain, within checkpoints", ylim=(-0.6, len(rows) - 0.4))
+    ax.set_yticks(at, [str(name) for name in rows.index])
+    return figure
+
+
+@style.styled
+def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
+    """Returns what a policy can do (above) and which boards its engineer asks for (below), by size, a column a stage.
+
+    Args:
+        success: Valid rates: a row a size, a column a stage of the policy, the earliest first.
+        asked: Mean data ratios, alike.
+    """
+    figure = Figure(figsize=(max(2.0 * len(success.columns), 4.0) + 0.6, 3.9), layout="constrained")
+    axes = figure.subplots(2, len(success.columns), squeeze=False, sharex=True, sharey="row")
+    for line, table, label, color in ((axes[0], success, "solved", 2), (axes[1], asked, "boards asked for", 0)):
+        for ax, stage in zip(line, table.columns, strict=True):
+            ax.bar(range(len(table)), table[stage], color=style.COLORS[color], width=0.75)
+            ax.set_xticks(range(len(table)), [style.tick("size", size) for size in table.index], fontsize=8)
+            ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        line[0].set_ylabel(label)
+    for ax, stage in zip(axes[0], success.columns, strict=True):
+        ax.set_title(str(stage), loc="left")
+    return figure

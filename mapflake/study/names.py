@@ -37,7 +37,7 @@ NAMES = {
     "trained_shuffled": "trained engineer, shuffled tables",
     "trained_schema_only": "trained engineer, no report",
 }
-"""Arm -> its name, in the order of tables; the first nine have a look of their own in figures."""
+"""Arm -> its name, in the order of tables; the first seven have a look of their own in figures."""
 
 
 def name(arm: str) -> str:

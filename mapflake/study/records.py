@@ -293,7 +293,7 @@ class Study:
 
     @functools.cache  # noqa: B019
     def history(self, arm: str, seed: int) -> History:
-        """Returns the rounds of an arm under a seed, round 0 included if that cell is there; arms may have their own."""
+        """Returns the rounds of an arm under a seed, with round 0, the shared one or its own, if that cell is there."""
         cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
         rounds = [repro.from_json(Round, row, arm) for record in cells for row in record.rounds]
         return tuple({one.index: one for one in rounds}.values())
