@@ -192,10 +192,20 @@ class CoTraining:
         return folder / "engineer", cost(self.params, self.sizes, len(self.validation))
 
 
-def cost(params: DesignRLParams, sizes: Sequence[int], validation: int, tables: int = 1) -> dict[str, int]:
-    """Returns what design RL takes: rollouts on boards for so many tables, and replies of the engineer."""
+def cost(
+    params: DesignRLParams, sizes: Sequence[int], validation: int, *, tables: int = 1, round_rollouts: int = 0
+) -> dict[str, int]:
+    """Returns what design RL takes: rollouts on boards, and replies of the engineer.
+
+    Args:
+        params: Its parameters.
+        sizes: Board sizes of the tables.
+        validation: Boards of `alignment`.
+        tables: Policies that were measured.
+        round_rollouts: Rollouts of the training of each of them.
+    """
     boards = len(kinds(sizes)) * params.tables.boards + validation
     return {
-        "rollouts": tables * boards * params.tables.samples,
+        "rollouts": tables * (boards * params.tables.samples + round_rollouts),
         "replies": params.rl.instances * params.rl.epochs * params.rl.generations,
     }

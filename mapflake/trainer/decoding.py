@@ -14,6 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+ROOM = 64  # positions that the cache grows by
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,35 @@ class Decoded:
 
     ids: list[int]
     logps: list[float]
+
+
+class _RoomyLayer(DynamicLayer):
+    """Keys and values of a layer with room for more, so that a step writes its own and copies no others."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    room: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns all keys and values `[B, H, T, D]`, those of this step at the end."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        length = self.get_seq_length()
+        end = length + key_states.size(2)
+        if self.room is None or self.keys.data_ptr() != self.room[0].data_ptr() or end > self.room[0].size(2):
+            sides = []  # at first, where rows were selected, and where there is no room left
+            for old, new in ((self.keys, key_states), (self.values, value_states)):
+                side = new.new_empty(*new.shape[:2], end + ROOM, new.size(3))
+                if length:
+                    side[:, :, :length] = old
+                sides.append(side)
+            self.room = (sides[0], sides[1])
+        for side, new in zip(self.room, (key_states, value_states), strict=True):
+            side[:, :, length:end] = new
+        self.keys, self.values = (side[:, :, :end] for side in self.room)
+        return self.keys, self.values
 
 
 @torch.no_grad()
@@ -89,6 +121,7 @@ def _decode_batch(
     mask = (torch.arange(width, device=device) >= width - lengths[:, None]).long()
     position = (mask.cumsum(-1) - 1).clamp_min(0)
     cache = DynamicCache(config=model.config)
+    cache.layers = [_RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     padded = bool((lengths < width).any())
     logits = model(
         input_ids=ids,
