@@ -36,21 +36,26 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start
-	$(call cells,baseline_rl) | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
-	$(call cells,engineer_loop ablations) | xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
+	$(call cells,baseline_rl bank) | $(SIDE_BY_SIDE)
+	$(call cells,trained_engineer engineer_loop ablations gains) | $(SIDE_BY_SIDE)
+	$(call cells,ablations_trained) | $(SIDE_BY_SIDE)
 	dvc repro
 	@$(shown)
 
 study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
 	python -m mapflake.nb choose study
 	dvc repro prepare
-	$(call cells,baseline_rl engineer_loop ablations) | xargs -P $(JOBS) -I{} bash -c 'cell={}; \
-	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/round_0 dvc repro baseline_rl@$${cell##*[@-]}; dvc repro --single-item $$cell; } || exit 1'
+	$(call cells,bank baseline_rl gains trained_engineer engineer_loop ablations ablations_trained) | xargs -P $(JOBS) -I{} bash -c 'cell={}; seed=$${cell##*[@-]}; \
+	  case $$cell in bank@*|baseline_rl@*) parents=warm_start;; gains@*) parents=bank@$$seed;; trained_engineer@*) parents="bank baseline_rl@$$seed";; \
+	    ablations_trained@*) parents=trained_engineer@$$seed;; *) parents=baseline_rl@$$seed;; esac; \
+	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/parents dvc repro $$parents; dvc repro --single-item $$cell; } || exit 1'
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@$(shown)
 
 shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
+
+SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
 
 # The stages of some matrices, all arms of a seed before those of the next.
 cells = dvc stage list --name-only | grep -E '^($(subst $() ,|,$(1)))@' | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
