@@ -18,11 +18,11 @@ NOTEBOOKS = {
     "env_design": "01_env_design",
     "baseline_rl": "02_baseline_rl",
     "engineer_loop": "03_engineer_loop",
-    "trained_engineer": "06_trained_engineer",
     "ablations": "04_ablations",
     "analysis": "05_analysis",
+    "trained_engineer": "06_trained_engineer",
 }
-"""Stage -> the notebook that makes it, in the order of the pipeline."""
+"""Stage -> the notebook that makes it."""
 
 
 def root() -> Path:

@@ -49,6 +49,7 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
             assert (cell.pop("arms"), cell.pop("seeds")) == (None, None)
             expected = {"comparison": expected["comparison"]}
         kinds = {"warm_start": schema.BaseParams, "rl": schema.RLParams, "engineer": schema.EngineerParams}
+        kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams)
         for key in kinds.keys() & cell.keys():
             cell[key] = kinds[key].parse(cell[key], key).model_dump(mode="json")
         if section == "env_design":
@@ -83,9 +84,9 @@ MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (r"hole_ratios: .*", "hole_ratios: [0, 0.7]", r"^env_design\.hole_ratios\.1: 0\.7 is not legal: .*equal to 0\.5$"),
-    (r"boards: 800", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
+    (r"boards: 480", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
     (
-        r"boards: 800",
+        r"boards: 480",
         "bords: 8",
         r"^env_design\.validation\.boards: missing\n.*bords: unknown key; .*keys: agents, boa",
     ),
@@ -94,7 +95,7 @@ MISTAKES = [
         CROWDED,
         r"^env_design: benchmark\.strata: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for",
     ),
-    (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents, 4 agents"),
+    (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (
         r"    instances: .*",
         "    instances: 7",
@@ -109,6 +110,14 @@ MISTAKES = [
     (r"^(run: .*seeds: \[)", r"\g<1>0, ", r"^run\.seeds: \[0, 0.*\] is not legal: each is there once, not 0, 0"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, gpu, pa"),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
+    (r"^(run: .*trained: \[)", r"\1co_trained", r"^run\.trained: 'co_trained' belongs in arms"),
+    (r"^(run: .*arms: \[)", r"\1trained_shuffled, ", r"^run\.arms: 'trained_shuffled' belongs in trained"),
+    (r"^(run: .*gains: \[)", r"\g<1>7", r"^run: gains: 7 is no run of the bank \[0, 1\]"),
+    (
+        V1,
+        "    v1: {model: base, design_rl: before}",
+        r"designers\.v1: design_rl: trains the current policy, but model is",
+    ),
     (V1, "    v1: {sample: 2}", r"designers\.v1\.sample: unknown key; did you mean 'samples'\?"),
     (V1, "    fixed: {}", r"^profiles\.default\.ablations: .*designers: 'fixed' is the name of an arm already"),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: .*'disabled', 'offline' or 'online'$"),
@@ -176,7 +185,9 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     params.choose(repo, "smoke")
     after = path.read_text().splitlines()
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    assert [b for _, b in changed] == ["run: {profile: smoke, arms: [base_engineer, heuristic], seeds: [0]}"]
+    assert [b for _, b in changed] == [
+        "run: {profile: smoke, arms: [base_engineer, heuristic], trained: [], seeds: [0], bank: [0, 1], gains: []}"
+    ]
     with pytest.raises(ParamError, match=r"^'fast' is not legal: one of default, study, smoke, gpu, paper$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
@@ -188,7 +199,16 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
         params.prepared(repo, "ablations/heuristic")
     params.prepare(repo)
     build = files(repo / "build")
-    sections = ["env_design", "warm_start", "baseline_rl", "engineer_loop", "analysis", "ablations/base_engineer"]
+    sections = [
+        "env_design",
+        "warm_start",
+        "baseline_rl",
+        "bank",
+        "gains",
+        "trained_engineer",
+        "ablations/base_engineer",
+    ]
+    sections += ["engineer_loop", "analysis"]
     assert sorted(build) == sorted(
         [f"params/{section}.json" for section in sections]
         + [f"code/{name}.py" for name in NOTEBOOKS.values()]
@@ -204,7 +224,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     params.choose(repo, "smoke")
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
-    assert changed == {f"params/{name}.json" for name in (*sections[:3], "analysis", "ablations/heuristic")}
+    assert changed == {f"params/{name}.json" for name in (*sections[:7], "analysis", "ablations/heuristic")}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
     assert validation == {"agents": 2, "boards": 48}  # merged: one key from each
 

@@ -27,7 +27,7 @@ def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ["git", "ls-tree", "--name-only", "HEAD", "reports/cells/default/"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    for path in listed.stdout.split():
+    for path in filter(lambda path: path.endswith(".json"), listed.stdout.split()):
         repro.write_text(folder / Path(path).name, committed(path))
     return study.readme_blocks(study.load(folder), comparison.model_dump())
 
@@ -48,7 +48,7 @@ def test_it_fits_on_two_screens() -> None:
 def test_links_and_pictures_lead_somewhere() -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", README)
     local = [t for t in targets if not t.startswith("http")]
-    assert sum(t.startswith("reports/notebooks/") for t in local) == 5
+    assert sum(t.startswith("reports/notebooks/") for t in local) == 6
     assert [t for t in local if not (ROOT / t).exists()] == []
 
 

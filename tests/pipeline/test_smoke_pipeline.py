@@ -28,7 +28,10 @@ def clone(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     written = (folder / "params.yaml").read_text()
-    (folder / "params.yaml").write_text(written.replace("arms: [base_engineer, heuristic]", "arms: [heuristic]"))
+    smoke = written.replace("arms: [base_engineer, heuristic]", "arms: [heuristic]")
+    (folder / "params.yaml").write_text(
+        smoke.replace("seeds: [0], bank: [0, 1], gains: []", "seeds: [0], bank: [0, 1], gains: [0]")
+    )
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     command(folder, sys.executable, "-m", "mapflake.nb", "choose", "smoke")
     return folder
@@ -109,9 +112,10 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
 
     kinds = {name.split("/")[1] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
-    assert len([name for name in one if name.endswith(".ipynb")]) == 5
+    assert len([name for name in one if name.endswith(".ipynb")]) == 6
     cells = {name for name in one if name.startswith("reports/cells/smoke/")}
-    assert cells == records | {f"reports/cells/smoke/{arm}-0.json" for arm in ("engineer", "heuristic")}
+    arms = {f"reports/cells/smoke/{arm}-0.json" for arm in ("engineer", "heuristic", "trained_engineer")}
+    assert cells == records | arms | {f"reports/cells/smoke/{name}/0.json" for name in ("design_rl", "gains")}
     for content in one.values():
         assert len(content) < 1_000_000
         assert not any(str(folder).encode() in content for folder in (*folders, ROOT, Path.home()))
