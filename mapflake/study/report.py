@@ -174,7 +174,7 @@ def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boar
 def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
-    Topics: asked, paper, validation, training, arms, matched, model, contexts, designs, agents.
+    Topics: asked, paper, validation, training, arms, matched, model, trained, contexts, designs, agents.
     """
     arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
     agents = sorted({*study.boards["agents"]})
@@ -186,6 +186,7 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
         "arms": _which(study, "fixed"),
         "matched": _which(study, "evaluation_matched"),
         "model": sentence(study, "base_engineer", "engineer"),
+        "trained": " ".join(sentence(study, "trained_engineer", one) for one in ("fixed", "engineer")).strip(),
         "contexts": " ".join(sentence(study, one, "engineer") for one in ("shuffled_failures", "schema_only")).strip(),
         "designs": _designs(study),
         "agents": " ".join(f"{n} agents: {said}" for n in agents if (said := _which(study, "fixed", agents=n))),
@@ -243,8 +244,8 @@ def _designs(study: Study) -> str:
 def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer" and "results"."""
     said = sentences(study, comparison)
-    topics = ("asked", "paper", "training", "arms", "matched", "designs")
-    rows = table(study, [BASE, "fixed", "evaluation_matched", "engineer", "base_engineer"])
+    topics = ("asked", "trained", "paper", "training", "arms", "matched", "designs")
+    rows = table(study, [BASE, "fixed", "engineer", "base_engineer", "trained_engineer"])
     return {
         "answer": "\n".join(f"- {said[topic]}" for topic in topics if topic in said),
         "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(disable_numparse=True),
