@@ -46,7 +46,7 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	python -m mapflake.nb choose study
 	dvc repro prepare
 	$(call cells,bank baseline_rl gains trained_engineer engineer_loop ablations ablations_trained) | xargs -P $(JOBS) -I{} bash -c 'cell={}; seed=$${cell##*[@-]}; \
-	  case $$cell in bank@*|baseline_rl@*) parents=warm_start;; gains@*) parents=bank@$$seed;; trained_engineer@*) parents="bank baseline_rl@$$seed";; \
+	  case $$cell in bank@*|gains@*|baseline_rl@*) parents=warm_start;; trained_engineer@*) parents="bank baseline_rl@$$seed";; \
 	    ablations_trained@*) parents=trained_engineer@$$seed;; *) parents=baseline_rl@$$seed;; esac; \
 	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/parents dvc repro $$parents; dvc repro --single-item $$cell; } || exit 1'
 	dvc repro --single-item analysis

@@ -125,7 +125,8 @@ def prepare(root: Path) -> None:
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
     shared |= {"base": sections.warm_start.base, "rounds": sections.trained_engineer.bank_rounds}
     values["bank"] = shared | {"tables": everything["trained_engineer"]["before"]["tables"]}
-    values["gains"] = everything["trained_engineer"]["gains"]
+    tried = everything["trained_engineer"]
+    values["gains"] = {"gains": tried["gains"], "bank": values["bank"] | {"rounds": tried["gains_rounds"]}}
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)
     for name, value in values.items():

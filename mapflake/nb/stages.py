@@ -61,28 +61,31 @@ def warm_start(root: Path) -> None:
 
 def bank(root: Path, number: int) -> None:
     """Trains and measures one run of the bank of situations, in `runs/<profile>/bank/<number>` (see `bank_run`)."""
-    with _stage(root, f"bank/{number}") as (run, _):
-        _bank_run(root / run, number, params.prepared(root, "bank"))
+    with _stage(root, f"bank/{number}") as (run, folder):
+        _bank_run(root / run, folder, number, params.prepared(root, "bank"))
 
 
 def gains(root: Path, number: int) -> None:
-    """Tries designs out on one run of the bank; its record is `reports/cells/<profile>/gains/<number>.json`."""
+    """Tries designs out on a run like those of the bank; writes `reports/cells/<profile>/gains/<number>.json`."""
     from mapflake import study
     from mapflake.engineer import Grpo
     from mapflake.engineer.gains import Progress, try_out
     from mapflake.engineer.situations import GainsParams
 
-    values, asked = params.prepared(root, "bank"), GainsParams.parse(params.prepared(root, "gains"), "gains")
+    values = params.prepared(root, "gains")
+    asked = GainsParams.parse(values["gains"], "gains")
     with _stage(root, f"gains/{number}") as (run, folder):
-        situations, boards, sizes = _bank_run(root / run, number, values)
+        situations, boards, sizes = _bank_run(root / run, folder / "run", number, values["bank"])
         progress = Progress(folder, Grpo(asked.rl), boards, asked.samples, seed=repro.seed_for(number, "gains"))
         rows = try_out(situations, progress, sizes, asked.designs, seed=number)
-        record = {"parameters": {**values, **asked.model_dump(mode="json")}, "rows": rows}
+        record = {"parameters": values, "rows": rows}
         record["made"] = repro.to_json(study.made())
         repro.write_json(cells(run) / "gains" / f"{number}.json", record)
 
 
-def _bank_run(run: Path, number: int, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[int]]:
+def _bank_run(
+    run: Path, folder: Path, number: int, values: Mapping[str, Any]
+) -> tuple[list[Any], list[Any], list[int]]:
     """Returns the situations of a run of the bank, the validation boards and the board sizes."""
     from mapflake import env
     from mapflake.engineer import Grpo
@@ -93,7 +96,7 @@ def _bank_run(run: Path, number: int, values: Mapping[str, Any]) -> tuple[list[A
     sizes = repro.read_json(run / "env_design/settings.json")["sizes"]
     boards = env.load_tasks(run / "env_design/validation.jsonl")
     situations = bank_run(
-        run / "bank" / str(number),
+        folder,
         number,
         Grpo(RLParams.parse(values["rl"], "rl")),
         values["base"] or run / "warm_start/checkpoint",

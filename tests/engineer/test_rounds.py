@@ -374,3 +374,52 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
     assert bound.prompt == proposal.prompt
     assert {*bound.requested} <= {3, 4}
     assert run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes) == history
+
+
+# ---------------------------------------------------------------- engineers that are trained
+
+
+def test_an_arm_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
+    s, spent = settings(tmp_path / "b"), {"rollouts": 7, "replies": 9}
+    begin = Start("trained to design", FIRST, spent)
+    own = run_arm("trained_engineer", s, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE, trained=begin)
+    assert [(r.index, r.arm) for r in own] == [(0, "trained_engineer"), (1, "trained_engineer")]
+    assert own[0].parent_sha256 == "trained to design"
+    assert (own[0].config, own[0].seed) == (first[0].config, first[0].seed)
+    assert own[0].training["spent before"] == spent
+    assert "spent before" not in first[0].training
+    assert own[1].config == WANTED
+    assert replay(tmp_path / "b/rounds.jsonl") == [FIRST, WANTED]
+    with pytest.raises(ValueError, match="arm 'trained_engineer' begins with a trained engineer: trained is not given"):
+        arm(tmp_path / "c", first, "trained_engineer")
+
+
+class TrainEngineer:
+    """Makes a checkpoint beside the last one, and counts."""
+
+    def __init__(self):
+        self.of = []
+
+    def __repr__(self):
+        return "TrainEngineer()"
+
+    def __call__(self, history, folder):
+        self.of.append(history[-1].checkpoint)
+        repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint_sha256})
+        return folder / "engineer", {"rollouts": 5}
+
+
+def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weights(tmp_path, first):
+    s, trains = settings(tmp_path / "b"), TrainEngineer()
+    given = {"rounds": 2, "sizes": SIZES, "params": ONE_SAMPLE, "train_engineer": trains}
+    history = run_arm("co_trained", s, first, **given)
+    assert trains.of == [first[0].checkpoint, history[1].checkpoint]
+    assert s.trainer.loaded[0] == (tmp_path / "b/round-1/engineer").as_posix()  # asked for the design
+    trained = repro.file_sha256(tmp_path / "b/round-1/engineer/weights.json")
+    assert s.trainer.trained[0]["start"] == trained  # and trained on its boards
+    assert history[1].parent_sha256 == first[0].checkpoint_sha256  # the record continues round 0
+    assert [r.proposal.extra_cost for r in history[1:]] == [{"rollouts": 5}] * 2
+    assert run_arm("co_trained", s, first, **given) == history  # recorded: nothing is trained again
+    assert len(trains.of) == 2
+    with pytest.raises(ValueError, match="arm 'co_trained' trains its engineer in every round: train_engineer is not"):
+        arm(tmp_path / "c", first, "co_trained")

@@ -1,0 +1,76 @@
+"""Whether designs depend on the report: with an engineer that reads, one that does not, and one that says nothing."""
+
+import math
+
+import pytest
+
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.prompt import build_prompt
+from mapflake.engineer.reading import ask, data_ratios, reading, worth, yardsticks
+
+SIZES = (3, 4, 5)
+SITUATIONS = [made_up(i, SIZES, seed=11) for i in range(40)]
+
+
+class Engineer:
+    """Gives a reply for each prompt."""
+
+    prompt_format = "compact"
+
+    def __init__(self, reply):
+        self.reply = reply
+
+    def complete(self, prompts, **options):
+        return [[self.reply(prompt)] for prompt in prompts]
+
+
+def best_reply(one):
+    """The kind of boards that is worth most in a situation, in words."""
+    table = one.tables["learnability"].values
+    _value, size, hole, waits = max(
+        (value, size, hole, waits)
+        for size, rows in table.items()
+        for hole, row in zip((0, 15, 30, 45), rows, strict=True)
+        for waits, value in zip((0, 100), row, strict=True)
+    )
+    return f"size{size} p100 p{hole:02d} p{waits:02d} end"
+
+
+KNOWN = {build_prompt(s.report, s.history, SIZES, prompt_format="compact"): best_reply(s) for s in SITUATIONS}
+READER = Engineer(lambda prompt: KNOWN.get(prompt, "size3 p100 p00 p00 end"))  # it knows only what is true
+
+
+def test_one_that_reads_loses_by_anothers_report():
+    found = reading(READER, SITUATIONS, SIZES, "learnability", seed=0)
+    best = sum(s.tables["learnability"].best() for s in SITUATIONS) / len(SITUATIONS)
+    assert found["own"] == pytest.approx(best)
+    assert found["reading"] > 0.15
+    assert found["shuffled"] < found["own"] - 0.1
+    assert found["moved"] > 0.3
+    assert found["accepted"] == 1
+
+
+def test_one_that_does_not_read_loses_nothing():
+    found = reading(Engineer(lambda prompt: "size4 p100 p15 p50 end"), SITUATIONS, SIZES, "learnability", seed=0)
+    assert found["reading"] == pytest.approx(0)
+    assert found["shuffled"] == found["own"]
+    assert found["moved"] == 0
+
+
+def test_rejected_replies_are_worth_nothing():
+    found = reading(Engineer(lambda prompt: "no"), SITUATIONS, SIZES, "learnability", seed=0)
+    assert (found["accepted"], found["own"], found["reading"]) == (0, 0, 0)
+    assert math.isnan(found["moved"])
+    assert data_ratios(ask(READER, SITUATIONS, SIZES, seed=0), SIZES).sum() == pytest.approx(1)
+
+
+def test_one_situation_is_too_few():
+    with pytest.raises(ValueError, match="situations: 1 are too few"):
+        reading(READER, SITUATIONS[:1], SIZES, "learnability", seed=0)
+
+
+def test_yardsticks_lie_between_nothing_and_the_best_kind():
+    found = yardsticks(SITUATIONS, SIZES, "learnability", seed=0)
+    assert list(found) == ["random", "half-solved rule", "best kind"]
+    assert 0 < found["random"] < found["half-solved rule"] < found["best kind"] <= 1
+    assert worth([None] * len(SITUATIONS), SITUATIONS, "learnability") == 0
