@@ -1,0 +1,83 @@
+"""The bank of real situations, with a learner of milliseconds; and what design RL takes from it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs/examples"))
+from toy_learner import ToyLearner
+
+from mapflake import repro
+from mapflake.engineer import LedgerError
+from mapflake.engineer.bank import bank_run
+from mapflake.engineer.design_rl import cost, mixed
+from mapflake.engineer.situations import DesignRLParams, TableParams, kinds
+from mapflake.env import EnvConfig, generate
+from mapflake.trainer.params import RLParams
+
+SIZES = (3, 4)
+VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1), 12, seed=0, split="validation")
+PARAMS = DesignRLParams(
+    tables=TableParams(boards=3, samples=4),
+    rl=RLParams(instances=40, epochs=1, prompts=8, generations=4, microbatch=32),
+)
+
+
+def run(folder, number=0, rounds=2):
+    given = {"rounds": rounds, "samples": 2}
+    return bank_run(folder, number, ToyLearner(), "nothing yet", VALIDATION, SIZES, PARAMS.tables, **given)
+
+
+def test_a_situation_after_every_round_with_its_table(tmp_path):
+    found = run(tmp_path / "a")
+    assert [len(one.history) for one in found] == [1, 2]
+    assert [one.report for one in found] == [one.history[-1].report for one in found]
+    assert found[0].history[0].config != found[1].history[1].config  # a new random configuration every round
+    for one in found:
+        assert set(one.tables) == {"learnability"}  # no weights in this process: no gradients
+        assert 0 < one.tables["learnability"].best() <= 1.34  # unbiased: 4 samples can say 4/3
+        assert one.origin == "run 0"
+    again = run(tmp_path / "a")
+    assert [one.tables for one in again] == [one.tables for one in found]
+    other = run(tmp_path / "b", number=1)
+    assert [one.tables for one in other] != [one.tables for one in found]
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path):
+    whole = run(tmp_path / "a")
+    run(tmp_path / "b", rounds=1)
+    assert [one.tables for one in run(tmp_path / "b")] == [one.tables for one in whole]
+
+
+def test_what_is_torn_or_exchanged_is_named(tmp_path):
+    run(tmp_path / "a")
+    table = tmp_path / "a/round-1/tables.json"
+    whole = table.read_text()
+    table.write_text(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"round-1/tables.json: not JSON"):
+        run(tmp_path / "a")
+    table.unlink()
+    run(tmp_path / "a")
+    assert table.read_text() == whole
+    repro.write_json(tmp_path / "a/round-1/checkpoint/practised.json", {"3x3": 1})
+    with pytest.raises(LedgerError, match=r"round-1/checkpoint: its weights have the hash"):
+        run(tmp_path / "a")
+
+
+def test_situations_of_a_training_are_mixed_in_the_share_that_is_asked_for(tmp_path):
+    real = run(tmp_path / "a")
+    chosen = mixed(real, SIZES, PARAMS, seed=0)
+    assert len(chosen) == 40
+    assert 10 < sum(one in real for one in chosen) < 30
+    assert chosen == mixed(real, SIZES, PARAMS, seed=0) != mixed(real, SIZES, PARAMS, seed=1)
+    assert not any(one in real for one in mixed([], SIZES, PARAMS, seed=0))  # made up, all of them
+    aligned = PARAMS.model_copy(update={"reward": "alignment"})
+    assert all(one in real for one in mixed(real, SIZES, aligned, seed=0))
+    with pytest.raises(ValueError, match="reward 'alignment': made-up situations have no such table"):
+        mixed([], SIZES, aligned, seed=0)
+
+
+def test_what_it_costs():
+    boards = len(kinds(SIZES)) * 3 + 12
+    assert cost(PARAMS, SIZES, 12, tables=2, round_rollouts=100) == {"rollouts": 2 * (boards * 4 + 100), "replies": 160}
