@@ -58,7 +58,7 @@ shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, m
 SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
 
 # The stages of some matrices, all arms of a seed before those of the next.
-cells = dvc stage list --name-only | grep -E '^($(subst $() ,|,$(1)))@' | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
+cells = dvc stage list --name-only | { grep -E '^($(subst $() ,|,$(1)))@' || true; } | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
 
 lint: install
 	ruff check .
