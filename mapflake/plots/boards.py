@@ -68,7 +68,9 @@ def gallery(
     rows = math.ceil(len(instances) / columns)
     side = max(2.4, min(0.55 * max(board.size for board in instances), 9.6 / columns))
     space = ConstrainedLayoutEngine(h_pad=0.06)
-    height = side + 0.25 * bool(titles) + 0.3 * bool(plans)
+    wrong = [check(board, plan).violations for board, plan in zip(instances, plans or [], strict=False) if plan]
+    lines = max((len(describe_all(violations)) for violations in wrong), default=0)
+    height = side + 0.35 * bool(titles) + 0.2 + 0.16 * lines
     figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for i, ax in enumerate(axes):

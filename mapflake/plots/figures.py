@@ -117,11 +117,13 @@ def configurations(table: pd.DataFrame) -> Figure:
     tops["data_ratio"] = 1.08 * float(table["data_ratio"].max())
     for column, (arm, own) in zip(axes.T, arms, strict=True):
         column[0].set_title(str(arm))
+        shares = own.pivot(index="size", columns="round", values="data_ratio").rename(columns="round {}".format)
         for key, ax in zip(names, column, strict=True):
             ratios = own.pivot(index="size", columns="round", values=key).rename(columns="round {}".format)
             style.bars(ax, ratios)
             for bars, values in zip(ax.containers, ratios.T.to_numpy(), strict=True):
-                words = ["any" if np.isnan(value) else "" for value in values]
+                absent = shares[bars.get_label()].isna()  # a size that is not asked for has no ratios
+                words = ["any" if np.isnan(v) and not no else "" for v, no in zip(values, absent, strict=True)]
                 ax.bar_label(bars, words, rotation=90, padding=1, fontsize=7)
             ax.set_ylim(0, tops[key])
     for key, ax in zip(names, axes[:, 0], strict=True):
