@@ -244,7 +244,7 @@ def _designs(study: Study) -> str:
 def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer" and "results"."""
     said = sentences(study, comparison)
-    topics = ("asked", "trained", "paper", "training", "arms", "matched", "designs")
+    topics = ("asked", "trained", "training", "arms", "matched", "designs")
     rows = table(study, [BASE, "fixed", "engineer", "base_engineer", "trained_engineer"])
     return {
         "answer": "\n".join(f"- {said[topic]}" for topic in topics if topic in said),
