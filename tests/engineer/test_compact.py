@@ -132,7 +132,7 @@ def test_levels_are_told_apart(label, levels):
 
     report = FailureReport(tuple(SizeReport(s, 10, v, 0, 0, 0, 0, (0,) * 8) for s, v in ((3, 9), (4, 1))))
     before = config({3: (0.45, 0.3), 4: (0.1, None)})
-    one = SyntheticReport(report, (), before, "", before)
+    one = SyntheticReport(report, (), before, "", before, {}, 0.0)
     assert [row["levels"] for row in imitation.beside_rules({"x": [config(levels)]}, [one])] == [label]
     [row] = imitation.beside_rules({"x": [before]}, [replace(one, last=None)])
     assert row["levels"] is None

@@ -115,7 +115,7 @@ def test_arms_by_name():
         proposal = designer_for(arm, inputs(load), asked, base="warm", load=load)(past[-1].report, past)
         assert proposal.config is not None
         assert (proposal.prompt_format == "compact") == (arm in ENGINEERS)
-    assert loaded == ["last", "warm", "last", "last", "last", "last"]
+    assert loaded == ["last", "warm", *["last"] * (len(ENGINEERS) - 2)]
     prompts = dict(zip(ENGINEERS, (call["prompts"][0] for call in policy.calls), strict=True))
     assert prompts["engineer"] == prompts["base_engineer"] == prompts["constrained_engineer"]
     assert len({prompts[arm] for arm in ("engineer", "shuffled_failures", "previous_report", "schema_only")}) == 4

@@ -102,7 +102,7 @@ def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: stu
 def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
     blocks = study.readme_blocks(five)
     assert [line.split("|")[1].strip() for line in blocks["results"].splitlines()[2:]] == [
-        *("before RL", "fixed configuration", "evaluation-matched", "engineer: RL checkpoint")
+        *("before RL", "fixed configuration", "engineer: RL checkpoint")
     ]
     results = study.results_markdown(five, "smoke")
     assert blocks["answer"].splitlines()[0].removeprefix("- ") in results
