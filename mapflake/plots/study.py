@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from mapflake.plots import style
 from mapflake.study import Study, report, statistics
-from mapflake.study.names import ROUND_0, name
+from mapflake.study.names import name
 from mapflake.study.report import Difference
 
 GREY = "#777777"
@@ -90,8 +90,8 @@ def _interval(ax: Axes, x: float, y: float, found: statistics.Estimate, *, fille
 def learning(study: Study, arms: Sequence[str]) -> Figure:
     """Returns paired learning curves: a panel an arm, its gain over `fixed` on the validation boards, a line a seed.
 
-    All arms of a seed share round 0, where the difference is zero. Dots are means over seeds, filled where the 95%
-    interval leaves out zero; the axis shows all seeds and may cut a wide interval.
+    Arms of a seed share round 0, where the difference is zero; one with a round 0 of its own begins at round 1. Dots are
+    means over seeds, filled where the 95% interval leaves out zero; the axis shows all seeds and may cut a wide interval.
     """
     kept = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
     if not kept:
@@ -108,21 +108,23 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
             for i in range(min(len(rounds), len(report.measured_rounds(study, "fixed"))))
         ]
         by_seed = 100 * np.stack([rows.mean(axis=1) for rows in found], axis=1)
-        at = [0, *rounds[: len(found)]]
+        first = study.records[arm, study.seeds(arm)[0]].rounds[:1]
+        begin = [] if first and first[0]["index"] == 0 else [0]
+        at = [*begin, *rounds[: len(found)]]
         for curve in by_seed:
-            ax.plot(at, [0, *curve], color=GREY, lw=0.8, alpha=0.7)
-        ax.plot(at, [0, *by_seed.mean(axis=0)], color=style.COLORS[0], lw=1.8)
-        for x, rows in zip(at[1:], found, strict=True):
+            ax.plot(at, [*begin, *curve], color=GREY, lw=0.8, alpha=0.7)
+        ax.plot(at, [*begin, *by_seed.mean(axis=0)], color=style.COLORS[0], lw=1.8)
+        for x, rows in zip(rounds, found, strict=False):
             estimate = statistics.estimate(rows)
             _interval(ax, x, 100 * estimate.mean, estimate, filled=estimate.seen, upright=True)
         largest = max(largest, float(abs(by_seed).max()))
         ax.axhline(0, color="#444444", lw=1)
         ax.set_title(f"{name(arm)} ({len(by_seed)})", loc="left", fontsize=7)
-        ax.set_xticks(at)
+        ax.set_xticks([0, *rounds[: len(found)]])
     axes[0, 0].set_ylim(-1.2 * largest, 1.2 * largest)
     for ax in list(axes.flat)[len(kept) :]:
         ax.set_visible(False)
-    figure.supxlabel(f"round (all begin with {name(ROUND_0)} of their seed); (n) seeds, grey: one seed", fontsize=8.5)
+    figure.supxlabel("round (0: shared by the arms of a seed); (n) seeds, grey: one seed", fontsize=8.5)
     figure.supylabel("valid: points against fixed", fontsize=8)
     return figure
 
