@@ -90,8 +90,9 @@ def _interval(ax: Axes, x: float, y: float, found: statistics.Estimate, *, fille
 def learning(study: Study, arms: Sequence[str]) -> Figure:
     """Returns paired learning curves: a panel an arm, its gain over `fixed` on the validation boards, a line a seed.
 
-    Arms of a seed share round 0, where the difference is zero; one with a round 0 of its own begins at round 1. Dots are
-    means over seeds, filled where the 95% interval leaves out zero; the axis shows all seeds and may cut a wide interval.
+    Arms of a seed share round 0, where the difference is zero; one with a round 0 of its own begins at round 1. Dots
+    are means over seeds, filled where the 95% interval leaves out zero; the axis shows all seeds and may cut a wide
+    interval.
     """
     kept = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
     if not kept:
