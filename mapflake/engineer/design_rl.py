@@ -1,9 +1,10 @@
 """Reinforcement over designs: GRPO in which a prompt is the engineer's context, and the reward what its design teaches.
 
-The trainer is that of boards (`trainer.grpo`), so that kills, resumes, several processes and LoRA are the same. A
-rejected reply gets 0. Two more numbers are logged that reward nothing: the share of accepted replies, and the share of
-distinct designs in a group, which falls if the engineer collapses to one answer. Source: our choice; proposers of
-single problems are trained so by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
+The trainer is that of boards (`trainer.grpo`), so that kills and resumes are the same; several processes and LoRA go
+the same way, but were tried with boards alone. A rejected reply gets 0. Two more numbers are logged that reward
+nothing: the share of accepted replies, and the share of distinct designs in a group, which falls if the engineer
+collapses to one answer. Configurations have two agents. Source: our choice; proposers of single problems are trained so
+by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from mapflake.trainer import evaluate
 
 @dataclass(frozen=True)
 class Progress:
-    """The grounded reward: by how much a short training on the design's boards beats one on the present configuration.
+    """The grounded score: by how much a short training on the design's boards beats one on the present configuration.
 
     Both begin with the situation's checkpoint and have the same noise; the measure is the valid rate on the validation
     boards. A design whose boards cannot be drawn gets no training. It costs, for each new (checkpoint, configuration),

@@ -97,6 +97,7 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     """Returns the worth of designs of others: random ones, the hand rules', and of the best single kind of boards.
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
+    The best kind is the largest of many noisy values where a table was measured, and so too high.
     """
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):

@@ -110,7 +110,7 @@ class KindTable:
         return (1 - waits) * calm + waits * busy
 
     def best(self) -> float:
-        """Returns the largest value of a kind: no design has a higher mean."""
+        """Returns the largest value of a kind, which no design exceeds; of a measured table it is biased upwards."""
         return max(value for rows in self.values.values() for row in rows for value in row)
 
 
