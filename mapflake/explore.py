@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from mapflake import plots
 from mapflake.engineer import Round, project
-from mapflake.engineer.actions import Fallback, apply_fallback, sample_boards
+from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
 from mapflake.env import EnvConfig, Instance, Plan, Task, check, judge_completion, render_prompt
 from mapflake.env.svg import ALARM
 from mapflake.plots import tables

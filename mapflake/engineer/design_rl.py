@@ -10,7 +10,6 @@ by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,50 +18,41 @@ from typing import Any
 from datasets import Dataset
 
 from mapflake import repro
-from mapflake.engineer.actions import format_config, read_reply
+from mapflake.engineer.actions import format_config, read_reply, reply_format
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
-from mapflake.env import EnvConfig, Task
+from mapflake.env import Task
 from mapflake.trainer.grpo import train_round
-from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import load_policy
-
-Reward = Callable[[Situation, EnvConfig], float]
-"""How much a configuration would teach in a situation."""
-
-
-def tabled(name: str) -> Reward:
-    """Returns the reward that is the mean of a situation's table over the boards that a design asks for.
-
-    Raises (when called):
-        ValueError: The situation has no such table.
-    """
-
-    def reward(situation: Situation, config: EnvConfig) -> float:
-        if name not in situation.tables:
-            raise ValueError(f"situation of {situation.origin}: has no table of {name!r}")
-        return situation.tables[name].mean(config)
-
-    return reward
 
 
 @dataclass(frozen=True)
 class Designs:
     """The problem of design RL for `grpo.train_round`: prompts of situations, and rewards of replies.
 
+    A design's reward is the mean of its situation's table over the boards that it asks for.
+
     Attributes:
         situations: One for each prompt, in the order in which they are trained on.
         reward: The name of a table of theirs.
         sizes: Board sizes that may be asked for.
         variant: The prompt's sections.
+
+    Raises:
+        ValueError: A situation lacks the reward's table.
     """
 
     situations: Sequence[Situation]
     reward: str
     sizes: tuple[int, ...]
     variant: str | Variant = DEFAULT_VARIANT
+
+    def __post_init__(self) -> None:
+        for situation in self.situations:
+            if self.reward not in situation.tables:
+                raise ValueError(f"situation of {situation.origin}: has no table of {self.reward!r}")
 
     def __len__(self) -> int:
         return len(self.situations)
@@ -89,25 +79,21 @@ class Designs:
 
     def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
         """Returns the reward functions for TRL, with their weights."""
-        scored = tabled(self.reward)
+        tables = [situation.tables[self.reward] for situation in self.situations]
 
         @functools.lru_cache(maxsize=1 << 14)
         def read(number: int, text: str) -> tuple[str | None, float]:
             proposal = read_reply(text, self.sizes, reply_format(prompt_format))
             if proposal.config is None:
                 return None, 0.0
-            return format_config(proposal.config), scored(self.situations[number], proposal.config)
+            return format_config(proposal.config), tables[number].mean(proposal.config)
 
         def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:
             texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
             return [read(number, text) for number, text in zip(situation, texts, strict=True)]
 
-        def design(
-            completions: Sequence[Any], situation: Sequence[int], failed: Any = None, **columns: Any
-        ) -> list[float]:
-            lost = failed or [False] * len(completions)
-            found = each(completions, situation)
-            return [math.nan if gone else value for gone, (config, value) in zip(lost, found, strict=True)]
+        def design(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:
+            return [value for config, value in each(completions, situation)]
 
         def accepted(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:
             return [float(config is not None) for config, _ in each(completions, situation)]
@@ -122,25 +108,6 @@ class Designs:
             ]  # its mean is distinct designs / samples
 
         return {design: 1.0, accepted: 0.0, distinct: 0.0}
-
-
-def reply_format(prompt_format: str) -> str:
-    """Returns the engineer's format of a policy's prompt format: a chat policy replies in JSON."""
-    return "json" if prompt_format == "chat" else "compact"
-
-
-def train_designs(
-    start: str | Path, problem: Designs, params: RLParams, out: str | Path, *, seed: int
-) -> list[dict[str, Any]]:
-    """Trains the checkpoint `start` to design, writes the result to `out` and returns its curve, a row a step.
-
-    Raises:
-        ValueError: There are not `params.instances` situations, or one lacks the reward's table.
-    """
-    for situation in problem.situations:
-        if problem.reward not in situation.tables:
-            raise ValueError(f"situation of {situation.origin}: has no table of {problem.reward!r}")
-    return train_round(start, problem, params, out, seed=seed)
 
 
 def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParams, *, seed: int) -> list[Situation]:
@@ -189,7 +156,7 @@ class CoTraining:
         tables = measure(policy, self.sizes, self.validation, self.params.tables, seed=seed)
         real = [Situation(last.report, history, tables, "this run")]
         problem = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
-        train_designs(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
+        train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes, len(self.validation))
 
 

@@ -17,8 +17,8 @@ import pandas as pd
 from tqdm import tqdm
 
 from mapflake import repro
-from mapflake.engineer.actions import sample_boards
 from mapflake.engineer.backend import TrainingBackend
+from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.designers.rules import (
     evaluation_matched,
     heuristic_expert,
@@ -29,6 +29,7 @@ from mapflake.engineer.designers.rules import (
 from mapflake.engineer.report import FailureReport
 from mapflake.engineer.situations import Situation
 from mapflake.env import EnvConfig, GenerationError, Task
+from mapflake.env.config import total_variation
 from mapflake.trainer import evaluate
 
 
@@ -111,15 +112,11 @@ def rule_scores(report: FailureReport) -> dict[str, Callable[[EnvConfig], float]
     def over_sizes(score: Callable[[float], float]) -> Callable[[EnvConfig], float]:
         return lambda config: sum(c.data_ratio * score(valid[s]) for s, c in config.sizes.items() if s in valid)
 
-    def near_evaluation(config: EnvConfig) -> float:
-        own = {s: c.data_ratio for s, c in config.sizes.items()}
-        return -sum(abs(own.get(s, 0.0) - matched.get(s, 0.0)) for s in {*own, *matched}) / 2
-
     return {
         "half-solved": over_sizes(lambda v: 1 - abs(2 * v - 1)),
         "weakest": over_sizes(lambda v: 1 - v),
         "strongest": over_sizes(lambda v: v),
-        "evaluation-matched": near_evaluation,
+        "evaluation-matched": lambda config: -total_variation(config.data_ratios, matched),
     }
 
 

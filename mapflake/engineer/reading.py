@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from mapflake import repro
-from mapflake.engineer.actions import read_reply
-from mapflake.engineer.compact.words import reply_words
-from mapflake.engineer.designers.llm import apply_control
+from mapflake.engineer.actions import reply_format
+from mapflake.engineer.designers.llm import answers, apply_control
 from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import Situation
 from mapflake.env import EnvConfig
+from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer
 
 Designs = Sequence[EnvConfig | None]
@@ -43,14 +43,12 @@ def ask(
         shuffled: Whether the rows of its report belong to other sizes (`apply_control`).
         seed: Seed of the noise: the same for two engineers that are compared.
     """
-    form = "compact" if policy.prompt_format == "compact" else "json"
+    form = reply_format(policy.prompt_format)
     prompts = []
     for one in situations:
         report, history = apply_control(one.report, one.history, "shuffled" if shuffled else "current", seed=seed)
         prompts.append(build_prompt(report, history, sizes, variant=variant, prompt_format=form))
-    longest = reply_words(sizes) if form == "compact" else 4096
-    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=longest, seed=seed)
-    return [read_reply(text or "", sizes, form).config for (text,) in texts]
+    return answers(policy, prompts, sizes, seed=seed)
 
 
 def worth(designs: Designs, situations: Sequence[Situation], reward: str) -> float:
@@ -82,7 +80,7 @@ def reading(
     told = ask(policy, situations, sizes, variant=variant, seed=seed)
     shuffled = ask(policy, situations, sizes, variant=variant, shuffled=True, seed=seed)
     own, other = (worth(told, some, reward) for some in (situations, [*situations[1:], situations[0]]))
-    apart = [_variation(a, b) for a, b in zip(told, shuffled, strict=True) if a and b]
+    apart = [total_variation(a.data_ratios, b.data_ratios) for a, b in zip(told, shuffled, strict=True) if a and b]
     return {
         "accepted": float(np.mean([config is not None for config in told])),
         "own": own,
@@ -113,10 +111,5 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
 
 def data_ratios(designs: Designs, sizes: Sequence[int]) -> pd.Series:
     """Returns the mean share of boards by size over the accepted designs."""
-    rows = [{s: c.sizes[s].data_ratio if s in c.sizes else 0.0 for s in sizes} for c in designs if c is not None]
-    return pd.DataFrame(rows, columns=list(sizes)).mean()
-
-
-def _variation(a: EnvConfig, b: EnvConfig) -> float:
-    one, other = ({size: part.data_ratio for size, part in config.sizes.items()} for config in (a, b))
-    return sum(abs(one.get(s, 0.0) - other.get(s, 0.0)) for s in {*one, *other}) / 2
+    rows = [c.data_ratios for c in designs if c is not None]
+    return pd.DataFrame(rows, columns=list(sizes)).fillna(0.0).mean()

@@ -16,8 +16,9 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from mapflake import repro
-from mapflake.engineer.actions import apply_fallback, legal_sizes, sample_boards
+from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
+from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.engineer.designers import EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
 from mapflake.engineer.report import diagnose, environment_statistics

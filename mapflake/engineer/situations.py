@@ -8,7 +8,6 @@ real ones are measured on policies of a bank (`bank`). Not covered: custom dimen
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -213,8 +212,10 @@ def measure(
     """
     tasks = boards_of_kinds(sizes, params.boards, num_agents=num_agents, seed=repro.seed_for(seed, "kinds"))
     drawn = [task for own in tasks.values() for task in own]
-    rollouts = iter(evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"))
-    by_kind = {kind: list(itertools.islice(rollouts, len(own) * params.samples)) for kind, own in tasks.items()}
+    by_kind: dict[Kind, list[evaluate.Rollout]] = {kind: [] for kind in tasks}
+    kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
+    for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
+        by_kind[kind_of[r.task.instance.key]].append(r)
     found = {"learnability": learnability_table(by_kind)}
     if getattr(policy, "model", None) is not None:
         from mapflake.trainer.gradients import alignments  # imports torch

@@ -176,7 +176,7 @@ class EnvConfig:
                     f"sizes.{size}.hole_ratio: {part.hole_ratio:g} leaves {free} free cells for {agents} agents, "
                     f"which need {cells_needed(agents)}; legal for this size: {legal}"
                 )
-        total = math.fsum(part.data_ratio for part in self.sizes.values())
+        total = math.fsum(self.data_ratios.values())
         if abs(total - 1) > 1e-6:
             raise ValueError(f"data_ratio: the ratios of all sizes sum to {total:g}, not to 1")
         object.__setattr__(self, "sizes", MappingProxyType(dict(sorted(self.sizes.items()))))
@@ -189,6 +189,11 @@ class EnvConfig:
 
     def __repr__(self) -> str:
         return f"EnvConfig(sizes={dict(self.sizes)!r}, num_agents={self.num_agents})"
+
+    @property
+    def data_ratios(self) -> dict[int, float]:
+        """The data ratio of each size."""
+        return {size: part.data_ratio for size, part in self.sizes.items()}
 
     @classmethod
     def uniform(
@@ -204,6 +209,11 @@ class EnvConfig:
         share = 1 / len(chosen) if chosen else 0.0
         part = SizeConfig(share, hole_ratio, wait_ratio, tuple(custom.items()))
         return cls(dict.fromkeys(chosen, part), num_agents)
+
+
+def total_variation(one: Mapping[int, float], other: Mapping[int, float]) -> float:
+    """Returns half the sum of absolute differences of two distributions over sizes: 0 equal, 1 nothing in common."""
+    return sum(abs(one.get(size, 0.0) - other.get(size, 0.0)) for size in {*one, *other}) / 2
 
 
 def num_holes(size: int, hole_ratio: float) -> int:

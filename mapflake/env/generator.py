@@ -83,7 +83,7 @@ class TaskSpec(NamedTuple):
 def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[TaskSpec]:
     """Returns the kinds of n tasks, shuffled."""
     kinds: list[tuple[int, bool | None]] = []
-    for size, count in apportion(n, {size: part.data_ratio for size, part in config.sizes.items()}).items():
+    for size, count in apportion(n, config.data_ratios).items():
         ratio = config.sizes[size].wait_ratio
         if ratio is None:
             kinds += [(size, None)] * count

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mapflake.env import EnvConfig
+from mapflake.env.config import total_variation
 from mapflake.study.records import Study
 
 FRONTIER = 0.5  # valid rate from which on a size counts as one that the policy can do; our choice
@@ -41,33 +42,24 @@ def changes(study: Study, beside: str = "engineer") -> pd.DataFrame:
             rows.append(
                 {"arm": arm, "seed": seed, "round": after.index, "model": proposal.prompt_format is not None}
                 | _change(before.config, after.config, {s.size: s.valid_rate for s in before.report.sizes})
-                | {"unlike": np.nan if other is None else variation(_shares(after.config), _shares(other))}
+                | {"unlike": np.nan if other is None else total_variation(after.config.data_ratios, other.data_ratios)}
                 | {"rejected": float(proposal.config is None)}
             )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def variation(one: Mapping[int, float], other: Mapping[int, float]) -> float:
-    """Returns the total variation of two distributions over sizes: half the sum of absolute differences, 0 to 1."""
-    return sum(abs(one.get(size, 0.0) - other.get(size, 0.0)) for size in {*one, *other}) / 2
-
-
 def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> dict[str, float]:
     able = [size for size, rate in valid.items() if rate >= FRONTIER]
-    parts, share = after.sizes, _shares(after)
+    parts, share = after.sizes, after.data_ratios
     waits = {size: part.wait_ratio for size, part in parts.items() if part.wait_ratio is not None}
     alike = [_alike(before.sizes[s].ratios, parts[s].ratios) for s in able if share.get(s) and s in before.sizes]
     return {
         "below_frontier": max(able, default=min(valid)) - sum(size * ratio for size, ratio in share.items()),
         "hole_ratio": sum(parts[size].hole_ratio * ratio for size, ratio in share.items()),
         "wait_ratio": float(np.average([*waits.values()], weights=[share[s] for s in waits])) if waits else np.nan,
-        "moved": variation(share, _shares(before)),
+        "moved": total_variation(share, before.data_ratios),
         "kept": float(np.mean(alike)) if alike else np.nan,
     }
-
-
-def _shares(config: EnvConfig) -> dict[int, float]:
-    return {size: part.data_ratio for size, part in config.sizes.items()}
 
 
 def _alike(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> bool:

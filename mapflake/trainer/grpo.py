@@ -156,7 +156,7 @@ def training_arguments(
         num_generations=params.generations,
         max_completion_length=params.max_new_tokens,
         learning_rate=params.learning_rate,
-        lr_scheduler_type="linear",
+        lr_scheduler_type=params.schedule,
         warmup_steps=params.warmup_steps,
         beta=params.beta,
         temperature=params.temperature,

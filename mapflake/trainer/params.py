@@ -53,7 +53,8 @@ class RLParams(Params):
     """GRPO of one round. An instance is seen `epochs` times; a step takes `prompts` instances x `generations` samples.
 
     `prompts` counts over all processes, `microbatch` within one. The paper has 4000 instances and 2 epochs a round;
-    it does not state learning rate and group size, which are our choice.
+    it does not state learning rate and group size, which are our choice. The learning rate falls to 0 over the round
+    (`linear`) or stays.
     """
 
     instances: int = Field(default=640, ge=1)
@@ -62,6 +63,7 @@ class RLParams(Params):
     generations: int = Field(default=8, ge=2)
     microbatch: int = Field(default=512, ge=1)
     learning_rate: float = Field(default=2e-4, gt=0)
+    schedule: Literal["linear", "constant_with_warmup"] = "linear"
     warmup_steps: int = Field(default=3, ge=0)
     beta: float = Field(default=0.0, ge=0)
     temperature: float = Field(default=1.0, gt=0)

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer import Proposal, actions, format_config, project, read_replies, read_reply, reply_grammar
-from mapflake.engineer.actions import apply_fallback, reply_schema, sample_boards
+from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
+from mapflake.engineer.actions import reply_schema
+from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))
@@ -332,7 +333,7 @@ def refuse(monkeypatch, hopeless):
                 raise GenerationError("no solvable board found in 200000 attempts", size)
         return generate(config, n, **options)
 
-    monkeypatch.setattr(actions, "generate", scarce)
+    monkeypatch.setattr(boards, "generate", scarce)
     return asked
 
 

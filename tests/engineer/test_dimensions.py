@@ -13,7 +13,7 @@ from mapflake.engineer import (
     Round,
     RoundSettings,
     Start,
-    actions,
+    boards,
     build_prompt,
     demonstrations,
     format_config,
@@ -124,9 +124,9 @@ def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
             raise GenerationError("no solvable board found: size 3, 2 agents", 3)
         return generate(config, n, **options)
 
-    monkeypatch.setattr(actions, "generate", scarce)
+    monkeypatch.setattr(boards, "generate", scarce)
     asked = EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.75)
-    tasks, fallback = actions.sample_boards(asked, 4, seed=0)
+    tasks, fallback = boards.sample_boards(asked, 4, seed=0)
     assert len(tasks) == 4
     assert fallback == {
         3: {
@@ -134,4 +134,4 @@ def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
             "got": {"hole_ratio": 0.2, "wait_ratio": None, "swap_ratio": 0.0},
         }
     }
-    assert actions.apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)
+    assert boards.apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)

@@ -16,7 +16,7 @@ from mapflake.engineer import (
     LedgerError,
     RoundSettings,
     Start,
-    actions,
+    boards,
     build_prompt,
     llm_engineer,
     replay,
@@ -291,7 +291,7 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
             raise GenerationError("no solvable board that needs a wait found in 200000 attempts: size 4, 2 agents", 4)
         return generate(config, n, **options)
 
-    monkeypatch.setattr(actions, "generate", rare)
+    monkeypatch.setattr(boards, "generate", rare)
     greedy = "size3 p50 p10 p50 size4 p50 p00 p75 end"
     history = arm(tmp_path / "b", first, replies=[greedy], rounds=1)
     asked, got = {"hole_ratio": 0.0, "wait_ratio": 0.75}, {"hole_ratio": 0.0, "wait_ratio": None}

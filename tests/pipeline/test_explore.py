@@ -13,7 +13,7 @@ from IPython.display import HTML
 
 from mapflake import explore, study
 from mapflake.engineer import Proposal
-from mapflake.engineer.actions import sample_boards
+from mapflake.engineer.boards import sample_boards
 from mapflake.env import EnvConfig, Instance, Plan, check, format_plan, generate, solve
 from mapflake.explore import Failure
 

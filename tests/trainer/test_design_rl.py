@@ -1,7 +1,5 @@
 """Reinforcement over designs, for real: a tiny policy that speaks, and a chat model that does not."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +8,9 @@ from mapflake import env, repro
 from mapflake.engineer.actions import read_reply
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
 from mapflake.engineer.compact.words import VOCABULARY, reply_words
-from mapflake.engineer.design_rl import Designs, train_designs
+from mapflake.engineer.design_rl import Designs
 from mapflake.engineer.situations import Situation, kinds, table
+from mapflake.trainer.grpo import train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
 from mapflake.trainer.warmstart import warm_start
@@ -54,12 +53,12 @@ def data_on(policy_path, size: int) -> float:
 
 def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(speaker, tmp_path):
     four = Designs(situations(128, lambda kind: float(kind[0] == 4)), "learnability", SIZES, "V1")
-    curve = train_designs(speaker, four, PARAMS, tmp_path / "four", seed=0)
+    curve = train_round(speaker, four, PARAMS, tmp_path / "four", seed=0)
     assert data_on(tmp_path / "four", 4) > data_on(speaker, 4) + 0.1
     assert {"rewards/design/mean", "rewards/accepted/mean", "rewards/distinct/mean", "entropy"} <= {*curve[0]}
     assert all(0 < row["rewards/distinct/mean"] <= 1 for row in curve)
     nothing = Designs(situations(128, lambda kind: 0.0), "learnability", SIZES, "V1")  # without signal: the control
-    train_designs(speaker, nothing, PARAMS, tmp_path / "nothing", seed=0)
+    train_round(speaker, nothing, PARAMS, tmp_path / "nothing", seed=0)
     assert all(
         torch.equal(a, b)
         for a, b in zip(*(load_policy(p).model.parameters() for p in (speaker, tmp_path / "nothing")), strict=True)
@@ -72,7 +71,7 @@ class Killed(BaseException):
 
 def test_a_killed_design_training_goes_on_to_the_same_weights(speaker, tmp_path, monkeypatch):
     problem = Designs(situations(128, lambda kind: float(kind[2])), "learnability", SIZES, "V1")
-    whole = train_designs(speaker, problem, PARAMS, tmp_path / "whole", seed=1)
+    whole = train_round(speaker, problem, PARAMS, tmp_path / "whole", seed=1)
     calls = []
     rewards = Designs.rewards
 
@@ -89,8 +88,8 @@ def test_a_killed_design_training_goes_on_to_the_same_weights(speaker, tmp_path,
 
     monkeypatch.setattr(Designs, "rewards", dying)
     with pytest.raises(Killed):
-        train_designs(speaker, problem, PARAMS, tmp_path / "killed", seed=1)
-    again = train_designs(speaker, problem, PARAMS, tmp_path / "killed", seed=1)
+        train_round(speaker, problem, PARAMS, tmp_path / "killed", seed=1)
+    again = train_round(speaker, problem, PARAMS, tmp_path / "killed", seed=1)
     assert len(calls) < 6 + 16  # it did not begin anew
     assert again == whole
     assert repro.file_sha256(tmp_path / "whole/model.safetensors") == repro.file_sha256(
@@ -101,7 +100,7 @@ def test_a_killed_design_training_goes_on_to_the_same_weights(speaker, tmp_path,
 def test_a_chat_model_whose_replies_are_all_rejected_gets_zeros_and_stays_as_it_is(chat_start, tmp_path):
     params = PARAMS.model_copy(update={"instances": 2, "prompts": 2, "generations": 2, "microbatch": 4})
     problem = Designs(situations(2, lambda kind: 1.0), "learnability", SIZES)
-    curve = train_designs(chat_start, problem, params, tmp_path / "out", seed=0)
+    curve = train_round(chat_start, problem, params, tmp_path / "out", seed=0)
     assert [row["rewards/design/mean"] for row in curve] == [0.0, 0.0]
     assert [row["rewards/accepted/mean"] for row in curve] == [0.0, 0.0]
     assert all(
@@ -110,7 +109,7 @@ def test_a_chat_model_whose_replies_are_all_rejected_gets_zeros_and_stays_as_it_
     )
 
 
-def test_a_chat_reply_in_json_is_rewarded(tmp_path):
+def test_a_chat_reply_in_json_is_rewarded():
     problem = Designs(situations(1, lambda kind: float(kind[0] == 4)), "learnability", SIZES)
     reply = 'I move on. {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": null}}}'
     design, accepted, distinct = problem.rewards("chat")
@@ -118,12 +117,8 @@ def test_a_chat_reply_in_json_is_rewarded(tmp_path):
     assert design(**asked) == [1.0, 1.0, 0.0]
     assert accepted(**asked) == [1.0, 1.0, 0.0]
     assert distinct(**asked) == [0.5, 0.5, 1.0]
-    lost = design(**asked, failed=[False, True, False])
-    assert lost[0] == 1.0
-    assert math.isnan(lost[1])
 
 
-def test_a_situation_without_the_rewards_table_is_named(tmp_path):
-    problem = Designs([Situation(made_up(0, SIZES, seed=7).report, (), {}, "run 3")], "learnability", SIZES)
+def test_a_situation_without_the_rewards_table_is_named():
     with pytest.raises(ValueError, match="situation of run 3: has no table of 'learnability'"):
-        train_designs("nowhere", problem, PARAMS, tmp_path / "out", seed=0)
+        Designs([Situation(made_up(0, SIZES, seed=7).report, (), {}, "run 3")], "learnability", SIZES)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mapflake.engineer.actions import legal_sizes, read_reply, reply_grammar
+from mapflake.engineer.actions import legal_sizes, reply_grammar
 from mapflake.engineer.compact.demonstrations import (
     DATA_RULES,
     Levels,
@@ -25,12 +25,11 @@ from mapflake.engineer.compact.demonstrations import (
     moved_towards_half,
     synthetic_report,
 )
-from mapflake.engineer.compact.words import reply_words
-from mapflake.engineer.designers.llm import apply_control
+from mapflake.engineer.designers.llm import answers, apply_control
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.prompt import build_prompt
 from mapflake.env import EnvConfig
-from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO
+from mapflake.env.config import DIMENSIONS, MAX_HOLE_RATIO, total_variation
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.evaluate import Completer
 
@@ -90,12 +89,8 @@ def survey(models: Mapping[str, Completer], sizes: Iterable[int], n: int, *, see
     shuffled = [build_prompt(report, history, sizes, prompt_format="compact") for report, history in told]
 
     def ask(prompts: list[str], noise: str = "ask", **options: Any) -> dict[str, Configs]:
-        options |= {"temperature": 1.0, "max_new_tokens": reply_words(sizes), "seed": seed_for(seed, noise)}
-        replies = {name: policy.complete(prompts, **options) for name, policy in models.items()}
-        return {
-            name: [read_reply(text or "", sizes, "compact").config for (text,) in texts]
-            for name, texts in replies.items()
-        }
+        options["seed"] = seed_for(seed, noise)
+        return {name: answers(policy, prompts, sizes, **options) for name, policy in models.items()}
 
     designs = {
         "plain": ask(prompts),
@@ -118,7 +113,7 @@ def beside_rules(designs: Mapping[str, Configs], reports: Sequence[SyntheticRepo
         for i, (config, one) in enumerate(zip(configs, reports, strict=True)):
             if config is not None:
                 asked = {rule: weights(one.report.valid_rates, one.last) for rule, weights in DATA_RULES.items()}
-                apart = {rule: _variation(_data_ratios(config), _normalised(each)) for rule, each in asked.items()}
+                apart = {rule: total_variation(config.data_ratios, _normalised(each)) for rule, each in asked.items()}
                 nearest = min(apart, key=lambda rule: apart[rule])
                 levels = None if one.last is None else _levels(config, one.last, one.report.valid_rates)
                 rows.append(
@@ -141,22 +136,13 @@ def between(a: Configs, b: Configs) -> dict[str, float]:
         "designs": len(pairs),
         "equal": float(np.mean([not d.any() for d in differ])),
         "numbers": float(np.mean(np.concatenate(differ))),
-        "data": float(np.mean([_variation(_data_ratios(x), _data_ratios(y)) for x, y in pairs])),
+        "data": float(np.mean([total_variation(x.data_ratios, y.data_ratios) for x, y in pairs])),
     }
-
-
-def _data_ratios(config: EnvConfig) -> dict[int, float]:
-    return {size: part.data_ratio for size, part in config.sizes.items()}
 
 
 def _normalised(weights: Mapping[int, float]) -> dict[int, float]:
     total = sum(weights.values())
     return {size: weight / total for size, weight in weights.items()}
-
-
-def _variation(a: Mapping[int, float], b: Mapping[int, float]) -> float:
-    """Returns the total variation between data ratios: 0 equal, 1 nothing in common."""
-    return sum(abs(a.get(s, 0.0) - b.get(s, 0.0)) for s in {*a, *b}) / 2
 
 
 def _differ(x: EnvConfig, y: EnvConfig) -> np.ndarray:

@@ -43,7 +43,7 @@ def percent(ratio: float) -> str:
 
 def config_words(config: EnvConfig) -> list[str]:
     """Returns a configuration in words, without `end`: sizes ascending, data ratios rounded so that they sum to 1."""
-    steps = apportion(STEP, {size: c.data_ratio for size, c in config.sizes.items()})
+    steps = apportion(STEP, config.data_ratios)
     words = []
     for size, c in config.sizes.items():
         _, *others = c.ratios.values()

@@ -7,18 +7,19 @@ third control, the task and the schema alone, which is a variant of the prompt (
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mapflake.engineer.actions import Proposal, legal_sizes, read_replies, reply_grammar
+from mapflake.engineer.actions import Proposal, legal_sizes, read_replies, read_reply, reply_format, reply_grammar
 from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt, known_variant
 from mapflake.engineer.report import FailureReport, storable
+from mapflake.env import EnvConfig
 from mapflake.repro import Params, check_address, rng_for, seed_for, shown
 from mapflake.trainer.evaluate import Completer
 
@@ -109,7 +110,7 @@ def llm_engineer(
 
     def design(report: FailureReport, history: History) -> Proposal:
         policy = policy_for(history)
-        prompt_format = "compact" if policy.prompt_format == "compact" else "json"
+        prompt_format = reply_format(policy.prompt_format)
         agents = history[-1].config.num_agents
         told, past = apply_control(report, history, params.report, seed=seed)
         prompt = write(
@@ -120,7 +121,7 @@ def llm_engineer(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
-            max_new_tokens=params.max_new_tokens or (reply_words(sizes) if prompt_format == "compact" else 4096),
+            max_new_tokens=params.max_new_tokens or _longest(sizes, prompt_format),
             seed=seed_for(seed, "engineer", next_index(history)),
             **({"grammar": reply_grammar(sizes, prompt_format)} if params.constrained else {}),
         )
@@ -130,6 +131,21 @@ def llm_engineer(
         return replace(read_replies(replies, sizes, prompt_format, num_agents=agents), prompt=prompt)
 
     return design
+
+
+def answers(
+    policy: Completer, prompts: Sequence[str], sizes: Sequence[int], *, seed: int, grammar: str | None = None
+) -> list[EnvConfig | None]:
+    """Returns the design of one reply to each prompt, at temperature 1; None for a rejected one."""
+    form = reply_format(policy.prompt_format)
+    options: dict[str, Any] = {"grammar": grammar} if grammar else {}
+    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=_longest(sizes, form), seed=seed, **options)
+    return [read_reply(text or "", sizes, form).config for (text,) in texts]
+
+
+def _longest(sizes: Sequence[int], prompt_format: str) -> int:
+    """Returns the most tokens that a reply may take."""
+    return reply_words(sizes) if prompt_format == "compact" else 4096
 
 
 def _counter(policy: Completer) -> Callable[[str], int]:

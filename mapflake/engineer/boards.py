@@ -1,0 +1,69 @@
+"""Boards of a design: drawn as asked, or as near to it as boards can be found."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, generate
+from mapflake.env.config import PAPER
+
+logger = logging.getLogger(__name__)
+
+Fallback = Mapping[int, Mapping[str, Mapping[str, float | None]]]
+"""The ratios that could not be drawn, by size: `{6: {"asked": {"hole_ratio": ..., "wait_ratio": ...}, "got": {...}}}`.
+
+A legal configuration may ask for boards that are too rare to be found or do not exist (say, boards without a wait where
+five agents share nine squares). A round must not die of that, and its engineer has to know: the fallback is recorded,
+and told in the next prompt."""
+
+HOLE_STEP = 0.1
+
+
+def sample_boards(
+    config: EnvConfig, n: int, *, seed: int, progress: Callable[[int], object] | None = None
+) -> tuple[list[Task], Fallback]:
+    """Returns n training tasks, and by size the nearest ratios that could be drawn where others could not.
+
+    Where the generator gives up on a size, its quota of waits goes first (to None: the kind of board asked for is too
+    rare to be found, so chance gives the nearest share), then custom dimensions (to 0), then holes, 0.1 at a
+    time. Data ratios are always met.
+
+    Raises:
+        GenerationError: Not even boards without holes are found.
+    """
+    fallback: dict[int, dict[str, dict[str, float | None]]] = {}
+    while True:
+        met = apply_fallback(config, fallback)
+        try:
+            return generate(met, n, seed=seed, split="train", progress=progress), fallback
+        except GenerationError as error:
+            easier = _easier(_levels(met.sizes[error.size]))
+            if easier is None:
+                raise
+            logger.warning("%s; going on with %s", error, easier)
+            fallback[error.size] = {"asked": _levels(config.sizes[error.size]), "got": easier}
+
+
+def apply_fallback(config: EnvConfig, fallback: Fallback) -> EnvConfig:
+    """Returns `config` with the ratios that were got where others could not be drawn."""
+    sizes = dict(config.sizes)
+    for size, change in fallback.items():
+        sizes[size] = SizeConfig.from_ratios({**sizes[size].ratios, **change["got"]})
+    return EnvConfig(sizes, config.num_agents)
+
+
+def _easier(levels: Mapping[str, float | None]) -> dict[str, float | None] | None:
+    """Returns the nearest ratios that are easier to draw, None if there are none."""
+    own = [name for name in levels if name not in PAPER]
+    if levels["wait_ratio"] is not None:
+        return {**levels, "wait_ratio": None}
+    if any(levels[name] for name in own):
+        return {**levels, **dict.fromkeys(own, 0.0)}
+    if hole := levels["hole_ratio"]:
+        return {**levels, "hole_ratio": max(0.0, round(hole - HOLE_STEP, 9))}
+    return None
+
+
+def _levels(part: SizeConfig) -> dict[str, float | None]:
+    return {name: value for name, value in part.ratios.items() if name != "data_ratio"}
