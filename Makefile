@@ -36,7 +36,7 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start
-	$(call cells,baseline_rl bank) | $(SIDE_BY_SIDE)
+	$(call cells,bank baseline_rl) | $(SIDE_BY_SIDE)
 	$(call cells,trained_engineer engineer_loop ablations gains) | $(SIDE_BY_SIDE)
 	$(call cells,ablations_trained) | $(SIDE_BY_SIDE)
 	dvc repro
@@ -46,8 +46,8 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	python -m mapflake.nb choose study
 	dvc repro prepare
 	$(call cells,bank baseline_rl gains trained_engineer engineer_loop ablations ablations_trained) | xargs -P $(JOBS) -I{} bash -c 'cell={}; seed=$${cell##*[@-]}; \
-	  case $$cell in bank@*|gains@*|baseline_rl@*) parents=warm_start;; trained_engineer@*) parents="bank baseline_rl@$$seed";; \
-	    ablations_trained@*) parents=trained_engineer@$$seed;; *) parents=baseline_rl@$$seed;; esac; \
+	  case $$cell in bank@*|gains@*|baseline_rl@*) parents=warm_start;; trained_engineer@*) parents=bank;; \
+	    ablations_trained@*) parents="baseline_rl@$$seed trained_engineer@$$seed";; *) parents=baseline_rl@$$seed;; esac; \
 	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/parents dvc repro $$parents; dvc repro --single-item $$cell; } || exit 1'
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already

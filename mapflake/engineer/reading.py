@@ -95,7 +95,8 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     """Returns the worth of designs of others: random ones, the hand rules', and of the best single kind of boards.
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
-    The best kind is the largest of many noisy values where a table was measured, and so too high.
+    The best kind is the largest of many noisy values where a table was measured, and so too high; beside it, what the
+    best kind for the next situation is worth: no engineer could lose more by another's report.
     """
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):
@@ -105,8 +106,11 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     }
     for name, rule in rules.items():
         found[name] = [rule(one.report, one.history).config for one in situations]
-    best = float(np.mean([one.tables[reward].best() for one in situations]))
-    return {name: worth(designs, situations, reward) for name, designs in found.items()} | {"best kind": best}
+    tables = [one.tables[reward] for one in situations]
+    others = [table.value(other.best_kind()) for table, other in zip(tables, [*tables[1:], tables[0]], strict=True)]
+    found_worth = {name: worth(designs, situations, reward) for name, designs in found.items()}
+    best = {"best kind": [table.value(table.best_kind()) for table in tables], "best kind for another's": others}
+    return found_worth | {name: float(np.mean(values)) for name, values in best.items()}
 
 
 def data_ratios(designs: Designs, sizes: Sequence[int]) -> pd.Series:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -108,9 +109,14 @@ class KindTable:
             waits = float(np.interp(part.hole_ratio, HOLES, _natural_waits(size, self.num_agents)))
         return (1 - waits) * calm + waits * busy
 
-    def best(self) -> float:
-        """Returns the largest value of a kind, which no design exceeds; of a measured table it is biased upwards."""
-        return max(value for rows in self.values.values() for row in rows for value in row)
+    def value(self, kind: Kind) -> float:
+        """Returns the value of a kind of boards."""
+        size, hole, waits = kind
+        return self.values[size][HOLES.index(hole)][waits]
+
+    def best_kind(self) -> Kind:
+        """Returns the kind of the largest value, which no design exceeds; of a measured table it is biased upwards."""
+        return max(kinds(self.values), key=self.value)
 
 
 @functools.cache
@@ -135,6 +141,12 @@ class Situation:
     history: History
     tables: Mapping[str, KindTable] = field(default_factory=dict)
     origin: str = "made up"
+
+
+def portable(situation: Situation) -> Situation:
+    """Returns a situation without the files of its rounds and what they were run with, as a record keeps it."""
+    bare: dict[str, Any] = {"checkpoint": Path(), "files": {}, "parameters": {}, "versions": {}}
+    return replace(situation, history=tuple(replace(one, **bare) for one in situation.history))
 
 
 # ---------------------------------------------------------------- what is measured on a policy

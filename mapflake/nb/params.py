@@ -78,11 +78,14 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     for name, sections in profiles.items():
         for arm in sections.ablations.designers:
             sections.asked(f"profiles.{name}.ablations", arm)
+    banks: dict[str, list[int]] = {}
     for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
             raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
         profiles[run.profile].check_arms(f"{where}.arms", run.arms)
         profiles[run.profile].check_arms(f"{where}.trained", run.trained, trained=True)
+        if run.bank != (known := banks.setdefault(run.profile, run.bank)):  # its cells would be others
+            raise ParamError(f"{where}.bank: {run.bank}, but other runs of {run.profile} have {known}")
     active = profiles[file.run.profile]
     for section, values in notebook_values(file.run, active).items():
         name = NOTEBOOKS[section]
@@ -102,10 +105,10 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         | values["ablations"]
         | {"every_round": values["trained_engineer"]["every_round"]},
         "trained_engineer": values["engineer_loop"]
+        | {key: values["baseline_rl"][key] for key in ("rl", "samples")}
         | {key: values["trained_engineer"][key] for key in ("bank_rounds", "before")}
-        | {"bank": run.bank},
-        "analysis": values["analysis"]
-        | {"arms": ["fixed", "engineer", "trained_engineer", *run.arms, *run.trained], "seeds": run.seeds},
+        | {"bank": run.bank, "base": values["warm_start"]["base"]},
+        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.trained, *run.arms], "seeds": run.seeds},
     }
 
 
@@ -114,10 +117,7 @@ def prepare(root: Path) -> None:
     file, sections = check(root)
     values = notebook_values(file.run, sections)
     shared = values.pop("ablations")
-    for arm in [
-        *file.run.arms,
-        *file.run.trained,
-    ]:  # without the other arms' own parameters, which change nothing for it
+    for arm in [*file.run.arms, *file.run.trained]:  # without what other arms differ in, which changes nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
         values[f"ablations/{arm}"] = shared | {"designers": own}
     everything = sections.model_dump(mode="json")

@@ -125,10 +125,10 @@ class TrainedEngineer(Params):
     """Notebook 06, and the bank that it learns from: reinforcement over designs.
 
     Attributes:
-        bank_rounds: Rounds of each run of the bank, and situations that it gives; the last run is held out.
+        bank_rounds: Rounds of each run of the bank, and situations that it gives.
         before: The training before round 0.
         every_round: That of the arm `co_trained`.
-        gains_rounds: Rounds of each run whose designs are tried out, with the same numbers and start as the bank's.
+        gains_rounds: Rounds of each run whose designs are tried out, with the same start as the bank's.
         gains: What designs really teach there, by short trainings.
     """
 
@@ -178,8 +178,8 @@ class Sections(Params):
         """
         for arm in arms:
             asked = self.asked(where, arm)
-            if arm in ("fixed", "engineer", "trained_engineer"):
-                raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02, 03 and 06)")
+            if arm in ("fixed", "engineer"):
+                raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
             if trained != (asked is not None and asked.design_rl == "before"):
                 raise ParamError(f"{where}: {arm!r} belongs in {'arms' if trained else 'trained'}")
 
@@ -187,8 +187,8 @@ class Sections(Params):
 class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
-    The arms `fixed`, `engineer` and `trained_engineer` are in every run; `trained` lists further ones that begin with
-    the trained engineer. `bank` numbers the runs of the bank, `gains` runs like them whose designs are tried out.
+    The arms `fixed` and `engineer` are in every run; `trained` lists those that begin with the trained engineer. `bank`
+    numbers the runs of the bank, `gains` runs like them in which designs are tried out.
     """
 
     profile: str

@@ -70,7 +70,7 @@ def gains(root: Path, number: int) -> None:
     from mapflake import study
     from mapflake.engineer import Grpo
     from mapflake.engineer.gains import Progress, try_out
-    from mapflake.engineer.situations import GainsParams
+    from mapflake.engineer.situations import GainsParams, portable
 
     values = params.prepared(root, "gains")
     asked = GainsParams.parse(values["gains"], "gains")
@@ -78,8 +78,8 @@ def gains(root: Path, number: int) -> None:
         situations, boards, sizes = _bank_run(root / run, folder / "run", number, values["bank"])
         progress = Progress(folder, Grpo(asked.rl), boards, asked.samples, seed=repro.seed_for(number, "gains"))
         rows = try_out(situations, progress, sizes, asked.designs, seed=number)
-        record = {"parameters": values, "rows": rows}
-        record["made"] = repro.to_json(study.made())
+        record = {"parameters": values, "rows": rows, "made": repro.to_json(study.made())}
+        record["situations"] = [repro.to_json(portable(one)) for one in situations]
         repro.write_json(cells(run) / "gains" / f"{number}.json", record)
 
 

@@ -6,7 +6,7 @@ estimate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -66,6 +66,7 @@ def curves(
     hue: str = "arm",
     smooth: int = 1,
     boundaries: Sequence[int] = (),
+    levels: Mapping[str, float] | None = None,
     xlabel: str = "GRPO step",
 ) -> Figure:
     """Returns a panel a metric over `x`, a line for each `hue`: raw points faint, a running mean on top.
@@ -77,6 +78,7 @@ def curves(
         hue: Column of the lines; an arm looks the same in all figures.
         smooth: Points of the running mean.
         boundaries: Steps at which a round begins, marked by a line.
+        levels: Yardsticks by name, lines across the first panel.
         xlabel: Of the horizontal axis.
     """
     figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.4), layout="constrained")
@@ -97,6 +99,9 @@ def curves(
         ax.locator_params(axis="x", nbins=6)
         if metric in style.SHARES:
             style.percent(ax, table[metric].max())
+    for title, level in (levels or {}).items():
+        axes[0].axhline(level, color="#888888", lw=0.9, ls="--")
+        axes[0].annotate(title, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7)
     if len(groups) > 1:
         style.legend(figure, axes[0])
     return figure

@@ -12,7 +12,8 @@ from mapflake import repro
 from mapflake.engineer import LedgerError
 from mapflake.engineer.bank import bank_run
 from mapflake.engineer.design_rl import cost, mixed
-from mapflake.engineer.situations import DesignRLParams, TableParams, kinds
+from mapflake.engineer.prompt import build_prompt
+from mapflake.engineer.situations import DesignRLParams, Situation, TableParams, kinds, portable
 from mapflake.env import EnvConfig, generate
 from mapflake.trainer.params import RLParams
 
@@ -36,7 +37,13 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
     assert found[0].history[0].config != found[1].history[1].config  # a new random configuration every round
     for one in found:
         assert set(one.tables) == {"learnability"}  # no weights in this process: no gradients
-        assert 0 < one.tables["learnability"].best() <= 1.34  # unbiased: 4 samples can say 4/3
+        table = one.tables["learnability"]
+        assert 0 < table.value(table.best_kind()) <= 1.34  # unbiased: 4 samples can say 4/3
+        kept = repro.from_json(Situation, repro.to_json(portable(one)), "record")
+        assert str(tmp_path) not in repro.dumps(repro.to_json(kept))
+        assert (kept.report, kept.tables) == (one.report, one.tables)
+        told = [build_prompt(s.report, s.history, SIZES, prompt_format="compact") for s in (kept, one)]
+        assert told[0] == told[1]
         assert one.origin == "run 0"
     again = run(tmp_path / "a")
     assert [one.tables for one in again] == [one.tables for one in found]

@@ -26,14 +26,8 @@ class Engineer:
 
 def best_reply(one):
     """The kind of boards that is worth most in a situation, in words."""
-    table = one.tables["learnability"].values
-    _value, size, hole, waits = max(
-        (value, size, hole, waits)
-        for size, rows in table.items()
-        for hole, row in zip((0, 15, 30, 45), rows, strict=True)
-        for waits, value in zip((0, 100), row, strict=True)
-    )
-    return f"size{size} p100 p{hole:02d} p{waits:02d} end"
+    size, hole, waits = one.tables["learnability"].best_kind()
+    return f"size{size} p100 p{100 * hole:02.0f} p{100 * waits:02d} end"
 
 
 KNOWN = {build_prompt(s.report, s.history, SIZES, prompt_format="compact"): best_reply(s) for s in SITUATIONS}
@@ -42,7 +36,8 @@ READER = Engineer(lambda prompt: KNOWN.get(prompt, "size3 p100 p00 p00 end"))  #
 
 def test_one_that_reads_loses_by_anothers_report():
     found = reading(READER, SITUATIONS, SIZES, "learnability", seed=0)
-    best = sum(s.tables["learnability"].best() for s in SITUATIONS) / len(SITUATIONS)
+    tables = [s.tables["learnability"] for s in SITUATIONS]
+    best = sum(table.value(table.best_kind()) for table in tables) / len(tables)
     assert found["own"] == pytest.approx(best)
     assert found["reading"] > 0.15
     assert found["shuffled"] < found["own"] - 0.1
@@ -71,6 +66,7 @@ def test_one_situation_is_too_few():
 
 def test_yardsticks_lie_between_nothing_and_the_best_kind():
     found = yardsticks(SITUATIONS, SIZES, "learnability", seed=0)
-    assert list(found) == ["random", "half-solved rule", "best kind"]
+    assert list(found) == ["random", "half-solved rule", "best kind", "best kind for another's"]
     assert 0 < found["random"] < found["half-solved rule"] < found["best kind"] <= 1
+    assert 0 < found["best kind for another's"] < found["best kind"] - 0.15
     assert worth([None] * len(SITUATIONS), SITUATIONS, "learnability") == 0

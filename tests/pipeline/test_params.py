@@ -110,7 +110,8 @@ MISTAKES = [
     (r"^(run: .*seeds: \[)", r"\g<1>0, ", r"^run\.seeds: \[0, 0.*\] is not legal: each is there once, not 0, 0"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, gpu, pa"),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
-    (r"^(run: .*trained: \[)", r"\1co_trained", r"^run\.trained: 'co_trained' belongs in arms"),
+    (r"^(run: .*trained: \[)", r"\1co_trained, ", r"^run\.trained: 'co_trained' belongs in arms"),
+    (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: \[0, 1\], but other runs of default have \[7, 0, 1\]"),
     (r"^(run: .*arms: \[)", r"\1trained_shuffled, ", r"^run\.arms: 'trained_shuffled' belongs in trained"),
     (
         V1,
@@ -184,9 +185,8 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     params.choose(repo, "smoke")
     after = path.read_text().splitlines()
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    assert [b for _, b in changed] == [
-        "run: {profile: smoke, arms: [base_engineer, heuristic], trained: [], seeds: [0], bank: [0, 1], gains: []}"
-    ]
+    lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1], gains: []"
+    assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
     with pytest.raises(ParamError, match=r"^'fast' is not legal: one of default, study, gains, smoke, gpu, paper$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
@@ -206,6 +206,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
         "gains",
         "trained_engineer",
         "ablations/base_engineer",
+        "ablations/trained_engineer",
     ]
     sections += ["engineer_loop", "analysis"]
     assert sorted(build) == sorted(
@@ -223,7 +224,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     params.choose(repo, "smoke")
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
-    assert changed == {f"params/{name}.json" for name in (*sections[:7], "analysis", "ablations/heuristic")}
+    assert changed == {f"params/{name}.json" for name in (*sections[:8], "analysis", "ablations/heuristic")}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
     assert validation == {"agents": 2, "boards": 48}  # merged: one key from each
 
