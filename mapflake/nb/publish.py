@@ -65,9 +65,12 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 def write_readme(root: Path) -> None:
     """Writes the generated blocks of README.md anew from all records of the default profile; all else of it stays."""
     from mapflake import study  # pandas and scipy, which no stage needs
+    from mapflake.study import engineers
 
     comparison = params.load(root).analysis.comparison.model_dump()
-    blocks = study.readme_blocks(study.load(root / REPORTS / "cells/default"), comparison)
+    cells = root / REPORTS / "cells/default"
+    trained = engineers.sentence(engineers.load(cells))
+    blocks = study.readme_blocks(study.load(cells), comparison, trained)
     path = root / "README.md"
     repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
 

@@ -241,19 +241,22 @@ def _designs(study: Study) -> str:
 # ---------------------------------------------------------------- files
 
 
-def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
-    """Returns the parts of the README that hold numbers, as Markdown: "answer" and "results"."""
+def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED, *more: str) -> dict[str, str]:
+    """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
     topics = ("asked", "trained", "training", "arms", "matched", "designs")
     rows = table(study, [BASE, "fixed", "engineer", "base_engineer", "trained_engineer"])
     return {
-        "answer": "\n".join(f"- {said[topic]}" for topic in topics if topic in said),
+        "answer": "\n".join(f"- {text}" for text in [*(said.get(topic) for topic in topics), *more] if text),
         "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(disable_numparse=True),
     }
 
 
-def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] = ASKED) -> str:
-    """Returns reports/results.md: the full table, the conclusions, and the commits that the cells were made at."""
+def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] = ASKED, *more: str) -> str:
+    """Returns reports/results.md: the full table, the conclusions, and the commits that the cells were made at.
+
+    `more` are further conclusions.
+    """
     made = [record.made for record in study.records.values()]
     commits = sorted({one.commit or "no commit" for one in made})
     clean = "clean" if all(one.clean for one in made) else "not clean: something beside results was changed"
@@ -267,7 +270,7 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] =
         "differences in points, with 95% intervals over training seeds and boards where there are two seeds; a star:",
         "p < 5% after Holm's correction for the arms of the column. Designers see the validation boards.",
         "",
-        *(f"- {text}" for text in sentences(study, comparison).values()),
+        *(f"- {text}" for text in [*sentences(study, comparison).values(), *more] if text),
         "",
         f"Measured at {', '.join(commits)} (working tree {clean}). The code that decides a result",
         "is still the same." if same else "has changed since.",

@@ -1,0 +1,51 @@
+"""Trained engineers over seeds, from records made by hand."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mapflake.study import engineers
+
+REAL = engineers.REAL
+
+
+def record(own: float) -> dict:
+    def measured(worth: float) -> dict:
+        another = worth - 0.2
+        return {
+            "accepted": 0.97, "own": worth, "another's": another, "reading": 0.2, "shuffled": another, "moved": 0.1,
+        }  # fmt: skip
+
+    return {
+        "reading": {f"{REAL} / {engineers.BEFORE}": measured(0.3), f"{REAL} / {engineers.AFTER}": measured(own)},
+        "after boards": {REAL: measured(own - 0.1)},
+        "yardsticks": {REAL: {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best kind": 0.9}},
+        "solving": {"mean": -0.01, "low": -0.02, "high": 0.0},
+    }
+
+
+def test_intervals_are_students_over_seeds(tmp_path):
+    (tmp_path / "design_rl").mkdir()
+    for seed, own in ((10, 0.7), (2, 0.6), (0, 0.5)):
+        (tmp_path / f"design_rl/{seed}.json").write_text(json.dumps(record(own)))
+    found = engineers.load(tmp_path)
+    assert [engineers.readings([one])["own"].tolist()[1] for one in found] == [0.5, 0.6, 0.7]  # by seed, not by name
+    expected = stats.ttest_1samp([0.5, 0.6, 0.7], 0).confidence_interval(0.95)
+    assert engineers.interval([0.5, 0.6, 0.7]) == pytest.approx((0.6, expected.low, expected.high))
+    row = engineers.table(found).loc[(REAL, engineers.AFTER)]
+    assert row["own"] == "0.60 (0.35 to 0.85)"
+    said = engineers.sentence(found)
+    assert "Over 3 seeds of design RL" in said
+    assert "is worth 0.60 (0.35 to 0.85), before it 0.30 (0.30 to 0.30); the learnability rule 0.43" in said
+    assert "by -1.0 (-1.0 to -1.0) points" in said
+
+
+def test_one_seed_has_no_interval_and_none_nothing(tmp_path):
+    assert math.isnan(engineers.interval([0.5])[1])
+    assert "With one seed, which gives no interval" in engineers.sentence([record(0.5)])
+    assert engineers.sentence([]) == ""
+    assert engineers.table([]).empty
+    assert np.isnan(engineers.interval([0.2])[2])
