@@ -75,13 +75,14 @@ def sentence(records: Records) -> str:
     rules = {name: [one["yardsticks"][REAL][name] for one in records] for name in records[0]["yardsticks"][REAL]}
     hand = {name: float(np.mean(values)) for name, values in rules.items() if name.endswith("rule")}
     best = max(hand, key=lambda name: hand[name])
+    others = after["another's"]
     solving = [100 * one["solving"]["mean"] for one in records]
     seeds = f"Over {len(records)} seeds" if len(records) > 1 else "With one seed, which gives no interval,"
     return (
         f"{seeds} of design RL, a design for a held-out policy is worth {_said(after['own'])}, before it "
         f"{_said(before['own'])}; the {best} {hand[best]:.2f}, the best kind of boards "
         f"{np.mean(rules['best kind']):.2f}. In another's situation the same designs are worth "
-        f"{_said(after["another's"])}; designs for shuffled tables {_said(after['shuffled'])}. "
+        f"{_said(others)}; designs for shuffled tables {_said(after['shuffled'])}. "
         f"{after['accepted'].mean():.0%} of replies are accepted ({before['accepted'].mean():.0%} before); the valid "
         f"rate on boards changes by {_said(solving, '+.1f')} points."
     )
