@@ -13,7 +13,7 @@ A from-scratch policy cannot read a report or write a configuration until it is 
   noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
-the report in the ways of these rules. That is language, not insight (`imitation` measures it). Not shown: JSON,
+the report in the ways of these rules. That is language, not insight (`reading` measures it). Not shown: JSON,
 guidelines (their one word stands in all prompts of a variant), any reward for a design.
 """
 
@@ -65,7 +65,6 @@ class SyntheticReport:
     Attributes:
         report: Failures of the made-up policy.
         history: The rounds so far.
-        last: The last configuration if the prompt shows it, else None.
         prompt: The whole prompt, compact.
         answer: The demonstration's design.
         logits: Size -> the made-up policy's log-odds of success on boards that need no wait.
@@ -74,7 +73,6 @@ class SyntheticReport:
 
     report: FailureReport
     history: History
-    last: EnvConfig | None
     prompt: str
     answer: EnvConfig
     logits: Mapping[int, float]
@@ -102,7 +100,7 @@ def synthetic_report(
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
     prompt = build_prompt(report, history, sizes, variant=variant, prompt_format="compact")
-    return SyntheticReport(report, history, visible, prompt, answer, logits, learner.per_wait)
+    return SyntheticReport(report, history, prompt, answer, logits, learner.per_wait)
 
 
 def made_up(number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2) -> Situation:

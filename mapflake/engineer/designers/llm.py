@@ -133,13 +133,10 @@ def llm_engineer(
     return design
 
 
-def answers(
-    policy: Completer, prompts: Sequence[str], sizes: Sequence[int], *, seed: int, grammar: str | None = None
-) -> list[EnvConfig | None]:
+def answers(policy: Completer, prompts: Sequence[str], sizes: Sequence[int], *, seed: int) -> list[EnvConfig | None]:
     """Returns the design of one reply to each prompt, at temperature 1; None for a rejected one."""
     form = reply_format(policy.prompt_format)
-    options: dict[str, Any] = {"grammar": grammar} if grammar else {}
-    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=_longest(sizes, form), seed=seed, **options)
+    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=_longest(sizes, form), seed=seed)
     return [read_reply(text or "", sizes, form).config for (text,) in texts]
 
 
