@@ -180,14 +180,14 @@ class Sections(Params):
             asked = self.asked(where, arm)
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
-            if trained != (asked is not None and asked.design_rl == "before"):
+            if trained != (arm == "fixed_longer" or (asked is not None and asked.design_rl == "before")):
                 raise ParamError(f"{where}: {arm!r} belongs in {'arms' if trained else 'trained'}")
 
 
 class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
-    The arms `fixed` and `engineer` are in every run; `trained` lists those that begin with the trained engineer. `bank`
+    The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed. `bank`
     numbers the runs of the bank, `gains` runs like them in which designs are tried out.
     """
 
