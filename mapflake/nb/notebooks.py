@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
+# jsonschema, which nbformat imports, builds a grammar of addresses that no notebook holds: a second at every start.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+import nbformat  # noqa: E402
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
