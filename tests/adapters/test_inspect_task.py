@@ -63,14 +63,14 @@ def test_golden_answers_in_inspects_evaluation(prompt_format, tmp_path):
 def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve):
     server = serve(CHAT)
     command = ["inspect", "eval", "mapflake/frozenlake", "--model", "openai-api/golden/golden"]
-    command += ["--model-base-url", server.url, "-T", f"tasks={_tasks(tmp_path, CHAT)}"]
+    command += ["--model-base-url", f"{server.url}/v1", "-T", f"tasks={_tasks(tmp_path, CHAT)}"]
     command += ["--log-dir", str(tmp_path / "logs"), "--display", "none"]
     here = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # the package as it is installed
     done = subprocess.run(command, cwd=tmp_path, env=here | {"GOLDEN_API_KEY": "none"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = Path(tmp_path, "logs").glob("*.eval")
     _compare(read_eval_log(str(path)), CHAT)
-    assert {path for path, _ in server.asked} == {"/v1/chat/completions"}
+    assert {asked["path"] for asked in server.asked} == {"/v1/chat/completions"}
 
 
 def test_boards_are_drawn_as_asked():

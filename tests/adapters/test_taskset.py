@@ -26,7 +26,7 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
     chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     server = serve(chosen)
-    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", server.url, *LOCALLY]
+    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", f"{server.url}/v1", *LOCALLY]
     command += ["--env.taskset.prompt_format", prompt_format, "--sampling.temperature", "0.5"]
     command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -42,7 +42,7 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
         assert trace["metrics"] == {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
     assert seen == Counter(t.name for t in chosen)
     assert len(server.asked) == len(chosen)
-    assert {(path, asked["temperature"]) for path, asked in server.asked} == {("/v1/chat/completions", 0.5)}
+    assert {(asked["path"], asked["temperature"]) for asked in server.asked} == {("/v1/chat/completions", 0.5)}
 
 
 def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
@@ -78,5 +78,6 @@ def test_boards_are_drawn_as_asked():
 def test_the_example(example, tmp_path, serve):
     chosen = [t for t in TRANSCRIPTS if t.prompt_format == "chat"][:2]
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
-    mean = example("eval_verifiers", serve(chosen).url, "golden", str(tmp_path), 2, str(tmp_path / "tasks.jsonl"))
+    url, tasks = f"{serve(chosen).url}/v1", str(tmp_path / "tasks.jsonl")
+    mean = example("eval_verifiers", url, "golden", str(tmp_path), 2, tasks)
     assert mean == sum(t.reward for t in chosen) / 2

@@ -5,8 +5,6 @@ Replies are in tests/engineer/test_actions.py, boards in tests/env.
 
 import functools
 import shutil
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import nbformat
@@ -14,6 +12,7 @@ import numpy as np
 import openai
 import pytest
 import torch
+from chat_server import serving
 from hostile_server import SECRETS, Hostile
 from safetensors.torch import load_file, save_file
 from starts import TASKS
@@ -44,10 +43,8 @@ LONGEST = 2000  # characters of a message
 
 @pytest.fixture(scope="module")
 def server():
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
-    threading.Thread(target=served.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
+    with serving(Hostile) as served:
+        yield served.url
 
 
 @pytest.fixture(autouse=True)

@@ -5,36 +5,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
+from chat_server import serving
 from hostile_server import SECRETS, Hostile
 
 HERE = Path(__file__).resolve().parent
 
 
 def test_no_secret_is_written_or_printed(tmp_path):
-    seen = []
-
-    class Seeing(Hostile):
-        def do_POST(self):
-            seen.append(self.headers["Authorization"])
-            super().do_POST()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Seeing)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     paths = [HERE.parents[1], HERE, HERE.parent / "engineer", HERE.parent / "trainer"]
     environment = os.environ | SECRETS | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "WANDB_MODE": "offline"}
     environment |= {"WANDB_DIR": str(tmp_path), "HOME": str(tmp_path), "OPENAI_LOG": "debug"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "secret_run.py"), f"http://127.0.0.1:{server.server_port}"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    server.shutdown()
+    with serving(Hostile) as server:
+        done = subprocess.run(
+            [sys.executable, str(HERE / "secret_run.py"), server.url],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "to the end" in done.stdout
-    assert f"Bearer {SECRETS['OPENAI_API_KEY']}" in seen  # the server had it, and sent it back
+    sent = {asked["key"] for asked in server.asked}
+    assert f"Bearer {SECRETS['OPENAI_API_KEY']}" in sent  # the server had it, and sent it back
     assert "Bearer ***" in done.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
     names = {path.name for path in written}

@@ -6,13 +6,12 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import openai
 import pytest
+from chat_server import Chat, completion, serving
 from starts import TASKS
 
 from mapflake.env import format_plan
@@ -20,38 +19,12 @@ from mapflake.trainer import evaluate
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
 
 
-def _reply(text, finish="stop"):
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return json.dumps({"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
-
-
-class Scripted(BaseHTTPRequestHandler):
+class Scripted(Chat):
     """Answers with the next line of the script, the last one for good: (status, body) or a callable."""
 
-    def do_POST(self):
-        server = self.server
-        with server.lock:
-            server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            server.keys.append(self.headers["Authorization"])
-            step = server.script.pop(0) if len(server.script) > 1 else server.script[0]
-        try:
-            if callable(step):
-                step(self)
-            else:
-                self.answer(*step)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the client went away, as it should from a server that drips
-
-    def answer(self, status, body):
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_):
-        pass
+    def respond(self, asked, number):
+        step = self.server.script[min(number, len(self.server.script) - 1)]
+        step(self) if callable(step) else self.answer(*step)
 
 
 @pytest.fixture
@@ -59,19 +32,13 @@ def served(monkeypatch):
     """Returns (server, policy) for a script."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
-    servers = []
+    with contextlib.ExitStack() as stack:
 
-    def serve(*script, **settings):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-        server.script, server.asked, server.keys, server.lock = list(script), [], [], threading.Lock()
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        settings = {"timeout": 5.0, "retries": 2} | settings
-        return server, OpenAIPolicy("m", f"http://127.0.0.1:{server.server_port}/v1", **settings)
+        def serve(*script, **settings):
+            server = stack.enter_context(serving(Scripted, script=script))
+            return server, OpenAIPolicy("m", f"{server.url}/v1", **{"timeout": 5.0, "retries": 2} | settings)
 
-    yield serve
-    for server in servers:
-        server.shutdown()
+        yield serve
 
 
 def _error(status, message="no"):
@@ -79,7 +46,7 @@ def _error(status, message="no"):
 
 
 def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
-    server, policy = served((200, _reply("yes")))
+    server, policy = served((200, completion("yes")))
     assert policy.complete(["a", "b"], n=2, temperature=0.5, max_new_tokens=7, seed=3) == [["yes"] * 2] * 2
     assert Counter(a["messages"][0]["content"] for a in server.asked) == {"a": 2, "b": 2}
     assert {(a["temperature"], a["max_tokens"], a["model"]) for a in server.asked} == {(0.5, 7, "m")}
@@ -99,7 +66,7 @@ def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
     ids=["500", "hung up", "silent"],
 )
 def test_a_request_that_may_succeed_later_is_repeated(served, trouble, reason, caplog):
-    server, policy = served(trouble, trouble, (200, _reply("yes")), timeout=0.3)
+    server, policy = served(trouble, trouble, (200, completion("yes")), timeout=0.3)
     assert policy.complete(["a"]) == [["yes"]]
     assert len(server.asked) == 3
     assert not policy.failures
@@ -118,7 +85,7 @@ def test_a_refusal_stops_everything_and_says_why(served):
 
 
 def test_no_server_there_stops_everything(served):
-    server, policy = served((200, _reply("yes")))
+    server, policy = served((200, completion("yes")))
     server.shutdown()
     server.server_close()
     with pytest.raises(ServerError, match=r"http://127.*/v1/: m: no server there, after 3 tries"):
@@ -128,22 +95,22 @@ def test_no_server_there_stops_everything(served):
 def test_the_key_is_read_from_the_environment_alone(served, monkeypatch):
     with pytest.raises(ServerError, match="set the environment variable OPENAI_API_KEY"):
         OpenAIPolicy("m", "https://somewhere.example/v1").complete(["a"])
-    server, policy = served((200, _reply("yes")))
+    server, policy = served((200, completion("yes")))
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     policy.complete(["a"])
-    assert server.keys == ["Bearer secret"]
+    assert [asked["key"] for asked in server.asked] == ["Bearer secret"]
     assert "secret" not in repr(policy)
 
 
 def test_a_reply_cut_off_while_reasoning_is_an_unfinished_answer(served):
-    _, policy = served((200, _reply(None, "length")))
+    _, policy = served((200, completion(None, "length")))
     assert policy.complete(["a"]) == [[""]]
     assert not policy.failures
 
 
 def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, caplog):
     right = format_plan(TASKS[0].instance, TASKS[0].solution.plan)
-    _, policy = served((200, _reply(right)), _error(500), (200, _reply(right)), concurrency=1, retries=0)
+    _, policy = served((200, completion(right)), _error(500), (200, completion(right)), concurrency=1, retries=0)
     rollouts = evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
     assert [(r.sample, r.verdict.valid) for r in rollouts] == [(0, True), (2, True)]
     assert "1 of 3 samples were not answered and are left out" in caplog.text
@@ -152,6 +119,7 @@ def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, 
         evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
 
 
+@pytest.mark.slow
 def test_a_real_server(chat_start, tmp_path):
     """`transformers serve` with the tiny chat model."""
     with socket.socket() as free:
