@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-SLOW = ("/faults/", "test_grpo.py", "test_secrets.py", "test_docs.py", "test_stages.py", "test_transcripts.py")
+SLOW = (
+    "/faults/",
+    "test_grpo.py",
+    "test_design_rl.py",
+    "test_secrets.py",
+    "test_docs.py",
+    "test_stages.py",
+    "test_transcripts.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
