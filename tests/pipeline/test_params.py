@@ -96,16 +96,6 @@ MISTAKES = [
         r"^env_design: benchmark\.strata: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for",
     ),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
-    (
-        r"    instances: .*",
-        "    instances: 7",
-        r"^baseline_rl\.rl: instances \(7\) must be a multiple of prompts \(\d+",
-    ),
-    (
-        r"variant: V6",
-        "variant: V7",
-        r"engineer_loop\.engineer\.variant: 'V7' is not legal: variant 'V7' is unknown; legal: V1, V2, ",
-    ),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
     (r"^(run: .*seeds: \[)", r"\g<1>0, ", r"^run\.seeds: \[0, 0.*\] is not legal: each is there once, not 0, 0"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, gpu, pa"),
