@@ -30,7 +30,7 @@ def exercise() -> None:
             for holes in range(0, size * size - agents, max(1, size * size // 5)):
                 for what in range(4):
                     board = random_board(rng, size, holes, agents)
-                    ends[kernel.search(board, what, rng.choice([0, 100, 3_000, 60_000])).status] += 1
+                    ends[kernel.search(board, what, rng.choice([0, 100, 3_000, 20_000])).status] += 1
                 if agents < size * size - holes and size > 1:
                     asked = size, holes, agents, rng.choice([None, True, False]), rng.choice([1023, 255, 256])
                     found += kernel.sample(rng.getrandbits(64), *asked, 4, 2_000).found is not None
