@@ -4,15 +4,7 @@ from typing import Any
 
 import pytest
 
-SLOW = (
-    "/faults/",
-    "test_grpo.py",
-    "test_design_rl.py",
-    "test_secrets.py",
-    "test_docs.py",
-    "test_stages.py",
-    "test_transcripts.py",
-)
+SLOW = ("/faults/", "test_grpo.py", "test_design_rl.py", "test_secrets.py", "test_docs.py", "test_stages.py")
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses

@@ -71,6 +71,7 @@ def test_a_missing_package_is_named_with_what_installs_it(module, package, insta
         importlib.import_module(f"mapflake.adapters.{module}")
 
 
+@pytest.mark.slow
 def test_grpo_by_trl_itself(example):
     log = example("grpo_trl")
     steps = [row for row in log if "reward" in row]
