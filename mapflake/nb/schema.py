@@ -187,8 +187,8 @@ class Sections(Params):
 class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
-    The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed. `bank`
-    numbers the runs of the bank, `gains` runs like them in which designs are tried out.
+    The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed.
+    `bank` numbers the runs of the bank, `gains` runs like them in which designs are tried out.
     """
 
     profile: str
