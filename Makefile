@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers sanitize lint lab bench docs lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers test-slurm test-ray sanitize lint lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -48,14 +48,15 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	$(call cells,bank baseline_rl gains trained_engineer engineer_loop ablations ablations_trained) | xargs -P $(JOBS) -I{} bash -c 'cell={}; seed=$${cell##*[@-]}; \
 	  case $$cell in bank@*|gains@*|baseline_rl@*) parents=warm_start;; trained_engineer@*) parents=bank;; \
 	    ablations_trained@*) parents="baseline_rl@$$seed trained_engineer@$$seed";; *) parents=baseline_rl@$$seed;; esac; \
-	  dvc repro --single-item --allow-missing $$cell || { flock .dvc/tmp/parents dvc repro $$parents; dvc repro --single-item $$cell; } || exit 1'
+	  $(CELL) --allow-missing $$cell || { flock .dvc/tmp/parents dvc --wait-for-lock repro $$parents; $(CELL) $$cell; } || exit 1'
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@$(shown)
 
 shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
 
-SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c 'dvc repro --single-item {} || exit 1'
+CELL = dvc --wait-for-lock repro --single-item
+SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c '$(CELL) {} || exit 1'
 
 # The stages of some matrices, all arms of a seed before those of the next.
 cells = dvc stage list --name-only | { grep -E '^($(subst $() ,|,$(1)))@' || true; } | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
@@ -76,6 +77,16 @@ test-verifiers:       ## test the verifiers taskset, in an environment of its ow
 	$(PYTHON) -m venv $(VENV)-verifiers
 	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e . verifiers pytest
 	PATH=$(CURDIR)/$(VENV)-verifiers/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
+
+test-slurm: install   ## run the study's jobs under a Slurm of one node on this machine (needs root and slurm-wlm)
+	@[ "$$(id -u)" = 0 ] || { echo "make test-slurm starts a Slurm of its own and needs root"; exit 1; }
+	@command -v munged slurmctld slurmd >/dev/null || { echo "make test-slurm needs Slurm: apt-get install slurm-wlm"; exit 1; }
+	MAPFLAKE_SLURM=1 pytest tests/cluster/test_slurm.py
+
+test-ray:             ## run the example for a Ray cluster, in an environment of its own (requirements/ray.txt)
+	$(PYTHON) -m venv $(VENV)-ray
+	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt
+	$(VENV)-ray/bin/python -m pytest tests/cluster/test_ray.py
 
 lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks

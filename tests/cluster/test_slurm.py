@@ -1,0 +1,176 @@
+"""The study's jobs under a real Slurm of one node on this machine; `make test-slurm` runs it, and nothing else does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 7200  # seconds for what takes minutes: a run that hangs is a failure
+ARMS = "arms: [heuristic, base_engineer], trained: [trained_schema_only], seeds: [0], bank: [0, 1], gains: []"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("MAPFLAKE_SLURM" not in os.environ, reason="run by make test-slurm"),
+    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("slurmctld"), reason="needs root and slurm-wlm"),
+]
+
+CONF = """
+ClusterName=mapflake
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=10
+CryptoType=crypto/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+MailProg=/bin/true
+ReturnToService=2
+MinJobAge=86400
+"""
+
+
+def told(*words: str, folder: Path | None = None) -> str:
+    """Returns what a command says; an error is a failure that shows it."""
+    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{words}: {done.stdout[-4000:]}"
+    return done.stdout
+
+
+def until(condition: Callable[[], object], logs: Path, limit: float = LIMIT) -> None:
+    """Waits until a condition holds; past the limit, the test fails with the ends of the logs of a folder."""
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, "\n".join(path.read_text()[-2000:] for path in logs.glob("*.log"))
+        time.sleep(0.5)
+
+
+def jobs(form: str, *options: str) -> list[str]:
+    """Returns a line for each job or task of an array, in squeue's format: of those that have not ended."""
+    return told("squeue", "--noheader", "--array", f"--format={form}", *options).splitlines()
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A controller and a node with two processors, on 127.0.0.1 and with a key of their own, stopped at the end."""
+    folder, host = tmp_path / "slurm", socket.gethostname().split(".")[0]
+    (folder / "state").mkdir(parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [one.getsockname()[1], other.getsockname()[1]]
+    (folder / "slurm.conf").write_text(CONF.format(host=host, ports=ports, folder=folder))
+    (folder / "munge.key").touch(0o600)
+    (folder / "munge.key").write_bytes(os.urandom(128))
+    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    files = [f"--{what}-file={folder}/munge.{what}" for what in ("key", "pid", "seed", "log")]
+    # `--force`: pytest's folders are closed to other users, who could not ask for credentials: none is to.
+    daemons = {
+        "munged": ["munged", "--foreground", "--force", *files, f"--socket={folder}/munge.socket"],
+        "slurmctld": ["slurmctld", "-D"],
+        "slurmd": ["slurmd", "-D", "-N", host],
+    }
+    with contextlib.ExitStack() as stack:
+        for name, words in daemons.items():
+            log = stack.enter_context((folder / f"{name}.log").open("w"))
+            daemon = subprocess.Popen(words, stdout=log, stderr=log)
+            stack.callback(daemon.wait)
+            stack.callback(daemon.terminate)
+            until((folder / "munge.socket").exists, folder, 60)
+        sinfo = ["sinfo", "--noheader", "--format=%t"]
+        until(lambda: subprocess.run(sinfo, capture_output=True, text=True).stdout == "idle\n", folder, 60)
+        yield
+        told("scancel", "--user=root")  # a test that failed leaves some
+        until(lambda: not jobs("%i"), folder)
+
+
+def clone(folder: Path) -> Path:
+    """Clones the last commit, with three arms of the smoke profile and one that begins with the trained engineer."""
+    told("git", "clone", "--quiet", str(ROOT), str(folder))
+    params = folder / "params.yaml"
+    line = f"run: {{profile: smoke, {ARMS}}}"
+    params.write_text(re.sub("^run:.*", line, params.read_text(), count=1, flags=re.MULTILINE))
+    return folder
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in (folder / "reports").rglob("*") if p.is_file()}
+
+
+def locked(folder: Path) -> dict[str, object]:
+    """Returns what DVC recorded of each stage: hashes of inputs, parameters and results."""
+    return yaml.safe_load((folder / "dvc.lock").read_text())["stages"]
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Path]]:
+    """Begins `dvc repro` in a clone without Slurm; returns what waits for its end and gives the clone."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    folder = clone(tmp_path / "by_dvc_repro")
+    with (tmp_path / "repro.log").open("w") as log:
+        process = subprocess.Popen(["dvc", "repro"], cwd=folder, stdout=log, stderr=log)
+
+    def ended() -> Path:
+        assert process.wait(LIMIT) == 0, (tmp_path / "repro.log").read_text()[-4000:]
+        return folder
+
+    yield ended
+    process.terminate()
+    process.wait()
+
+
+def test_the_study_under_slurm_is_that_of_dvc_repro(
+    undisturbed: Callable[[], Path], slurm: None, tmp_path: Path
+) -> None:
+    """The jobs of study.sh, two at once; the engineer's cell is killed in its second round and requeued."""
+    folder = clone(tmp_path / "by_slurm")
+    before, logs = published(folder), folder / "runs"
+    told("bash", "docs/examples/cluster/study.sh", folder=folder)
+    _, first, second, third, last = sorted({int(job) for job in jobs("%F")})
+
+    cell = folder / "runs/smoke/engineer_loop/0"
+    until(lambda: (cell / "rounds.jsonl").is_file() or not jobs("%i"), logs)
+    running = jobs("%i", "--states=running")
+    told("scontrol", "requeue", f"{second}_1")
+    assert {f"{second}_1", f"{second}_2"} == set(running)
+    assert len((cell / "rounds.jsonl").read_text().splitlines()) == 1
+    trained = (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns
+    assert "Restarts=1" in told("scontrol", "show", "job", f"{second}_1")
+
+    until(lambda: not jobs("%i"), logs)
+    states = dict(line.split() for line in jobs("%i %T", "--states=all"))
+    assert set(states.values()) == {"COMPLETED"}, states
+    assert {f"{first}_3", f"{second}_4", f"{third}_1", str(last)} <= set(states)
+    log = (logs / f"slurm-{second}-1.log").read_text()
+    assert "DUE TO JOB REQUEUE" in log
+    assert log.count("Running stage 'engineer_loop@0'") == 2
+    assert trained == (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns  # not trained again
+
+    ours, theirs = published(folder), published(undisturbed())
+    arms = ("fixed", "engineer", "trained_engineer", "heuristic", "base_engineer", "trained_schema_only")
+    assert {f"reports/cells/smoke/{arm}-0.json" for arm in arms} <= set(ours) - set(before)
+    assert set(ours) == set(theirs)
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+    assert locked(folder) == locked(undisturbed())
