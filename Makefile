@@ -80,7 +80,7 @@ test-verifiers:       ## test the verifiers taskset, in an environment of its ow
 
 test-slurm: install   ## run the study's jobs under a Slurm of one node on this machine (needs root and slurm-wlm)
 	@[ "$$(id -u)" = 0 ] || { echo "make test-slurm starts a Slurm of its own and needs root"; exit 1; }
-	@command -v munged slurmctld slurmd >/dev/null || { echo "make test-slurm needs Slurm: apt-get install slurm-wlm"; exit 1; }
+	@command -v slurmctld >/dev/null || { echo "make test-slurm needs Slurm: apt-get install slurm-wlm"; exit 1; }
 	MAPFLAKE_SLURM=1 pytest tests/cluster/test_slurm.py
 
 test-ray:             ## run the example for a Ray cluster, in an environment of its own (requirements/ray.txt)

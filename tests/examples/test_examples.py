@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "bring_your_own.md"
 SCRIPTS = ("own_designer", "own_variant", "own_policy", "own_maps", "own_dimension")
 PRINTS = r"(<!-- {} prints -->\n```text\n)(.*?)(```\n)"
-QUOTE = r"<!-- ([\w/]+\.(?:py|slurm)) -->\n```\w+\n(.*?)```\n"
+QUOTE = r"<!-- ([\w/]+\.(?:py|slurm|sh)) -->\n```\w+\n(.*?)```\n"
 LOCAL = ("before GRPO", "after GRPO", "round ")  # trained on this machine, or recorded by the last published run
 
 

@@ -2,9 +2,10 @@
 # Submits all cells of the line `run`: bash docs/examples/cluster/study.sh, in the clone. Arrays wait for those before.
 set -euo pipefail
 mkdir -p runs
+all=$(dvc stage list --name-only)
 job=$(sbatch --parsable --output=runs/slurm-%j.log --wrap="dvc repro warm_start")
 for stages in 'baseline_rl|bank|gains' 'engineer_loop|trained_engineer|ablations' 'ablations_trained'; do
-  cells=$(dvc stage list --name-only | grep -cE "^($stages)@") || continue
+  cells=$(grep -cE "^($stages)@" <<< "$all") || continue  # none of them in the line `run`
   job=$(sbatch --parsable --dependency="afterok:$job" --array="1-$cells" docs/examples/cluster/cells.slurm "$stages")
 done
 sbatch --output=runs/slurm-%j.log --dependency="afterok:$job" --kill-on-invalid-dep=yes --wrap="dvc repro"
