@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -128,15 +129,16 @@ def undisturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # for what killed processes leave
     folder = clone(tmp_path / "by_dvc_repro")
     with (tmp_path / "repro.log").open("w") as log:
-        process = subprocess.Popen(["dvc", "repro"], cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(["dvc", "repro"], cwd=folder, stdout=log, stderr=log, start_new_session=True)
 
     def ended() -> Path:
         assert process.wait(LIMIT) == 0, (tmp_path / "repro.log").read_text()[-4000:]
         return folder
 
     yield ended
-    process.terminate()
-    process.wait()
+    if process.poll() is None:  # the test failed
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
 
 
 def test_the_study_under_slurm_is_that_of_dvc_repro(
