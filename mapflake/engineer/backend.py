@@ -58,7 +58,8 @@ class Grpo:
         """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
         from mapflake.trainer.policy import load_policy
 
-        return load_policy(checkpoint, max_new_tokens=self.params.max_new_tokens, vllm=self.params.vllm != "off")
+        vllm = None if self.params.vllm == "off" else self.params.vllm_engine
+        return load_policy(checkpoint, max_new_tokens=self.params.max_new_tokens, vllm=vllm)
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""

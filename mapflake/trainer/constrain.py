@@ -1,11 +1,12 @@
 """Decoding under a grammar: which tokens may come next, by llguidance. The texts are validated after in any case.
 
-Not covered: the grammars (whoever asks brings one), jump-ahead decoding, vLLM (which has its own), servers.
+Our own decoding and vLLM's engine (vllm_worker.py) take the same mask. Not covered: the grammars (whoever asks brings
+one), jump-ahead decoding, servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import llguidance
 import llguidance.hf
@@ -29,13 +30,8 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
     Raises:
         ValueError: The grammar cannot be read.
     """
-    ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
-    if tokenizer.chat_template:
-        ours = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
-    matcher = llguidance.LLMatcher(ours, grammar)
-    if matcher.is_error():
-        raise ValueError(f"grammar: {matcher.get_error()}")
-    bits = allocate_token_bitmask(1, ours.vocab_size)
+    matcher, size = _matcher(tokenizer, grammar, width)
+    bits = allocate_token_bitmask(1, size)
 
     def mask(prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
         allowed = np.zeros((len(prefixes), width), dtype=bool)
@@ -45,11 +41,37 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
                 continue
             matcher.reset()
             matcher.consume_tokens(list(prefix))
-            fill_next_token_bitmask(matcher, bits, 0)
-            row[: ours.vocab_size] = np.unpackbits(bits[0].view(np.uint8), bitorder="little")[: ours.vocab_size]
+            fill_next_token_bitmask(matcher, bits, 0)  # the end alone if the matcher has failed, see `are_whole`
+            row[:size] = np.unpackbits(bits[0].view(np.uint8), bitorder="little")[:size]
         return torch.from_numpy(allowed)
 
     return mask
+
+
+def are_whole(tokenizer: PreTrainedTokenizerBase, grammar: str, completions: Iterable[Sequence[int]]) -> list[bool]:
+    """Returns whether each completion, as token ids, is a text of the grammar up to its end.
+
+    Others were cut off: by their length, or because the matcher failed (it has limits), which looks like an end.
+    """
+    matcher, _ = _matcher(tokenizer, grammar, len(tokenizer))
+
+    def whole(completion: Sequence[int]) -> bool:
+        matcher.reset()
+        *said, last = completion
+        return last == tokenizer.eos_token_id and matcher.consume_tokens(said) and matcher.is_accepting()
+
+    return [bool(completion) and whole(completion) for completion in completions]
+
+
+def _matcher(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> tuple[llguidance.LLMatcher, int]:
+    """Returns a matcher, and the number of tokens that it knows."""
+    ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
+    if tokenizer.chat_template:
+        ours = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
+    matcher = llguidance.LLMatcher(ours, grammar)
+    if matcher.is_error():
+        raise ValueError(f"grammar: {matcher.get_error()}")
+    return matcher, ours.vocab_size
 
 
 class _Words:

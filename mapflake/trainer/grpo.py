@@ -2,8 +2,8 @@
 
 With `processes` above 1 the round runs in processes of its own, started here: by `torchrun` for plain data parallelism
 (also on CPUs, under gloo), by `accelerate launch` with the shipped FSDP2 configuration where weights are sharded.
-Calling and resuming are the same as with one. Not covered: several machines; bit-equal resume where vLLM samples, which
-TRL's seed does not reach.
+Calling and resuming are the same as with one. Not covered: several machines; bit-equal resume where vLLM samples on
+CUDA, which TRL's seed does not reach.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trl import GRPOConfig
 from mapflake import repro
 from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.repro import rng_for, seed_for
-from mapflake.trainer import checkpoint
+from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, load_policy
 from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
@@ -84,6 +84,7 @@ def train_round(
     Raises:
         ValueError: The number of the problem's instances is not `params.instances`.
         RuntimeError: The processes that were started did not finish.
+        EngineError: vLLM did not start, or ended; called again, the round goes on from its last save.
     """
     if len(problem) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(problem)} were given")
@@ -91,6 +92,7 @@ def train_round(
     origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
     input_hash = checkpoint.input_hash_of(origin, problem.identity(), params.model_dump(), seed)
     if not checkpoint.is_result_of(out, input_hash):
+        engine.free()  # that of an evaluation: its memory is needed now
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
             _train(start, problem, params, out, input_hash, seed)
         else:
@@ -114,11 +116,22 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
         training_arguments(params, saves, seed, list(rewards.values()), large=len(policy.tokenizer) > LARGE_VOCABULARY),
         seed=seed,
         lora=lora,
+        sampler=sampler(start, params),
     )
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence
         raise RuntimeError(f"processes: {params.processes} were asked for, {running} run")
-    run(trainer, out, input_hash, policy.tokenizer)
+    try:
+        run(trainer, out, input_hash, policy.tokenizer)
+    finally:
+        engine.free()
+
+
+def sampler(start: str | Path, params: RLParams) -> engine.Engine | engine.Server | None:
+    """Returns what samples in place of TRL's vLLM, which needs CUDA; None on CUDA, and where vLLM is not asked for."""
+    if params.vllm == "off" or torch.cuda.is_available():
+        return None
+    return engine.Engine(start, params.vllm_engine) if params.vllm == "colocate" else engine.Server(params.vllm_engine)
 
 
 def training_rows(policy: Policy, problem: Problem, params: RLParams, seed: int) -> Dataset:
@@ -162,9 +175,13 @@ def training_arguments(
         temperature=params.temperature,
         loss_type="dapo",
         reward_weights=list(weights),
-        use_vllm=params.vllm != "off",
+        use_vllm=params.vllm != "off" and cuda,
         vllm_mode=params.vllm if params.vllm != "off" else "colocate",
         vllm_server_host="127.0.0.1",
+        vllm_server_port=params.vllm_engine.server_port,
+        vllm_tensor_parallel_size=params.vllm_engine.tensor_parallel_size,
+        vllm_gpu_memory_utilization=params.vllm_engine.gpu_memory_utilization,
+        vllm_max_model_length=params.vllm_engine.max_model_len,
         save_steps=params.save_every,
         save_total_limit=2,
         logging_steps=1,

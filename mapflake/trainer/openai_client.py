@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -70,16 +70,23 @@ class OpenAIPolicy:
         max_new_tokens: int | None = None,
         seed: int = 0,
         progress: str | None = None,
+        schema: Mapping[str, Any] | None = None,
     ) -> list[list[str | None]]:
         """Returns n completions for each prompt, None where a request failed to the end; see `evaluate.Completer`.
+
+        With a JSON Schema the server is asked for structured output: each completion is one JSON value of it, unless it
+        is cut off. Some servers take no notice (`transformers serve`), so validate after in any case.
 
         Raises:
             ServerError: The key, the model or the request is refused, or no server is there.
         """
-        settings = {
+        settings: dict[str, Any] = {
             "temperature": 1.0 if temperature is None else temperature,
             "max_tokens": max_new_tokens or self.max_new_tokens,
         }
+        if schema is not None:
+            described = {"name": "reply", "schema": dict(schema), "strict": True}
+            settings["response_format"] = {"type": "json_schema", "json_schema": described}
         jobs = [(p, settings | {"seed": seed_for(seed, i, j) % 2**31}) for i, p in enumerate(prompts) for j in range(n)]
         with self._client() as client, ThreadPoolExecutor(self.concurrency) as threads:
             asked = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest

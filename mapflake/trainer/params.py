@@ -49,6 +49,15 @@ class LoraParams(Params):
     alpha: int = Field(default=64, ge=1)
 
 
+class VllmParams(Params):
+    """What vLLM may take, under its own names. A server is told in its command line, and found by its port."""
+
+    max_model_len: int | None = Field(default=None, ge=1)  # tokens of prompt and completion; None: the model's own
+    tensor_parallel_size: int = Field(default=1, ge=1)
+    gpu_memory_utilization: float = Field(default=0.3, gt=0, le=1)  # share of the device, also of a CPU's memory
+    server_port: int = Field(default=8000, ge=1, le=65_535)
+
+
 class RLParams(Params):
     """GRPO of one round. An instance is seen `epochs` times; a step takes `prompts` instances x `generations` samples.
 
@@ -70,6 +79,8 @@ class RLParams(Params):
     max_new_tokens: int = Field(default=128, ge=1)
     lora: LoraParams | None = None
     vllm: Literal["off", "colocate", "server"] = "off"
+    # Recorded only if it was set: records from before it was there have the same parameters.
+    vllm_engine: VllmParams = Field(default=VllmParams(), exclude_if=lambda value: value == VllmParams())
     processes: int = Field(default=1, ge=1)
     sharding: Literal["none", "fsdp2"] = "none"
     save_every: int = Field(default=5, ge=1)

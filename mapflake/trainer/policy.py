@@ -2,12 +2,13 @@
 
 One class serves the small from-scratch policy and real LLMs. A policy whose tokenizer has a chat template takes prompts
 in the format `chat` (they become user messages), one without takes `compact`. Completion is by `decoding.decode`, or by
-vLLM where a GPU holds a real LLM. Not covered: OpenAI-compatible servers (openai_client.py); checkpoints of unknown
+vLLM's engine (engine.py). Not covered: OpenAI-compatible servers (openai_client.py); checkpoints of unknown
 origin, beyond reading safetensors alone and running no code of theirs.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -31,9 +32,12 @@ from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
-from mapflake.trainer.constrain import grammar_mask
+from mapflake.trainer.constrain import are_whole, grammar_mask
 from mapflake.trainer.decoding import decode
-from mapflake.trainer.params import ModelParams
+from mapflake.trainer.engine import Engine
+from mapflake.trainer.params import ModelParams, VllmParams
+
+logger = logging.getLogger(__name__)
 
 PAD, EOS = "<pad>", "<eos>"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
@@ -43,12 +47,13 @@ disable_progress_bar()  # a bar for every file that is read or written would bur
 
 @dataclass(frozen=True)
 class Policy:
-    """A model in eval mode, None if vLLM completes; its tokenizer; and `path`, where it was loaded from."""
+    """A model in eval mode, None if `engine` completes; its tokenizer; and `path`, where it was loaded from."""
 
     model: PreTrainedModel | None
     tokenizer: PreTrainedTokenizerBase
     path: Path
     max_new_tokens: int = 128
+    engine: Engine | None = None
 
     @property
     def prompt_format(self) -> Literal["chat", "compact"]:
@@ -68,29 +73,32 @@ class Policy:
     ) -> list[list[str]]:
         """Returns n completions for each prompt, as text without special tokens.
 
-        `grammar` is that of every completion, in llguidance's Lark (`constrain.grammar_mask`); the rest as in
-        `evaluate.Completer`.
+        `grammar` is that of every completion, in llguidance's Lark (`constrain.grammar_mask`), and a warning tells how
+        many were cut off before they were whole; the rest as in `evaluate.Completer`.
 
         Raises:
             ValueError: The grammar cannot be read.
+            EngineError: vLLM did not start, or ended.
         """
-        temperature = 1.0 if temperature is None else temperature
-        max_new_tokens = max_new_tokens or self.max_new_tokens
+        settings: dict[str, Any] = {
+            "n": n,
+            "temperature": 1.0 if temperature is None else temperature,
+            "max_new_tokens": max_new_tokens or self.max_new_tokens,
+        }
         ids = encode_prompts(self.tokenizer, prompts)
-        if self.model is None:
-            return _complete_with_vllm(str(self.path), ids, n, temperature, max_new_tokens, seed, grammar)
-        with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
-            decoded = decode(
-                self.model,
-                ids,
-                n=n,
-                temperature=temperature,
-                max_new_tokens=max_new_tokens,
-                eos=self.tokenizer.eos_token_id,
-                rng=rng_for(seed, "complete"),
-                progress=bar.update,
-                mask=None if grammar is None else grammar_mask(self.tokenizer, grammar, self.model.config.vocab_size),
-            )
+        if self.engine is not None:
+            settings |= {"seed": seed_for(seed, "complete"), "progress": progress is not None}
+            decoded = self.engine.sample(ids, **settings, grammar=grammar)
+        else:
+            model: Any = self.model
+            mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, model.config.vocab_size)
+            with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
+                settings |= {"rng": rng_for(seed, "complete"), "progress": bar.update}
+                decoded = decode(model, ids, **settings, eos=self.tokenizer.eos_token_id, mask=mask)
+        if grammar is not None:
+            whole = are_whole(self.tokenizer, grammar, [d.ids for d in decoded])
+            if cut := len(whole) - sum(whole):
+                logger.warning("%d of %d completions under the grammar were cut off and are not whole", cut, len(whole))
         texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
         return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
 
@@ -158,12 +166,13 @@ def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -
 
 
 def load_policy(
-    path: str | Path, *, max_new_tokens: int = 128, vllm: bool = False, full_precision: bool = False
+    path: str | Path, *, max_new_tokens: int = 128, vllm: VllmParams | None = None, full_precision: bool = False
 ) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
     Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest. With `full_precision`
-    weights are float32 on a GPU too, to be trained in full; with `vllm` none are read here.
+    weights are float32 on a GPU too, to be trained in full; with `vllm` none are read here, but by
+    its engine as it is first asked.
 
     Raises:
         CheckpointError: The folder is torn or holds an adapter, tensors are missing or unexpected, a weight is not
@@ -185,7 +194,7 @@ def load_policy(
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
-    return Policy(model, tokenizer, folder, max_new_tokens)
+    return Policy(model, tokenizer, folder, max_new_tokens, Engine(folder, vllm) if vllm else None)
 
 
 def _load_model(path: str | Path, full_precision: bool) -> PreTrainedModel:
@@ -233,20 +242,3 @@ def save_policy(
         temporary.replace(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _complete_with_vllm(
-    path: str, ids: list[list[int]], n: int, temperature: float, max_new_tokens: int, seed: int, grammar: str | None
-) -> list[list[str]]:
-    """Returns completions from vLLM's offline engine. Not run on the project's CPU machines: vLLM has no CPU wheel."""
-    from vllm import LLM, SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
-
-    constraint = {"structured_outputs": StructuredOutputsParams(grammar=grammar)} if grammar else {}
-    engine = LLM(
-        model=path, seed=seed, trust_remote_code=False, gpu_memory_utilization=0.5,
-        structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
-    )  # fmt: skip
-    settings = SamplingParams(n=n, temperature=temperature, max_tokens=max_new_tokens, seed=seed, **constraint)
-    outputs = engine.generate([{"prompt_token_ids": row} for row in ids], settings)
-    return [[sample.text for sample in output.outputs] for output in outputs]

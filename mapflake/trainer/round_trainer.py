@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
 Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
-policy. Completions come from `decoding.decode` (or, as TRL does it, from vLLM) through TRL's `rollout_func`. Three
-methods of TRL are overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
+policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Three methods of TRL are
+overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
 measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` for small
 vocabularies, `log` adds our metrics.
 """
@@ -18,8 +18,9 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from mapflake.repro import rng_for
+from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.decoding import decode
+from mapflake.trainer.engine import Engine, Server, trained_weights
 from mapflake.trainer.logps import completion_logps
 from mapflake.trainer.policy import Policy, encode_prompts
 
@@ -39,6 +40,7 @@ class RoundTrainer(GRPOTrainer):
         *,
         seed: int,
         lora: Any = None,
+        sampler: Engine | Server | None = None,
     ) -> None:
         """Makes the trainer of one round of `policy`.
 
@@ -49,8 +51,10 @@ class RoundTrainer(GRPOTrainer):
             args: TRL's configuration.
             seed: Seed of the sampling noise.
             lora: None trains all weights.
+            sampler: vLLM on a CPU, which is handed the weights before each step; None samples as `args` say.
         """
         self._seed = seed
+        self._sampler = sampler
         self._seen: dict[str, float] = {}
         self._small = len(policy.tokenizer) <= LARGE_VOCABULARY
         model: Any = policy.model
@@ -84,17 +88,17 @@ class RoundTrainer(GRPOTrainer):
         """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
         if self.use_vllm:
             return self._generate_single_turn([row for row in ids for _ in range(size)], None, {}, size)
-        with self.accelerator.autocast():  # as the loss reads them
-            decoded = decode(
-                self.accelerator.unwrap_model(self.model),
-                ids,
-                n=size,
-                temperature=self.temperature,
-                max_new_tokens=self.max_completion_length,
-                eos=self.processing_class.eos_token_id,
-                rng=rng_for(self._seed, "rollout", self.state.global_step, self.accelerator.process_index),
-                batch_size=len(ids) * size,  # one batch: its long tail is paid once
-            )
+        place = ("rollout", self.state.global_step, self.accelerator.process_index)
+        settings: dict[str, Any] = {"n": size, "temperature": self.temperature}
+        settings["max_new_tokens"] = self.max_completion_length
+        model = self.accelerator.unwrap_model(self.model)
+        if self._sampler is not None:
+            self._sampler.load(trained_weights(model))
+            decoded = self._sampler.sample(ids, **settings, seed=seed_for(self._seed, *place))
+        else:
+            settings |= {"eos": self.processing_class.eos_token_id, "rng": rng_for(self._seed, *place)}
+            with self.accelerator.autocast():  # as the loss reads them
+                decoded = decode(model, ids, **settings, batch_size=len(ids) * size)  # one: its long tail is paid once
         return [d.ids for d in decoded], [d.logps for d in decoded]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import read_reply, reply_grammar
 from mapflake.env import VOCABULARY
-from mapflake.trainer.constrain import grammar_mask
+from mapflake.trainer.constrain import are_whole, grammar_mask
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import Policy, from_scratch
@@ -84,3 +84,22 @@ def test_a_chat_model_writes_legal_json(chat_policy):
     (texts,) = chat_policy.complete(["Design."], n=3, max_new_tokens=3000, grammar=grammar, temperature=1.0, seed=1)
     for text in texts:
         assert read_reply(text, (3, 4)).rejection in (None, ZERO), text
+
+
+def test_a_reply_that_was_cut_short_is_told_apart(small, chat_policy, caplog):
+    grammar = reply_grammar(SIZES, "compact")
+    whole = "size3 p10 p50 any end <eos>"
+    cut = ["size3 p10 p50 any end", "size3 p10 p50 <eos>", "size3 p10 any <eos>", ""]  # by its length, by failures
+    ids = small.tokenizer([whole, *cut], add_special_tokens=False)["input_ids"]
+    assert are_whole(small.tokenizer, grammar, ids) == [True, False, False, False, False]
+    mask = grammar_mask(small.tokenizer, grammar, small.model.config.vocab_size)
+    failed = mask([small.tokenizer("size3 p10 any", add_special_tokens=False)["input_ids"]])[0]
+    assert failed.nonzero()[:, 0].tolist() == [small.tokenizer.eos_token_id]  # it looks like an end
+
+    for policy, asked, prompt_format in ((small, "engineer guide design", "compact"), (chat_policy, "Design.", "json")):
+        caplog.clear()
+        grammar = reply_grammar(SIZES, prompt_format)
+        policy.complete([asked], n=3, max_new_tokens=3000, grammar=grammar, seed=1)
+        assert "not whole" not in caplog.text
+        policy.complete([asked], n=3, max_new_tokens=3, grammar=grammar, seed=1)
+        assert "3 of 3 completions under the grammar were cut off and are not whole" in caplog.text

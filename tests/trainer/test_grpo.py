@@ -74,6 +74,23 @@ def test_rl_params_that_do_not_fit_together_are_named(changed, said):
         RLParams.parse(changed, "rl")
 
 
+def test_what_vllm_may_take_goes_to_trl_and_is_recorded_only_if_it_was_set(tmp_path, monkeypatch):
+    assert "vllm_engine" not in PARAMS.model_dump()  # as in records from before the parameter was there
+    asked = {"max_model_len": 512, "tensor_parallel_size": 2, "gpu_memory_utilization": 0.5, "server_port": 8001}
+    params = RLParams.parse(PARAMS.model_dump() | {"vllm": "server", "vllm_engine": asked}, "rl")
+    assert params.model_dump()["vllm_engine"] == asked
+    assert not grpo.training_arguments(params, tmp_path, 0, [1.0], large=True).use_vllm  # TRL's needs CUDA
+    assert grpo.sampler("start", params).url == "http://127.0.0.1:8001"
+
+    monkeypatch.setattr(grpo, "GRPOConfig", dict)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    arguments = grpo.training_arguments(params, tmp_path, 0, [1.0], large=True)
+    names = ("mode", "server_port", "tensor_parallel_size", "gpu_memory_utilization", "max_model_length")
+    assert arguments["use_vllm"]
+    assert [arguments[f"vllm_{name}"] for name in names] == ["server", 8001, 2, 0.5, 512]
+    assert grpo.sampler("start", params) is None
+
+
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}])
 def test_a_chat_model_takes_the_same_path_full_and_lora(chat_start, tmp_path, lora):
     params = RLParams.parse(PARAMS.model_dump() | {"lora": lora, "learning_rate": 2e-3}, "rl")

@@ -56,6 +56,15 @@ def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
     assert sorted(a["seed"] for a in server.asked[4:]) == seeds
 
 
+def test_a_schema_is_sent_with_each_request(served):
+    server, policy = served((200, _reply("{}")))
+    policy.complete(["a"], schema={"type": "object"})
+    policy.complete(["a"])
+    asked, plain = server.asked
+    assert asked["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    assert "response_format" not in plain
+
+
 @pytest.mark.parametrize(
     ("trouble", "reason"),
     [

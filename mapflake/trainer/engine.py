@@ -1,0 +1,214 @@
+"""vLLM for sampling: an engine of our own, or `vllm serve` on this machine, and on a CPU new weights for either.
+
+An `Engine` belongs to a policy, starts when it is first asked, and runs in processes of its own. One lives at a time:
+another policy's engine takes its place, and so does a training round (`free`). While GRPO trains on CUDA, TRL
+has its own engine, and its own sync through NCCL. That cannot run on a CPU, where GRPO samples through the two classes
+here, and each step hands over its weights in a file. vLLM is imported as an engine starts.
+
+Not covered: servers on other machines, speed on a CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import openai
+import torch
+from safetensors.torch import save_file
+
+from mapflake.repro import seed_for
+from mapflake.trainer.decoding import Decoded
+from mapflake.trainer.params import VllmParams
+
+T = TypeVar("T")
+
+WORKER = "mapflake.trainer.vllm_worker"
+
+
+class EngineError(RuntimeError):
+    """vLLM did not start, or ended, or its server refuses; what was trained so far is in its saves."""
+
+
+class Engine:
+    """vLLM's offline engine with the weights of a checkpoint."""
+
+    _live: ClassVar[Engine | None] = None
+
+    def __init__(self, path: str | Path, params: VllmParams, worker: str = f"{WORKER}.Weights") -> None:
+        """Makes the engine of the checkpoint `path` or of a model on the hub; it does not start yet.
+
+        `worker` names the class that takes new weights in vLLM's process, on a CPU.
+        """
+        self.path, self.params, self.worker = str(path), params, worker
+        self._llm: Any = None
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        n: int,
+        temperature: float,
+        max_new_tokens: int,
+        seed: int,
+        grammar: str | None = None,
+        progress: bool = False,
+    ) -> list[Decoded]:
+        """Returns n completions for each prompt, prompt-major: `[len(prompts) * n]`, see `decoding.decode`.
+
+        Raises:
+            EngineError: The engine did not start, or ended.
+        """
+        from vllm import SamplingParams
+
+        settings = [
+            SamplingParams(
+                n=n, temperature=temperature, max_tokens=max_new_tokens, seed=_seed(seed, i), logprobs=0,
+                detokenize=False, extra_args=None if grammar is None else {"grammar": grammar},
+            )
+            for i in range(len(prompts))
+        ]  # fmt: skip
+        rows = [{"prompt_token_ids": list(row)} for row in prompts]
+        outputs = self._ask(lambda llm: llm.generate(rows, settings, use_tqdm=progress)) if rows else []
+        return [
+            Decoded(list(one.token_ids), [step[t].logprob for t, step in zip(one.token_ids, one.logprobs, strict=True)])
+            for output in outputs
+            for one in output.outputs
+        ]
+
+    def load(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Takes the weights, named as in a checkpoint, in place of those that the engine has; on a CPU.
+
+        Raises:
+            EngineError: The engine did not start, or ended.
+        """
+        with _written(weights) as path:
+            self._ask(lambda llm: llm.collective_rpc("take_weights", args=(path,)))
+        self._ask(lambda llm: llm.reset_prefix_cache())
+
+    def free(self) -> None:
+        """Ends the engine and its processes; it starts again when it is asked."""
+        llm, self._llm = self._llm, None
+        if Engine._live is self:
+            Engine._live = None
+        if llm is not None:
+            llm.llm_engine.engine_core.shutdown()
+            del llm
+            gc.collect()
+
+    def _ask(self, question: Callable[[Any], T]) -> T:
+        if self._llm is None:
+            free()
+            try:
+                self._llm = self._start()
+            except Exception as error:
+                raise EngineError(f"{self.path}: vLLM did not start, see above: {error}") from error
+            Engine._live = self
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            return question(self._llm)
+        except EngineDeadError as error:
+            self.free()
+            raise EngineError(f"{self.path}: vLLM's engine ended, see above; it starts again when asked") from error
+
+    def _start(self) -> Any:
+        cpu: dict[str, Any] = {}
+        if not torch.cuda.is_available():
+            os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else all engines of a machine share a core
+            # Compiling takes minutes; a prompt that is read in parts breaks vLLM's seeds.
+            cpu = {"enforce_eager": True, "enable_chunked_prefill": False, "worker_extension_cls": self.worker}
+        from vllm import LLM
+
+        return LLM(
+            model=self.path,
+            trust_remote_code=False,
+            dtype="bfloat16" if torch.cuda.is_available() else "float32",  # as `load_policy`; "auto" rounds on a CPU
+            max_model_len=self.params.max_model_len,
+            tensor_parallel_size=self.params.tensor_parallel_size,
+            gpu_memory_utilization=self.params.gpu_memory_utilization,
+            generation_config="vllm",  # else a checkpoint's own top_p and top_k count
+            logprobs_mode="processed_logprobs",  # at the temperature
+            logits_processors=[f"{WORKER}:Grammar"],
+            **cpu,
+        )
+
+
+def free() -> None:
+    """Ends the engine of this process, if one lives."""
+    if Engine._live is not None:
+        Engine._live.free()
+
+
+class Server:
+    """`vllm serve` on this machine, while GRPO trains on a CPU; docs/scale.md has its command."""
+
+    def __init__(self, params: VllmParams) -> None:
+        self.url = f"http://127.0.0.1:{params.server_port}"
+        self._client = openai.OpenAI(base_url=self.url, api_key="none", timeout=600, max_retries=0)
+
+    def sample(
+        self, prompts: Sequence[Sequence[int]], *, n: int, temperature: float, max_new_tokens: int, seed: int
+    ) -> list[Decoded]:
+        """Returns n completions for each prompt, prompt-major; raises EngineError if the server does not give them."""
+        (model,) = self._ask("/v1/models")["data"]
+
+        def ask(i: int) -> list[Decoded]:
+            asked = {"model": model["id"], "prompt": list(prompts[i]), "n": n, "seed": _seed(seed, i), "logprobs": 0}
+            asked |= {"temperature": temperature, "max_tokens": max_new_tokens, "return_token_ids": True}
+            asked |= {"top_p": 1.0, "top_k": 0}
+            choices = self._ask("/v1/completions", asked)["choices"]
+            return [Decoded(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
+
+        with ThreadPoolExecutor(64) as threads:
+            return [one for answer in threads.map(ask, range(len(prompts))) for one in answer]
+
+    def load(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Hands the server the weights, named as in a checkpoint; raises EngineError if it does not take them."""
+        with _written(weights) as path:
+            self._ask("/collective_rpc", {"method": "take_weights", "args": [path]})
+        self._ask("/reset_prefix_cache", {})
+
+    def _ask(self, address: str, body: Any = None) -> Any:
+        """Returns the server's answer as JSON values; asks by POST if there is a body."""
+        try:
+            ask = self._client.get if body is None else functools.partial(self._client.post, body=body)
+            return ask(address, cast_to=object)
+        except openai.APIStatusError as error:
+            raise EngineError(f"{self.url}{address}: {error.status_code}: {error.message[:300]}") from None
+        except openai.APIConnectionError as error:
+            raise EngineError(f"{self.url}: no vLLM server there: {error.__cause__ or error}") from None
+
+
+def trained_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Returns a model's weights under the names of its checkpoint; adapters are added to theirs, the model stays."""
+    weights = {}
+    adapted = {name: part for name, part in model.named_modules() if hasattr(part, "get_delta_weight")}
+    for name, weight in model.named_parameters():
+        if ".lora_" in name:
+            continue
+        owner = name.removesuffix(".base_layer.weight")
+        if owner != name:
+            weight = weight + adapted[owner].get_delta_weight("default")
+        weights[name.removeprefix("base_model.model.").replace(".base_layer", "")] = weight.detach()
+    return weights
+
+
+def _seed(seed: int, prompt: int) -> int:
+    return seed_for(seed, prompt) % 2**31
+
+
+@contextmanager
+def _written(weights: Mapping[str, torch.Tensor]) -> Iterator[str]:
+    """Gives the path of a safetensors file of the weights for as long as it is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/weights.safetensors"
+        save_file({name: weight.cpu().contiguous() for name, weight in weights.items()}, path)
+        yield path

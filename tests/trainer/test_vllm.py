@@ -1,0 +1,349 @@
+"""vLLM as a policy's engine, as GRPO's sampler and as a server, on a CPU; `make test-vllm` runs these.
+
+A run that looks well proves nothing about weights in step. What does is the gap between vLLM's log-probabilities and
+the trainer's after steps at a high learning rate, and that it is wide where weights were not sent, or not all of them.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("vllm", reason="an environment of its own: make test-vllm")
+
+from starts import PARAMS, TASKS, byte_level_tokenizer
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
+from mapflake.engineer import read_reply, reply_grammar
+from mapflake.engineer.actions import reply_schema
+from mapflake.env import VOCABULARY, render_prompt, to_dataset
+from mapflake.repro import read_jsonl
+from mapflake.trainer import checkpoint, evaluate, grpo
+from mapflake.trainer import engine as engines
+from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
+from mapflake.trainer.params import ModelParams, RLParams, VllmParams
+from mapflake.trainer.policy import from_scratch, load_policy, save_policy
+from mapflake.trainer.round_trainer import RoundTrainer
+
+HERE = Path(__file__).parent
+VLLM = VllmParams(max_model_len=1024, gpu_memory_utilization=0.1)
+ZERO = "all data ratios are zero: no size would get an instance"
+CLOSE = 1e-4
+
+
+@pytest.fixture(autouse=True)
+def _this_machine(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("VLLM_NO_USAGE_STATS", "1")
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
+    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")  # vLLM's processes import the worker
+    yield
+    engines.free()
+
+
+@pytest.fixture(scope="module")
+def compact(tmp_path_factory):
+    """A random policy of the small kind, heads of 32, the output head tied to the embedding."""
+    shape = ModelParams(hidden_size=64, layers=2, heads=2, intermediate_size=64)
+    policy = from_scratch(shape, [*VOCABULARY, *ENGINEER_WORDS], seed=3)
+    return _saved(policy.model, policy.tokenizer, tmp_path_factory.mktemp("compact"))
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory):
+    """A random chat model, heads of 32, the output head tied, its vocabulary padded."""
+    fast = byte_level_tokenizer()
+    config = Qwen3Config(
+        vocab_size=len(fast) + 7, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+        head_dim=32, intermediate_size=64, tie_word_embeddings=True, max_position_embeddings=2048,
+        eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return _saved(Qwen3ForCausalLM(config), fast, tmp_path_factory.mktemp("chat"))
+
+
+def _saved(model, tokenizer, folder):
+    with torch.no_grad():  # far from uniform, and no token that only repeats itself
+        for name, weight in model.named_parameters():
+            if weight.dim() == 2:
+                weight.mul_(3 if "embed" in name else 8)
+    save_policy(model.eval(), tokenizer, folder / "policy")
+    return folder / "policy"
+
+
+# ---------------------------------------------------------------- a policy
+
+
+def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
+    policies = []
+    for path, asked, prompt_format in ((compact, "engineer guide design", "compact"), (chat, "Design.", "json")):
+        ours, policy = load_policy(path), load_policy(path, vllm=VLLM)
+        prompts = [render_prompt(t.instance, ours.prompt_format) for t in TASKS]
+        greedy = ours.complete(prompts, temperature=0, max_new_tokens=24)
+        assert len({text for (text,) in greedy}) > 1
+        assert policy.complete(prompts, temperature=0, max_new_tokens=24) == greedy
+        started = policy.engine._llm
+
+        sampled = policy.complete(prompts, n=4, seed=1, max_new_tokens=24)
+        assert all(len(set(texts)) > 1 for texts in sampled)
+        assert sampled == policy.complete(prompts, n=4, seed=1, max_new_tokens=24)
+        assert sampled != policy.complete(prompts, n=4, seed=2, max_new_tokens=24)
+
+        grammar = reply_grammar((3, 4), prompt_format)
+        caplog.clear()
+        (texts,) = policy.complete([asked], n=6, max_new_tokens=1000 - len(asked), grammar=grammar, seed=1)
+        assert {read_reply(text, (3, 4), prompt_format).rejection for text in texts} <= {None, ZERO}
+        assert "not whole" not in caplog.text
+        (texts,) = policy.complete([asked], n=6, max_new_tokens=3, grammar=grammar)
+        assert "6 of 6 completions under the grammar were cut off and are not whole" in caplog.text
+        (texts,) = policy.complete([asked], n=6, max_new_tokens=24)  # the grammar was of those requests alone
+        assert all(read_reply(text, (3, 4), prompt_format).rejection for text in texts)
+
+        with pytest.raises(ValueError, match="maximum context length is 1024"):
+            policy.complete([" ".join([asked] * 1000)])
+        many = [" ".join([asked] * 100)] * 40  # more than vLLM reads at once: no prompt is read in parts
+        assert len(policy.complete(many, seed=1, max_new_tokens=2)) == 40
+        assert policy.engine._llm is started
+        policies.append(policy)
+    first, second = (policy.engine for policy in policies)
+    assert first._llm is None  # the second took its place
+    assert engines.Engine._live is second
+    assert len(multiprocessing.active_children()) == 1
+    engines.free()
+    assert not multiprocessing.active_children()
+
+
+# ---------------------------------------------------------------- GRPO
+
+
+class Variety:
+    """Boards, but any text has a reward: random models have something to learn."""
+
+    def __len__(self):
+        return len(TASKS)
+
+    def identity(self):
+        return "variety"
+
+    def rows(self, prompt_format):
+        return to_dataset(TASKS, prompt_format)
+
+    def rewards(self, prompt_format):
+        return {_variety: 1.0}
+
+
+def _variety(completions, **_):
+    texts = [text if isinstance(text, str) else text[0]["content"] for text in completions]
+    return [len(set(text)) / 30 for text in texts]
+
+
+def _params(**changed):
+    shared = {"learning_rate": 1e-2, "vllm": "colocate", "vllm_engine": VLLM.model_dump(), "max_new_tokens": 16}
+    return RLParams.parse(PARAMS.model_dump() | shared | changed, "rl")
+
+
+class Watched:
+    """Measures at each step what a sampler says with the weights that it has, and with those that it is sent.
+
+    `gaps` has a row a step: the largest gap to the trainer's log-probabilities, by the way of sending.
+    """
+
+    def __init__(self, monkeypatch, ways):
+        self.gaps = []
+        sample = RoundTrainer._sample
+
+        def watched(trainer, ids, size):
+            sampler, weights = trainer._sampler, engines.trained_weights(trainer.model)
+            gaps = {}
+            for way, send in ways.items():
+                send(sampler, weights)
+                decoded = sampler.sample(ids, n=size, temperature=1.0, max_new_tokens=16, seed=1)
+                gaps[way] = _gap(trainer, ids, size, [d.ids for d in decoded], [d.logps for d in decoded])
+            completions, logps = sample(trainer, ids, size)
+            self.gaps.append(gaps | {"in step": _gap(trainer, ids, size, completions, logps)})
+            return completions, logps
+
+        monkeypatch.setattr(RoundTrainer, "_sample", watched)
+
+
+def _gap(trainer, ids, size, completions, logps):
+    widest = 0.0
+    for i, (completion, found) in enumerate(zip(completions, logps, strict=True)):
+        prompt = ids[i // size]
+        with torch.no_grad():
+            logits = trainer.model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+        own = torch.log_softmax(logits, -1).gather(-1, torch.tensor(completion)[:, None])[:, 0]
+        widest = max(widest, float((own - torch.tensor(found)).abs().max()))
+    return widest
+
+
+def _nothing(sampler, weights):
+    pass
+
+
+def _all_but_the_head(sampler, weights):
+    with engines._written(weights) as path:
+        sampler._ask(lambda llm: llm.collective_rpc("take_weights", args=(path, True)))
+    sampler._ask(lambda llm: llm.reset_prefix_cache())
+
+
+@pytest.fixture(scope="module")
+def wholly(compact, tmp_path_factory):
+    """Returns a round that vLLM sampled for in the trainer's place, with the gaps of its steps."""
+    out = tmp_path_factory.mktemp("wholly") / "policy"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")
+        patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, "stale_worker.Stale"))
+        watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
+        grpo.train_round(compact, Variety(), _params(), out, seed=0)
+    assert not multiprocessing.active_children()  # freed as the round ended
+    return out, watched.gaps
+
+
+def test_weights_are_in_step(wholly):
+    _, gaps = wholly
+    print(gaps)
+    assert len(gaps) == 4
+    assert all(row["in step"] < CLOSE for row in gaps)
+    for row in gaps[1:]:  # the controls: after a step they are seen to fail
+        assert row["nothing"] > 100 * CLOSE
+        assert row["all but the head"] > 10 * CLOSE
+
+
+def test_adapters_are_in_step(chat, tmp_path, monkeypatch):
+    watched = Watched(monkeypatch, {"nothing": _nothing})
+    grpo.train_round(chat, Variety(), _params(lora={"rank": 4, "alpha": 32}), tmp_path / "out", seed=0)
+    print(watched.gaps)
+    assert all(row["in step"] < CLOSE for row in watched.gaps)
+    assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
+    assert checkpoint.weights_sha256(tmp_path / "out") != checkpoint.weights_sha256(chat)
+
+
+KILLED = """
+import os, signal, sys
+import test_vllm
+from transformers import TrainerCallback
+from mapflake.trainer import grpo
+
+class Kill(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    original = grpo.run
+    grpo.run = lambda trainer, *rest: trainer.add_callback(Kill()) or original(trainer, *rest)
+    grpo.train_round(sys.argv[1], test_vllm.Variety(), test_vllm._params(), sys.argv[2], seed=0)
+"""
+
+
+def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wholly, tmp_path, monkeypatch):
+    out, sample = tmp_path / "out", RoundTrainer._sample
+
+    def dying(trainer, ids, size):
+        if trainer.state.global_step == 2:
+            for process in multiprocessing.active_children():
+                os.kill(process.pid, signal.SIGKILL)
+        return sample(trainer, ids, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RoundTrainer, "_sample", dying)
+        with pytest.raises(engines.EngineError, match="vLLM's engine ended"):
+            grpo.train_round(compact, Variety(), _params(), out, seed=0)
+    unfinished = tmp_path / "out.unfinished"
+    assert checkpoint.newest_whole(unfinished).name == "checkpoint-2"
+
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    killed = subprocess.run([sys.executable, script, compact, out], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    grpo.train_round(compact, Variety(), _params(), out, seed=0)
+    assert read_jsonl(out / "curve.jsonl") == read_jsonl(wholly[0] / "curve.jsonl")
+    assert checkpoint.weights_sha256(out) == checkpoint.weights_sha256(wholly[0])
+
+
+# ---------------------------------------------------------------- a server
+
+
+@pytest.fixture(scope="module")
+def served(chat, tmp_path_factory):
+    """Returns the port of `vllm serve` with the chat model, as docs/scale.md starts it on a CPU."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [Path(sys.executable).parent / "vllm", "serve", chat, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048"]
+    command += ["--gpu-memory-utilization", "0.1", "--no-enable-chunked-prefill", "--generation-config", "vllm"]
+    command += ["--logprobs-mode", "processed_logprobs", "--worker-extension-cls", f"{engines.WORKER}.Weights"]
+    own = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    own |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(HERE.parents[1])}
+    log = tmp_path_factory.mktemp("server") / "log"
+    with open(log, "w") as written:
+        server = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT, env=os.environ | own)
+    try:
+        while True:
+            if server.poll() is not None:
+                pytest.fail(f"vllm serve ended: {log.read_text()[-3000:]}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.5)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def test_a_server_as_policy_and_as_engineer(served, chat):
+    policy = OpenAIPolicy("tiny", f"http://127.0.0.1:{served}/v1", timeout=120.0, retries=1)
+    rollouts = evaluate.rollout(policy, TASKS, samples=2, seed=0)
+    assert len(rollouts) == 16
+    assert not policy.failures
+
+    prompts = [render_prompt(t.instance, "chat") for t in TASKS]
+    greedy = load_policy(chat).complete(prompts, temperature=0, max_new_tokens=24)
+    assert policy.complete(prompts, temperature=0, max_new_tokens=24) == greedy
+    (texts,) = policy.complete(prompts[:1], n=4, max_new_tokens=24, seed=1)
+    assert len(set(texts)) == 4
+
+    (replies,) = policy.complete(["Design."], n=4, max_new_tokens=1500, schema=reply_schema((3, 4)))
+    assert {read_reply(text, (3, 4)).rejection for text in replies} <= {None, ZERO}
+    (plain,) = policy.complete(["Design."], n=4, max_new_tokens=100)
+    assert all(read_reply(text, (3, 4)).rejection for text in plain)
+    with pytest.raises(ServerError, match="another"):
+        OpenAIPolicy("another", policy.base_url).complete(["Design."])
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 32}])
+def test_a_servers_weights_are_in_step(served, chat, tmp_path, monkeypatch, lora):
+    watched = Watched(monkeypatch, {"nothing": _nothing})
+    there = {"vllm": "server", "vllm_engine": {"server_port": served}, "lora": lora}
+    grpo.train_round(chat, Variety(), _params(**there), tmp_path / "out", seed=0)
+    print(watched.gaps)
+    assert all(row["in step"] < CLOSE for row in watched.gaps)
+    assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
+
+
+def test_a_server_that_goes_away_loses_nothing(served, chat, tmp_path, monkeypatch):
+    params, sample = _params(vllm="server", vllm_engine={"server_port": served}), RoundTrainer._sample
+
+    def gone(trainer, ids, size):
+        if trainer.state.global_step == 2:
+            trainer._sampler = engines.Server(VllmParams(server_port=9))
+        return sample(trainer, ids, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RoundTrainer, "_sample", gone)
+        with pytest.raises(engines.EngineError, match=r"http://127.0.0.1:9: no vLLM server there"):
+            grpo.train_round(chat, Variety(), params, tmp_path / "out", seed=0)
+    assert checkpoint.newest_whole(tmp_path / "out.unfinished").name == "checkpoint-2"
+    assert len(grpo.train_round(chat, Variety(), params, tmp_path / "out", seed=0)) == 4
