@@ -1,7 +1,7 @@
 """Decoding under a grammar: which tokens may come next, by llguidance. The texts are validated after in any case.
 
-Our own decoding and vLLM's engine (vllm_worker.py) take the same mask. Not covered: the grammars (whoever asks brings
-one), jump-ahead decoding, servers.
+vLLM's engine takes the same mask for a word-level tokenizer (vllm_worker.py), else its own. Not covered: the grammars
+(whoever asks brings one), jump-ahead decoding, servers.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import multiprocessing
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,13 +44,20 @@ class Engine:
 
     _live: ClassVar[Engine | None] = None
 
-    def __init__(self, path: str | Path, params: VllmParams, worker: str = f"{WORKER}.Weights") -> None:
-        """Makes the engine of the checkpoint `path` or of a model on the hub; it does not start yet.
+    def __init__(
+        self, path: str | Path, params: VllmParams, *, words: bool = False, worker: str = f"{WORKER}.Weights"
+    ) -> None:
+        """Makes an engine, which does not start yet.
 
-        `worker` names the class that takes new weights in vLLM's process, on a CPU.
+        Args:
+            path: A checkpoint, or the name of a model on the hub.
+            params: What vLLM may take.
+            words: Whether the tokenizer is word-level: its grammars are ours to keep, vLLM's cannot name such tokens.
+            worker: The class that takes new weights in vLLM's process, on a CPU.
         """
-        self.path, self.params, self.worker = str(path), params, worker
+        self.path, self.params, self.words, self.worker = str(path), params, words, worker
         self._llm: Any = None
+        self._watch: subprocess.Popen[bytes] | None = None
 
     def sample(
         self,
@@ -67,14 +76,14 @@ class Engine:
             EngineError: The engine did not start, or ended.
         """
         from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
 
-        settings = [
-            SamplingParams(
-                n=n, temperature=temperature, max_tokens=max_new_tokens, seed=_seed(seed, i), logprobs=0,
-                detokenize=False, extra_args=None if grammar is None else {"grammar": grammar},
-            )
-            for i in range(len(prompts))
-        ]  # fmt: skip
+        shared: dict[str, Any] = {"n": n, "temperature": temperature, "max_tokens": max_new_tokens}
+        shared |= {"logprobs": 0, "detokenize": False}
+        if grammar is not None:
+            kept = {"extra_args": {"grammar": grammar}}
+            shared |= kept if self.words else {"structured_outputs": StructuredOutputsParams(grammar=grammar)}
+        settings = [SamplingParams(**shared, seed=_seed(seed, i)) for i in range(len(prompts))]
         rows = [{"prompt_token_ids": list(row)} for row in prompts]
         outputs = self._ask(lambda llm: llm.generate(rows, settings, use_tqdm=progress)) if rows else []
         return [
@@ -102,6 +111,10 @@ class Engine:
             llm.llm_engine.engine_core.shutdown()
             del llm
             gc.collect()
+        if self._watch is not None:
+            self._watch.kill()
+            self._watch.communicate()
+            self._watch = None
 
     def _ask(self, question: Callable[[Any], T]) -> T:
         if self._llm is None:
@@ -111,6 +124,9 @@ class Engine:
             except Exception as error:
                 raise EngineError(f"{self.path}: vLLM did not start, see above: {error}") from error
             Engine._live = self
+            # vLLM's process does not notice that this one was killed, and would keep its memory: the pipe's end tells.
+            pids = [str(process.pid) for process in multiprocessing.active_children()]
+            self._watch = subprocess.Popen(["sh", "-c", 'read _; kill -9 "$@"', "sh", *pids], stdin=subprocess.PIPE)
         from vllm.v1.engine.exceptions import EngineDeadError
 
         try:
@@ -120,24 +136,27 @@ class Engine:
             raise EngineError(f"{self.path}: vLLM's engine ended, see above; it starts again when asked") from error
 
     def _start(self) -> Any:
-        cpu: dict[str, Any] = {}
-        if not torch.cuda.is_available():
+        cuda = torch.cuda.is_available()
+        special: dict[str, Any] = {"logits_processors": [f"{WORKER}:Grammar"]} if self.words else {}
+        if not cuda:
             os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else all engines of a machine share a core
             # Compiling takes minutes; a prompt that is read in parts breaks vLLM's seeds.
-            cpu = {"enforce_eager": True, "enable_chunked_prefill": False, "worker_extension_cls": self.worker}
+            special |= {"enforce_eager": True, "enable_chunked_prefill": False, "worker_extension_cls": self.worker}
+        if special:  # what vllm_worker.py has is for vLLM's first model runner
+            os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
         from vllm import LLM
 
         return LLM(
             model=self.path,
             trust_remote_code=False,
-            dtype="bfloat16" if torch.cuda.is_available() else "float32",  # as `load_policy`; "auto" rounds on a CPU
+            dtype="bfloat16" if cuda else "float32",  # as `load_policy`; "auto" rounds on a CPU
             max_model_len=self.params.max_model_len,
             tensor_parallel_size=self.params.tensor_parallel_size,
             gpu_memory_utilization=self.params.gpu_memory_utilization,
             generation_config="vllm",  # else a checkpoint's own top_p and top_k count
             logprobs_mode="processed_logprobs",  # at the temperature
-            logits_processors=[f"{WORKER}:Grammar"],
-            **cpu,
+            structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
+            **special,
         )
 
 

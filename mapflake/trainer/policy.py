@@ -86,12 +86,14 @@ class Policy:
             "max_new_tokens": max_new_tokens or self.max_new_tokens,
         }
         ids = encode_prompts(self.tokenizer, prompts)
+        model: Any = self.model
+        width = len(self.tokenizer) if model is None else model.config.vocab_size
+        # Made for vLLM too, which has its own: a grammar that cannot be read is found out here.
+        mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, width)
         if self.engine is not None:
             settings |= {"seed": seed_for(seed, "complete"), "progress": progress is not None}
             decoded = self.engine.sample(ids, **settings, grammar=grammar)
         else:
-            model: Any = self.model
-            mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, model.config.vocab_size)
             with tqdm(total=len(prompts) * n, desc=progress, unit="row", disable=progress is None) as bar:
                 settings |= {"rng": rng_for(seed, "complete"), "progress": bar.update}
                 decoded = decode(model, ids, **settings, eos=self.tokenizer.eos_token_id, mask=mask)
@@ -194,7 +196,8 @@ def load_policy(
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
-    return Policy(model, tokenizer, folder, max_new_tokens, Engine(folder, vllm) if vllm else None)
+    engine = Engine(folder, vllm, words=not tokenizer.chat_template) if vllm else None
+    return Policy(model, tokenizer, folder, max_new_tokens, engine)
 
 
 def _load_model(path: str | Path, full_precision: bool) -> PreTrainedModel:

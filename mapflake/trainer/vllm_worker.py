@@ -1,6 +1,6 @@
-"""What runs inside vLLM's own processes: our grammars, and weights that a trainer sends. Imported by vLLM alone.
+"""What runs inside vLLM's own processes: grammars over words, and weights that a trainer sends. Imported by vLLM alone.
 
-Not covered: CUDA, where TRL sends weights in its own way.
+For vLLM's first model runner. Not covered: weights on CUDA, where TRL sends them in its own way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mapflake.trainer.constrain import grammar_mask
 
 
 class Grammar(AdapterLogitsProcessor):
-    """Keeps a request to the grammar in its `extra_args`; vLLM's own grammars cannot spell a word-level tokenizer."""
+    """Keeps a request to the grammar in its `extra_args`: vLLM's own grammars cannot name a word-level token."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         super().__init__(vllm_config, device, is_pin_memory)

@@ -23,9 +23,9 @@ from starts import PARAMS, TASKS, byte_level_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer import read_reply, reply_grammar
+from mapflake.engineer import EngineerParams, Round, diagnose, llm_engineer, read_reply, reply_grammar
 from mapflake.engineer.actions import reply_schema
-from mapflake.env import VOCABULARY, render_prompt, to_dataset
+from mapflake.env import VOCABULARY, EnvConfig, render_prompt, to_dataset
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer import engine as engines
@@ -65,7 +65,7 @@ def chat(tmp_path_factory):
     fast = byte_level_tokenizer()
     config = Qwen3Config(
         vocab_size=len(fast) + 7, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=32, intermediate_size=64, tie_word_embeddings=True, max_position_embeddings=2048,
+        head_dim=32, intermediate_size=64, tie_word_embeddings=True, max_position_embeddings=4096,
         eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
     )  # fmt: skip
     torch.manual_seed(0)
@@ -109,6 +109,8 @@ def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
         (texts,) = policy.complete([asked], n=6, max_new_tokens=24)  # the grammar was of those requests alone
         assert all(read_reply(text, (3, 4), prompt_format).rejection for text in texts)
 
+        with pytest.raises(ValueError, match="grammar: "):
+            policy.complete([asked], grammar="start: nothing")
         with pytest.raises(ValueError, match="maximum context length is 1024"):
             policy.complete([" ".join([asked] * 1000)])
         many = [" ".join([asked] * 100)] * 40  # more than vLLM reads at once: no prompt is read in parts
@@ -203,7 +205,7 @@ def wholly(compact, tmp_path_factory):
     out = tmp_path_factory.mktemp("wholly") / "policy"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")
-        patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, "stale_worker.Stale"))
+        patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
         watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
         grpo.train_round(compact, Variety(), _params(), out, seed=0)
     assert not multiprocessing.active_children()  # freed as the round ended
@@ -230,7 +232,8 @@ def test_adapters_are_in_step(chat, tmp_path, monkeypatch):
 
 
 KILLED = """
-import os, signal, sys
+import multiprocessing, os, signal, sys
+from pathlib import Path
 import test_vllm
 from transformers import TrainerCallback
 from mapflake.trainer import grpo
@@ -238,6 +241,8 @@ from mapflake.trainer import grpo
 class Kill(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step == 3:
+            (engine,) = multiprocessing.active_children()
+            Path(sys.argv[2]).with_name("engine").write_text(str(engine.pid))
             os.kill(os.getpid(), signal.SIGKILL)
 
 if __name__ == "__main__":
@@ -267,6 +272,13 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
     script.write_text(KILLED)
     killed = subprocess.run([sys.executable, script, compact, out], check=False)
     assert killed.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "engine").read_text())
+    for _ in range(600):  # the engine goes with it
+        if not Path(f"/proc/{pid}").exists() or "(zombie)" in Path(f"/proc/{pid}/status").read_text():
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail(f"vLLM's process {pid} is still there")
     grpo.train_round(compact, Variety(), _params(), out, seed=0)
     assert read_jsonl(out / "curve.jsonl") == read_jsonl(wholly[0] / "curve.jsonl")
     assert checkpoint.weights_sha256(out) == checkpoint.weights_sha256(wholly[0])
@@ -277,15 +289,16 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
 
 @pytest.fixture(scope="module")
 def served(chat, tmp_path_factory):
-    """Returns the port of `vllm serve` with the chat model, as docs/scale.md starts it on a CPU."""
+    """Returns the port of vLLM's server with the chat model, started as docs/scale.md does on a CPU."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [Path(sys.executable).parent / "vllm", "serve", chat, "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048"]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", chat]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager", "--max-model-len", "4096"]
     command += ["--gpu-memory-utilization", "0.1", "--no-enable-chunked-prefill", "--generation-config", "vllm"]
     command += ["--logprobs-mode", "processed_logprobs", "--worker-extension-cls", f"{engines.WORKER}.Weights"]
-    own = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    own = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     own |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(HERE.parents[1])}
     log = tmp_path_factory.mktemp("server") / "log"
     with open(log, "w") as written:
@@ -317,6 +330,11 @@ def test_a_server_as_policy_and_as_engineer(served, chat):
 
     (replies,) = policy.complete(["Design."], n=4, max_new_tokens=1500, schema=reply_schema((3, 4)))
     assert {read_reply(text, (3, 4)).rejection for text in replies} <= {None, ZERO}
+    params = EngineerParams(model="openai:tiny", base_url=policy.base_url, samples=2, max_new_tokens=100)
+    report, training = diagnose(rollouts), {"instances": 8, "epochs": 2, "steps": 4, "algorithm": "GRPO"}
+    past = (Round("shared", 0, EnvConfig.uniform((3, 4), 0.0, 0.0), report, training=training),)
+    proposal = llm_engineer(lambda _: policy, (3, 4), params, seed=0)(report, past)
+    assert len(proposal.replies) == 2
     (plain,) = policy.complete(["Design."], n=4, max_new_tokens=100)
     assert all(read_reply(text, (3, 4)).rejection for text in plain)
     with pytest.raises(ServerError, match="another"):
