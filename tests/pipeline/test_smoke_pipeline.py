@@ -112,7 +112,7 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
 
     kinds = {name.split("/")[1] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
-    assert len([name for name in one if name.endswith(".ipynb")]) == 6
+    assert len([name for name in one if name.endswith(".ipynb")]) == 7  # 04 twice
     cells = {name for name in one if name.startswith("reports/cells/smoke/")}
     arms = {f"reports/cells/smoke/{arm}-0.json" for arm in ("engineer", "heuristic", "trained_engineer")}
     assert cells == records | arms | {f"reports/cells/smoke/{name}/0.json" for name in ("design_rl", "gains")}
