@@ -36,9 +36,9 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start
-	$(call cells,bank baseline_rl) | $(SIDE_BY_SIDE)
-	$(call cells,trained_engineer engineer_loop ablations gains) | $(SIDE_BY_SIDE)
-	$(call cells,ablations_trained) | $(SIDE_BY_SIDE)
+	$(call cells,bank) | $(SIDE_BY_SIDE)
+	$(call cells,trained_engineer baseline_rl) | $(SIDE_BY_SIDE)
+	$(call cells,engineer_loop ablations_trained ablations gains) | $(SIDE_BY_SIDE)
 	dvc repro
 	@$(shown)
 
