@@ -23,9 +23,11 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
-from mapflake.env import Task
-from mapflake.trainer.grpo import train_round
+from mapflake.env import EnvConfig, Task, generate
+from mapflake.trainer.grpo import Boards, Mixture, Problem, train_round
 from mapflake.trainer.policy import load_policy
+
+BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing; our choice
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,24 @@ class Designs:
         return {design: 1.0, accepted: 0.0, distinct: 0.0}
 
 
+def problem_of(
+    real: Sequence[Situation],
+    sizes: Sequence[int],
+    params: DesignRLParams,
+    variant: str | Variant = DEFAULT_VARIANT,
+    *,
+    seed: int,
+) -> Problem:
+    """Returns the problem of a training: designs in the situations of `mixed`, and boards of all sizes alike."""
+    designs = Designs(mixed(real, sizes, params, seed=seed), params.reward, tuple(sizes), variant)
+    if not params.boards:
+        return designs
+    config = EnvConfig.uniform(sizes, BOARDS_HOLES)
+    return Mixture(
+        [designs, Boards(generate(config, params.boards, seed=repro.seed_for(seed, "boards"), split="train"))]
+    )
+
+
 def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParams, *, seed: int) -> list[Situation]:
     """Returns the situations of a training: real ones and made-up ones, at random in the share that `params` says.
 
@@ -122,7 +142,7 @@ def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParam
     share = 1.0 if params.reward != "learnability" else params.real_share if real else 0.0
     if share and not real:
         raise ValueError(f"reward {params.reward!r}: made-up situations have no such table, and there are no real ones")
-    chosen = rng.random(params.rl.instances) < share
+    chosen = rng.random(params.rl.instances - params.boards) < share
     return [
         real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, seed=repro.seed_for(seed, "made up"))
         for i, is_real in enumerate(chosen)
@@ -155,7 +175,7 @@ class CoTraining:
         policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
         tables = measure(policy, self.sizes, self.validation, self.params.tables, seed=seed)
         real = [Situation(last.report, history, tables, "this run")]
-        problem = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
+        problem = problem_of(real, self.sizes, self.params, self.variant, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes, len(self.validation))
 
@@ -173,7 +193,8 @@ def cost(
         round_rollouts: Rollouts of the training of each of them.
     """
     boards = len(kinds(sizes)) * params.tables.boards + validation
+    samples = params.rl.epochs * params.rl.generations  # of each prompt
     return {
-        "rollouts": tables * (boards * params.tables.samples + round_rollouts),
-        "replies": params.rl.instances * params.rl.epochs * params.rl.generations,
+        "rollouts": tables * (boards * params.tables.samples + round_rollouts) + params.boards * samples,
+        "replies": (params.rl.instances - params.boards) * samples,
     }

@@ -50,15 +50,22 @@ class DesignRLParams(Params):
 
     Attributes:
         reward: The table whose mean over a design's boards is its reward.
-        real_share: Share of the prompts that are measured situations; the others are made up.
+        boards_share: Share of the prompts that are boards to be solved, lest solving is unlearned.
+        real_share: Share of the other prompts that are measured situations; the rest are made up.
         tables: How much is sampled where a policy's tables are measured.
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
     """
 
     reward: Literal["learnability", "alignment"] = "learnability"
+    boards_share: float = Field(default=0.0, ge=0, lt=1)
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
     rl: RLParams
+
+    @property
+    def boards(self) -> int:
+        """The number of boards among the prompts."""
+        return round(self.boards_share * self.rl.instances)
 
 
 class GainsParams(Params):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 from peft import LoraConfig
 from trl import GRPOConfig
 
@@ -45,7 +45,7 @@ class Problem(Protocol):
     def rows(self, prompt_format: str) -> Dataset:
         """Returns a row for each instance, with the columns `prompt` and those that the rewards take."""
 
-    def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
+    def rewards(self, prompt_format: str) -> dict[Callable[..., Any], float]:
         """Returns TRL's reward functions with their weights."""
 
 
@@ -69,6 +69,43 @@ class Boards:
     def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
         """Returns a function for each entry of `REWARD`."""
         return dict(zip(reward_functions(prompt_format), REWARD.values(), strict=True))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Several problems in one training; a row is rewarded by the problem that it comes from, `part` is its number."""
+
+    parts: Sequence[Problem]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def identity(self) -> Any:
+        """Returns the identities of the parts."""
+        return [part.identity() for part in self.parts]
+
+    def rows(self, prompt_format: str) -> Dataset:
+        """Returns the rows of all parts; the columns of other parts are None."""
+        tables = [part.rows(prompt_format) for part in self.parts]
+        return concatenate_datasets([rows.add_column("part", [i] * len(rows)) for i, rows in enumerate(tables)])
+
+    def rewards(self, prompt_format: str) -> dict[Callable[..., list[float | None]], float]:
+        """Returns the functions of all parts, which give None on rows of others: TRL leaves these out."""
+
+        def only(number: int, reward: Callable[..., list[float]]) -> Callable[..., list[float | None]]:
+            def own(completions: Sequence[Any], part: Sequence[int], **columns: Any) -> list[float | None]:
+                rows = [i for i, one in enumerate(part) if one == number]
+                given = {name: [c[i] for i in rows] for name, c in columns.items() if isinstance(c, list)}
+                values = iter(reward(completions=[completions[i] for i in rows], **given))
+                return [next(values) if one == number else None for one in part]
+
+            own.__name__ = reward.__name__
+            return own
+
+        both = [
+            (i, reward, w) for i, part in enumerate(self.parts) for reward, w in part.rewards(prompt_format).items()
+        ]
+        return {only(i, reward): weight for i, reward, weight in both}
 
 
 def train_round(

@@ -71,6 +71,8 @@ def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     timed = ("runtime", "per_second", "time", "total_flos")
     steps = [{k: row[k] for k in sorted(row) if not any(t in k for t in timed)} for row in history]
+    # A reward that no row of a step has (`grpo.Mixture`) is None there.
+    steps = [{k: v for k, v in row.items() if v is not None} for row in steps]
     return [row for row in steps if "loss" in row]
 
 
@@ -90,7 +92,9 @@ class Progress(TrainerCallback):
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
         """Shows the newest numbers."""
         logs = given.get("logs") or {}
-        self.bar.set_postfix({name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if key in logs})
+        self.bar.set_postfix(
+            {name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if logs.get(key) is not None}
+        )
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Closes the bar."""

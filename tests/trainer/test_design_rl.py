@@ -8,9 +8,9 @@ from mapflake import env, repro
 from mapflake.engineer.actions import read_reply
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
 from mapflake.engineer.compact.words import VOCABULARY, reply_words
-from mapflake.engineer.design_rl import Designs
-from mapflake.engineer.situations import Situation, kinds, table
-from mapflake.trainer.grpo import train_round
+from mapflake.engineer.design_rl import Designs, cost, problem_of
+from mapflake.engineer.situations import DesignRLParams, Situation, kinds, table
+from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
 from mapflake.trainer.warmstart import warm_start
@@ -122,3 +122,27 @@ def test_a_chat_reply_in_json_is_rewarded():
 def test_a_situation_without_the_rewards_table_is_named():
     with pytest.raises(ValueError, match="situation of run 3: has no table of 'learnability'"):
         Designs([Situation(made_up(0, SIZES, seed=7).report, (), {}, "run 3")], "learnability", SIZES)
+
+
+def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speaker, tmp_path):
+    tasks = env.generate(env.EnvConfig.uniform(SIZES, 0.1), 4, seed=0, split="train")
+    problem = Mixture([Designs(situations(4, lambda kind: 1.0), "learnability", SIZES, "V1"), Boards(tasks)])
+    rows = problem.rows("compact")
+    assert rows["part"][:] == [0] * 4 + [1] * 4
+    said = ["size3 p100 p10 any end"] * 4 + [env.format_plan(t.instance, t.solution.plan, "compact") for t in tasks]
+    columns = {name: rows[name][:] for name in rows.column_names if name != "prompt"}
+    found = {reward.__name__: reward(completions=said, **columns) for reward in problem.rewards("compact")}
+    assert found["design"] == found["accepted"] == [1.0] * 4 + [None] * 4
+    assert found["valid"] == found["optimal"] == [None] * 4 + [1.0] * 4
+    params = PARAMS.model_copy(update={"instances": 8, "prompts": 1, "generations": 4, "microbatch": 4, "epochs": 1})
+    curve = train_round(speaker, problem, params, tmp_path / "out", seed=0)
+    named = [{key.split("/")[1] for key in row if key.startswith("rewards/")} for row in curve]
+    assert sorted(map(len, named)) == [2] * 4 + [3] * 4  # a step of one prompt has the rewards of its part alone
+
+
+def test_boards_are_a_share_of_the_prompts():
+    params = DesignRLParams(boards_share=0.25, real_share=0.0, rl=PARAMS)
+    problem = problem_of([], SIZES, params, seed=0)
+    assert [len(part) for part in problem.parts] == [96, 32]
+    assert {t.instance.size for t in problem.parts[1].tasks} == {*SIZES}
+    assert cost(params, SIZES, 0, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}
