@@ -71,8 +71,9 @@ def are_whole(tokenizer: PreTrainedTokenizerBase, grammar: str, completions: Ite
 
 def _matcher(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> tuple[llguidance.LLMatcher, int]:
     """Returns a matcher, and the number of tokens that it knows."""
-    ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
-    if not is_word_level(tokenizer):
+    if is_word_level(tokenizer):
+        ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
+    else:
         ours = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
     matcher = llguidance.LLMatcher(ours, grammar)
     if matcher.is_error():

@@ -51,13 +51,13 @@ def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(the
     assert (tmp_path / "out/model.safetensors").stat().st_mtime_ns == written
 
 
-def test_a_word_is_the_sum_of_the_tokens_that_spell_it(theirs, tmp_path):
+def test_a_word_is_the_mean_of_the_tokens_that_spell_it(theirs, tmp_path):
     out = starting_point(str(theirs), tmp_path / "out", prompt_format="compact", vocabulary=VOCABULARY)
     before, policy = load_policy(theirs, sealed=False), load_policy(out)
     tables = [one.model.get_input_embeddings().weight for one in (before, policy)]
     spelled = before.tokenizer(" agent1", add_special_tokens=False)["input_ids"]
     word = policy.tokenizer.convert_tokens_to_ids("agent1")
-    torch.testing.assert_close(tables[1][word], tables[0][spelled].sum(0))
+    torch.testing.assert_close(tables[1][word], tables[0][spelled].mean(0))
     assert policy.model.get_output_embeddings().weight is tables[1]
     body = [dict(one.model.model.layers.named_parameters()) for one in (before, policy)]
     assert all(torch.equal(weight, body[1][name]) for name, weight in body[0].items())
