@@ -10,7 +10,7 @@ from mapflake.repro import Params
 
 Precision = Literal["float32", "bfloat16"]
 """Of a CPU's matrix products, in training and sampling; in training, weights and optimizer stay float32. bfloat16 pays
-for models of 100M parameters on processors that have it (AMX, AVX512-BF16). A GPU takes bfloat16 anyway."""
+for models of 100M parameters on processors with AMX; without, float32 may be the faster one. A GPU takes bfloat16."""
 
 
 class ModelParams(Params):
