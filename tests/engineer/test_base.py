@@ -55,6 +55,9 @@ def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path, 
     params = BaseParams.parse(PARAMS | {"base": str(theirs), "prompt_format": prompt_format}, "warm_start")
     start = base_model(params, tmp_path, tmp_path / "warm")
     assert start == tmp_path / "warm/checkpoint"
+    written = (start / "model.safetensors").stat().st_mtime_ns
+    assert base_model(params, tmp_path, tmp_path / "warm") == start
+    assert (start / "model.safetensors").stat().st_mtime_ns == written
     budget = {"instances": 4, "epochs": 1, "prompts": 4, "generations": 2, "microbatch": 4, "max_new_tokens": 12}
     trainer = Grpo(RLParams(**budget, precision="bfloat16"))
     policy = trainer.load(start)
