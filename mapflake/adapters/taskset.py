@@ -70,7 +70,7 @@ class FrozenLakeConfig(vf.TasksetConfig):
     """
 
     tasks: str = ""
-    prompt_format: Literal["chat", "compact"] = "chat"
+    prompt_format: Literal["chat", "brief", "compact"] = "chat"
     n: NonNegativeInt = 100
     sizes: list[int] = [3, 4, 5, 6]  # noqa: RUF012  a field of pydantic
     num_agents: int = 2

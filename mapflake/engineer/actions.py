@@ -172,6 +172,12 @@ def reply_grammar(sizes: Iterable[int], prompt_format: str = "json") -> str:
     return f"start: PROSE reply\nreply: %json {schema}\nPROSE: {prose}\n"
 
 
+def rounded(config: EnvConfig) -> EnvConfig:
+    """Returns the configuration with ratios that are multiples of 1/20, as compact words say it."""
+    asked = read_words(format_config(config, "compact"), sorted(config.sizes))
+    return project(asked, config.sizes, config.num_agents)
+
+
 def format_config(config: EnvConfig, prompt_format: str = "json") -> str:
     """Returns the reply that asks for `config`.
 

@@ -55,11 +55,15 @@ class Grpo:
         return train_round(start, Boards(tasks), self.params, out, seed=seed)
 
     def load(self, checkpoint: str | Path) -> Completer:
-        """Returns the policy in a checkpoint, set to sample as it does in training (length, vLLM)."""
+        """Returns the policy in a checkpoint, set to sample as it does in training (length, precision, vLLM)."""
         from mapflake.trainer.policy import load_policy
 
-        vllm = None if self.params.vllm == "off" else self.params.vllm_engine
-        return load_policy(checkpoint, max_new_tokens=self.params.max_new_tokens, vllm=vllm)
+        return load_policy(
+            checkpoint,
+            max_new_tokens=self.params.max_new_tokens,
+            vllm=None if self.params.vllm == "off" else self.params.vllm_engine,
+            precision=self.params.precision,
+        )
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""

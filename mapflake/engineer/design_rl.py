@@ -60,7 +60,7 @@ class Designs:
         return len(self.situations)
 
     def prompts(self, prompt_format: str) -> list[str]:
-        """Returns the prompt of each situation; `prompt_format` is the policy's, "chat" or "compact"."""
+        """Returns the prompt of each situation; in the format that the policy's own (`env.PROMPT_FORMATS`) asks for."""
         return [
             build_prompt(
                 s.report, s.history, self.sizes, variant=self.variant, prompt_format=reply_format(prompt_format)
@@ -76,7 +76,7 @@ class Designs:
     def rows(self, prompt_format: str) -> Dataset:
         """Returns the training rows: prompt, and the number of its situation."""
         texts = self.prompts(prompt_format)
-        prompts = [[{"role": "user", "content": t}] for t in texts] if prompt_format == "chat" else texts
+        prompts = [[{"role": "user", "content": t}] for t in texts] if prompt_format != "compact" else texts
         return Dataset.from_dict({"prompt": prompts, "situation": list(range(len(texts)))})
 
     def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:

@@ -53,7 +53,7 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
     prompts: list[Any] = [render_prompt(task.instance, prompt_format) for task in tasks]
     text, count = Value("string"), Value("int64")
     prompt: Any = text
-    if check_prompt_format(prompt_format) == "chat":
+    if check_prompt_format(prompt_format) != "compact":
         prompts = [[{"role": "user", "content": question}] for question in prompts]
         prompt = [{"role": text, "content": text}]
     columns = {

@@ -1,4 +1,4 @@
-"""Boards and plans as text for language models, in two prompt formats, and the way back.
+"""Boards and plans as text for language models, in three prompt formats, and the way back.
 
 `compact` is for small from-scratch policies: whitespace-separated words of the closed `VOCABULARY`. A prompt is a
 list, `size4 holes b1 c2 d3 agent1 b0 to d1 agent2 c3 to b0 plan` (letter = row, digit = column, holes sorted).
@@ -9,6 +9,9 @@ parser wants them in their places and does not believe them, only the moves coun
 `chat` is for LLMs: instructions, the board as drawn by `Instance.to_text`, and an answer in JSON,
 `{"plan": ["RRD", "UWL"]}`. The last JSON object that opens with the key "plan" counts, inside or outside a code
 fence, after the last `</think>`; a thought that was never closed has no answer.
+
+`brief` is chat in a third of the tokens, for small pretrained models that a warm start has shown it: cells are named as
+in compact, and the answer has the same scratchpad, a line for each time step, before the JSON. It is read as chat is.
 
 Wrong letters and a wrong number of move lists are no parse errors: they come back inside the Plan and the verifier
 reports them. Both parsers are linear in the text and raise nothing but PlanParseError on it. The wording of the
@@ -24,11 +27,11 @@ from typing import NoReturn
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 
-PROMPT_FORMATS = ("chat", "compact")
-"""How boards are asked and plans answered: in words and JSON, or in the small policy's closed vocabulary."""
+PROMPT_FORMATS = ("chat", "brief", "compact")
+"""How boards are asked and plans answered: in words and JSON, the same in few words, or in a closed vocabulary."""
 
 SIZES, AGENTS = range(3, 11), range(1, 6)
-"""Sizes and agents that the compact vocabulary has words for."""
+"""Sizes and agents that the compact vocabulary has words for; `brief` has names for no others either."""
 
 _ROWS = "abcdefghij"
 _CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(len(_ROWS)))
@@ -61,17 +64,17 @@ def render_prompt(instance: Instance, prompt_format: str = "chat") -> str:
     """Returns the question for `instance`.
 
     Raises:
-        ValueError: Unknown prompt_format, or a board that the compact vocabulary cannot name.
+        ValueError: Unknown prompt_format, or a board that it has no names for.
     """
-    return _render_compact(instance) if check_prompt_format(prompt_format) == "compact" else _render_chat(instance)
+    return _RENDER[check_prompt_format(prompt_format)](instance)
 
 
 def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> str:
     """Returns `plan` as the model should have answered; `parse_completion` reads it back.
 
     Raises:
-        ValueError: Unknown prompt_format, not one move list for each agent, a letter that is no move, or (compact)
-            a plan that leaves the board.
+        ValueError: Unknown prompt_format, not one move list for each agent, a letter that is no move, or (except in
+            chat) a plan that leaves the board.
     """
     if len(plan.moves) != instance.num_agents:
         raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
@@ -79,9 +82,14 @@ def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> 
         for move in moves:
             if move not in MOVES:
                 raise ValueError(f"agent {agent}: {move!r} is none of the moves {' '.join(MOVES)}")
-    if check_prompt_format(prompt_format) == "compact":
-        return _format_compact(instance, plan)
-    return f"```json\n{json.dumps({'plan': list(plan.moves)})}\n```"
+    answer = json.dumps({"plan": list(plan.moves)})
+    if check_prompt_format(prompt_format) == "chat":
+        return f"```json\n{answer}\n```"
+    steps = _steps(instance, plan)
+    if prompt_format == "compact":
+        return " ".join(" ".join([f"<{legal}> {move} {cell}" for legal, move, cell in step] + [";"]) for step in steps)
+    lines = [", ".join(f"{legal or '-'} {move} {cell}" for legal, move, cell in step) for step in steps]
+    return "\n".join([*lines, answer])
 
 
 def parse_completion(text: str, num_agents: int, prompt_format: str = "chat") -> Plan:
@@ -112,33 +120,36 @@ def cell_word(cell: Cell) -> str:
 
 
 def _render_compact(instance: Instance) -> str:
-    if instance.size not in SIZES or instance.num_agents not in AGENTS:
-        raise ValueError(
-            f"the compact prompt format has words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} agents, "
-            f"not for size {instance.size} with {instance.num_agents} agents"
-        )
+    _check_names(instance)
     words = [f"size{instance.size}", "holes", *map(cell_word, sorted(instance.holes))]
     for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1):
         words += [f"agent{agent}", cell_word(start), "to", cell_word(goal)]
     return " ".join([*words, "plan"])
 
 
-def _legal_word(instance: Instance, cell: Cell) -> str:
+def _check_names(instance: Instance) -> None:
+    if instance.size not in SIZES or instance.num_agents not in AGENTS:
+        raise ValueError(
+            f"the prompt formats compact and brief have words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} "
+            f"agents, not for size {instance.size} with {instance.num_agents} agents"
+        )
+
+
+def _steps(instance: Instance, plan: Plan) -> list[list[tuple[str, str, str]]]:
+    """Returns for each time step and agent its legal moves (letters), its move, and the name of the cell reached."""
+    steps = []
+    for time, (before, after) in enumerate(pairwise(execute(instance, plan))):
+        if outside := [cell for cell in after if not {*cell} <= {*range(instance.size)}]:
+            raise ValueError(f"the plan leaves the board at {outside[0]}: there is no name for such a cell")
+        moves = [moves[time] if time < len(moves) else "W" for moves in plan.moves]
+        legal = [_legal_moves(instance, cell) for cell in before]
+        steps.append(list(zip(legal, moves, map(cell_word, after), strict=True)))
+    return steps
+
+
+def _legal_moves(instance: Instance, cell: Cell) -> str:
     row, col = cell
-    legal = [m for m in "UDLR" if instance.is_free((row + DELTAS[m][0], col + DELTAS[m][1]))]
-    return f"<{''.join(legal)}>"
-
-
-def _format_compact(instance: Instance, plan: Plan) -> str:
-    words = []
-    trajectory = execute(instance, plan)
-    for time, (before, after) in enumerate(pairwise(trajectory)):
-        for moves, here, there in zip(plan.moves, before, after, strict=True):
-            if not (0 <= there[0] < instance.size and 0 <= there[1] < instance.size):
-                raise ValueError(f"the plan leaves the board at {there}: the compact prompt format has no such word")
-            words += [_legal_word(instance, here), moves[time] if time < len(moves) else "W", cell_word(there)]
-        words.append(";")
-    return " ".join(words)
+    return "".join(m for m in "UDLR" if instance.is_free((row + DELTAS[m][0], col + DELTAS[m][1])))
 
 
 def _parse_compact(text: str, num_agents: int) -> Plan:
@@ -202,6 +213,23 @@ def _render_chat(instance: Instance) -> str:
         example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, count + 1)),
     )
 
+
+def _render_brief(instance: Instance) -> str:
+    _check_names(instance)
+    last = instance.size - 1
+    holes = " ".join(map(cell_word, sorted(instance.holes))) or "none"
+    agents = [
+        f"Agent {agent}: {cell_word(start)} to {cell_word(goal)}."
+        for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
+    ]
+    return (
+        f"Grid of rows a to {_ROWS[last]}, columns 0 to {last}. Holes: {holes}. {' '.join(agents)}\n"
+        "All move at once, each U, D, L, R or W (wait): not off the grid, not into a hole, no two into one cell, "
+        "no two swap cells. Write every step, then the shortest plan in JSON."
+    )
+
+
+_RENDER = {"chat": _render_chat, "brief": _render_brief, "compact": _render_compact}
 
 _ANSWER = re.compile(r'\{\s*"plan"\s*:')
 

@@ -107,7 +107,7 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         "trained_engineer": values["engineer_loop"]
         | {key: values["baseline_rl"][key] for key in ("rl", "samples")}
         | {key: values["trained_engineer"][key] for key in ("bank_rounds", "before")}
-        | {"bank": run.bank, "base": values["warm_start"]["base"]},
+        | {"bank": run.bank, "base": sections.warm_start.taken_as_it_is},
         "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.trained, *run.arms], "seeds": run.seeds},
     }
 
@@ -123,7 +123,7 @@ def prepare(root: Path) -> None:
     everything = sections.model_dump(mode="json")
     values["warm_start"] = everything["warm_start"]
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
-    shared |= {"base": sections.warm_start.base, "rounds": sections.trained_engineer.bank_rounds}
+    shared |= {"base": sections.warm_start.taken_as_it_is, "rounds": sections.trained_engineer.bank_rounds}
     values["bank"] = shared | {"tables": everything["trained_engineer"]["before"]["tables"]}
     tried = everything["trained_engineer"]
     values["gains"] = {"gains": tried["gains"], "bank": values["bank"] | {"rounds": tried["gains_rounds"]}}

@@ -13,17 +13,23 @@ import llguidance.hf
 import numpy as np
 import torch
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerBase
 
 Mask = Callable[[Sequence[Sequence[int]]], torch.Tensor]
 """Takes the tokens that each row has so far; gives the tokens that may come next: bool `[B, V]`."""
 
 
+def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Returns whether a token is a whole word, as in the compact vocabulary."""
+    return isinstance(tokenizer.backend_tokenizer.model, WordLevel)
+
+
 def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> Mask:
     """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
 
     Args:
-        tokenizer: The model's tokenizer. With a compact one (no chat template) the grammar names the word w as `<w>`.
+        tokenizer: The model's tokenizer. With a word-level one, the compact one, the grammar names the word w as `<w>`.
         grammar: The grammar of a completion.
         width: V, the columns of the model's logits (a model may have more than its tokenizer has tokens).
 
@@ -65,8 +71,9 @@ def are_whole(tokenizer: PreTrainedTokenizerBase, grammar: str, completions: Ite
 
 def _matcher(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> tuple[llguidance.LLMatcher, int]:
     """Returns a matcher, and the number of tokens that it knows."""
-    ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
-    if tokenizer.chat_template:
+    if is_word_level(tokenizer):
+        ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
+    else:
         ours = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
     matcher = llguidance.LLMatcher(ours, grammar)
     if matcher.is_error():

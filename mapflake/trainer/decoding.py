@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 ROOM = 64  # positions that the cache grows by
+CACHE = 2**29  # numbers in the keys and values of a batch: 2 GiB in float32
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,15 @@ def decode(
         max_new_tokens: Where a completion is cut off.
         eos: Ends a completion.
         rng: Source of all sampling noise; one uniform number for each (row, position).
-        batch_size: Rows decoded at once, at least n.
+        batch_size: Rows decoded at once, at least n; fewer where their keys and values would take too much memory.
         progress: Called with the number of rows as each batch ends.
         mask: Takes the tokens of each live row so far, gives those that may come next, bool `[B, V]`; None: all.
     """
     noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
     done: dict[int, Decoded] = {}
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-    group = max(1, batch_size // n)
+    longest = max(map(len, prompts), default=0) + max_new_tokens
+    group = max(1, min(batch_size, CACHE // (longest * _cached_numbers(model.config))) // n)
     was_training = model.training
     model.eval()
     try:
@@ -102,6 +104,13 @@ def decode(
     finally:
         model.train(was_training)
     return [done[row] for row in range(len(done))]
+
+
+def _cached_numbers(config: PreTrainedConfig) -> int:
+    """Returns how many numbers the keys and values of one token are."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * width)
 
 
 def _decode_batch(

@@ -25,9 +25,10 @@ from mapflake import repro
 from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint, engine
+from mapflake.trainer.logps import logits_fit
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, load_policy
-from mapflake.trainer.round_trainer import LARGE_VOCABULARY, RoundTrainer
+from mapflake.trainer.round_trainer import RoundTrainer
 from mapflake.trainer.training import run
 
 ACCELERATE = Path(__file__).parent / "accelerate"
@@ -140,7 +141,8 @@ def train_round(
 
 def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
-    policy = load_policy(start, full_precision=params.lora is None)  # small steps vanish in bfloat16
+    full = params.lora is None  # small steps vanish in bfloat16
+    policy = load_policy(start, full_precision=full, precision=params.precision)
     saves = checkpoint.resumable(out, input_hash)
     lora = params.lora and LoraConfig(
         r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
@@ -150,7 +152,13 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
         policy,
         training_rows(policy, problem, params, seed),
         list(rewards),
-        training_arguments(params, saves, seed, list(rewards.values()), large=len(policy.tokenizer) > LARGE_VOCABULARY),
+        training_arguments(
+            params,
+            saves,
+            seed,
+            list(rewards.values()),
+            large=not logits_fit(policy.model, params.microbatch, params.max_new_tokens),
+        ),
         seed=seed,
         lora=lora,
         sampler=sampler(start, params),
@@ -192,7 +200,7 @@ def training_arguments(
         output: The folder of its saves.
         seed: Seed of TRL's own random numbers.
         weights: Weights of the rewards.
-        large: Whether a real LLM is trained.
+        large: Whether memory is short (`logps.logits_fit`).
     """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch
@@ -224,7 +232,7 @@ def training_arguments(
         logging_steps=1,
         seed=seed_for(seed, "grpo") % 2**31,
         use_cpu=not cuda,
-        bf16=cuda,
+        bf16=cuda or params.precision == "bfloat16",
         gradient_checkpointing=cuda and large,
         disable_dropout=True,
         report_to="none",  # see `training.Tracking`

@@ -3,8 +3,7 @@
 The numbers are those of a plain forward pass over `[prompt | completion]` (tests/trainer/test_logps.py). A prompt that
 several completions share is read once and its keys and values are handed to each; completions are read in buckets of
 like lengths; a completion without a token that counts is not read at all. For models with full attention in every
-layer and a vocabulary so small that logits fit (Qwen3's architecture in small); not covered: sliding windows, recurrent
-layers.
+layer, where the logits of a microbatch fit into memory (`logits_fit`); not covered: sliding windows, recurrent layers.
 """
 
 from __future__ import annotations
@@ -16,6 +15,13 @@ from torch.nn.functional import pad
 from transformers import DynamicCache
 
 BUCKET = 64  # completions of like length in one forward pass
+LOGITS = 2**28  # of a microbatch: 1 GiB in float32, held a few times over
+
+
+def logits_fit(model: Any, rows: int, length: int) -> bool:
+    """Returns whether `completion_logps` suits a model and microbatches of so many completions and tokens."""
+    kinds = {*(getattr(model.config, "layer_types", None) or ["full_attention"])}
+    return kinds == {"full_attention"} and rows * length * model.config.vocab_size <= LOGITS
 
 
 def completion_logps(

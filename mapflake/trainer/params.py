@@ -8,6 +8,10 @@ from pydantic import Field, model_validator
 
 from mapflake.repro import Params
 
+Precision = Literal["float32", "bfloat16"]
+"""Of a CPU's matrix products, in training and sampling; in training, weights and optimizer stay float32. bfloat16 pays
+for models of 100M parameters on processors with AMX; without, float32 may be the faster one. A GPU takes bfloat16."""
+
 
 class ModelParams(Params):
     """Shape of the from-scratch policy: Qwen3's architecture in small (0.46M parameters as given here)."""
@@ -22,7 +26,8 @@ class ModelParams(Params):
 class WarmStartParams(Params):
     """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
 
-    A policy that was not cooled down samples worse than it knows, and gains much more from a short GRPO round.
+    A policy that was not cooled down samples worse than it knows, and gains much more from a short GRPO round. `model`
+    is the shape of a policy from scratch; one that comes pretrained has its own.
     """
 
     model: ModelParams = ModelParams()
@@ -34,6 +39,7 @@ class WarmStartParams(Params):
     final_share: float = Field(default=0.1, gt=0, le=1)
     save_every: int = Field(default=100, ge=1)
     threads: int = Field(default=1, ge=1)
+    precision: Precision = "float32"
 
     @model_validator(mode="after")
     def _divisible(self) -> WarmStartParams:
@@ -85,6 +91,7 @@ class RLParams(Params):
     sharding: Literal["none", "fsdp2"] = "none"
     save_every: int = Field(default=5, ge=1)
     threads: int = Field(default=1, ge=1)
+    precision: Precision = "float32"
 
     @model_validator(mode="after")
     def _fits_together(self) -> RLParams:

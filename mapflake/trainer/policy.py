@@ -1,9 +1,9 @@
 """The policy: a causal language model, its tokenizer, and how it completes prompts.
 
 One class serves the small from-scratch policy and real LLMs. A policy whose tokenizer has a chat template takes prompts
-in the format `chat` (they become user messages), one without takes `compact`. Completion is by `decoding.decode`, or by
-vLLM's engine (engine.py). Not covered: OpenAI-compatible servers (openai_client.py); checkpoints of unknown
-origin, beyond reading safetensors alone and running no code of theirs.
+in the format `chat` (or `brief`, if its settings say so), which become user messages; one without takes `compact`.
+Completion is by `decoding.decode`, or by vLLM's engine (engine.py). Not covered: OpenAI-compatible servers
+(openai_client.py); checkpoints of unknown origin, beyond reading safetensors alone and running no code of theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -32,7 +32,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
-from mapflake.trainer.constrain import are_whole, grammar_mask
+from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
 from mapflake.trainer.params import ModelParams, VllmParams
@@ -56,9 +56,10 @@ class Policy:
     engine: Engine | None = None
 
     @property
-    def prompt_format(self) -> Literal["chat", "compact"]:
-        """The prompt format of `mapflake.env` that this policy reads and writes."""
-        return "chat" if self.tokenizer.chat_template else "compact"
+    def prompt_format(self) -> str:
+        """The prompt format of `mapflake.env` that this policy reads and writes: what its tokenizer's settings say."""
+        said: str | None = self.tokenizer.init_kwargs.get("prompt_format")
+        return said or ("chat" if self.tokenizer.chat_template else "compact")
 
     def complete(
         self,
@@ -168,13 +169,19 @@ def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -
 
 
 def load_policy(
-    path: str | Path, *, max_new_tokens: int = 128, vllm: VllmParams | None = None, full_precision: bool = False
+    path: str | Path,
+    *,
+    max_new_tokens: int = 128,
+    vllm: VllmParams | None = None,
+    full_precision: bool = False,
+    precision: str = "float32",
+    sealed: bool = True,
 ) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
-    Safetensors only, no code from the checkpoint. A local folder must carry a valid manifest. With `full_precision`
-    weights are float32 on a GPU too, to be trained in full; with `vllm` none are read here, but by
-    its engine as it is first asked.
+    Safetensors only, no code from the checkpoint. Weights have `precision` on a CPU and are bfloat16 on a GPU; with
+    `full_precision` they are float32 anywhere, to be trained in full; with `vllm` none are read here, but by its engine
+    as it is first asked. A local folder must carry a valid manifest, unless it was not written here (`sealed` false).
 
     Raises:
         CheckpointError: The folder is torn or holds an adapter, tensors are missing or unexpected, a weight is not
@@ -182,7 +189,8 @@ def load_policy(
     """
     folder = Path(path)
     if folder.is_dir():
-        checkpoint.verify(folder)
+        if sealed:
+            checkpoint.verify(folder)
     elif folder.is_absolute() or str(path).count("/") > 1:
         raise checkpoint.CheckpointError(f"{path}: no such folder")
     if (folder / "adapter_config.json").is_file():  # transformers would fetch the model that it names
@@ -190,27 +198,35 @@ def load_policy(
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         encode_prompts(tokenizer, [])  # tries the chat template
-        model = None if vllm else _load_model(path, full_precision).eval()
+        half = not full_precision and (torch.cuda.is_available() or precision == "bfloat16")
+        # To be trained under autocast on a CPU: there the backward pass of PyTorch's own attention is the slower one.
+        eager = full_precision and precision == "bfloat16" and not torch.cuda.is_available()
+        options = {"attn_implementation": "eager"} if eager else {}
+        model = None if vllm else load_model(path, torch.bfloat16 if half else torch.float32, **options).eval()
     except checkpoint.CheckpointError:
         raise
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
-    engine = Engine(folder, vllm, words=not tokenizer.chat_template) if vllm else None
+    engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
     return Policy(model, tokenizer, folder, max_new_tokens, engine)
 
 
-def _load_model(path: str | Path, full_precision: bool) -> PreTrainedModel:
-    """Returns the causal LM at `path` on the best device: float32 on a CPU or to be trained in full, else bfloat16."""
+def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
+    """Returns the causal LM at `path` on the best device, each of its weights there and finite.
+
+    Raises:
+        CheckpointError: One is missing, unexpected or not finite.
+    """
     cuda = torch.cuda.is_available()
     model, info = AutoModelForCausalLM.from_pretrained(
         path,
         trust_remote_code=False,
         use_safetensors=True,
-        dtype=torch.float32 if full_precision or not cuda else torch.bfloat16,
+        dtype=dtype,
         device_map=f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if cuda else None,
-        attn_implementation="sdpa",
         output_loading_info=True,
+        **{"attn_implementation": "sdpa", **options},
     )
     wrong: dict[str, Any] = {key: value for key, value in info.items() if value}
     if wrong:  # a missing tensor would be a random one

@@ -3,8 +3,8 @@
 Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
 policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Three methods of TRL are
 overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
-measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` for small
-vocabularies, `log` adds our metrics.
+measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` where logits fit
+into memory, `log` adds our metrics.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from trl import GRPOConfig, GRPOTrainer
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine, Server, trained_weights
-from mapflake.trainer.logps import completion_logps
+from mapflake.trainer.logps import completion_logps, logits_fit
 from mapflake.trainer.policy import Policy, encode_prompts
 
-LARGE_VOCABULARY = 8192  # from here on logits are too large to hold: TRL's fused head does the work
+COPIED = 2**28  # parameters of a model that may be held twice
 KL_ROWS = 64  # completions a step on which the divergence from the start is measured
 
 
@@ -56,10 +56,11 @@ class RoundTrainer(GRPOTrainer):
         self._seed = seed
         self._sampler = sampler
         self._seen: dict[str, float] = {}
-        self._small = len(policy.tokenizer) <= LARGE_VOCABULARY
         model: Any = policy.model
+        self._small = logits_fit(model, args.per_device_train_batch_size, args.max_completion_length)  # else TRL's head
         # A second copy of a large model is not worth a curve.
-        self._start = copy.deepcopy(model).requires_grad_(False) if self._small else None
+        copied = self._small and model.num_parameters() <= COPIED
+        self._start = copy.deepcopy(model).requires_grad_(False) if copied else None
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
         super().__init__(
             model=model,

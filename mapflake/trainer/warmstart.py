@@ -1,7 +1,8 @@
-"""Supervised warm start of the from-scratch policy: its "pretraining", on (prompt, completion) pairs.
+"""Supervised warm start on (prompt, completion) pairs: the "pretraining" of a from-scratch policy, a start for others.
 
 The pairs come from callers (solved boards, the engineer's language); nothing here depends on their meaning. The recipe
-is our choice; the ones tried are in reports/log.md. Real LLMs need no warm start: they come pretrained.
+is our choice; the ones tried are in reports/log.md. A large LLM needs no warm start, a small pretrained one does: it
+solves no board at first, and RL finds nothing to reinforce.
 """
 
 from __future__ import annotations
@@ -20,32 +21,44 @@ from mapflake import repro
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.params import WarmStartParams
-from mapflake.trainer.policy import encode_prompts, from_scratch
+from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy
 from mapflake.trainer.training import run
 
 
 def warm_start(
     pairs: Sequence[tuple[str, str]],
-    vocabulary: Sequence[str],
+    start: Sequence[str] | Path,
     params: WarmStartParams,
     out: str | Path,
     *,
     seed: int,
 ) -> list[dict[str, float]]:
-    """Trains a new policy on `pairs`, writes it to `out` and returns its curve: `{"step", "loss", ...}` rows.
+    """Trains a policy on `pairs`, writes it to `out` and returns its curve: `{"step", "loss", ...}` rows.
 
     Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input.
 
+    Args:
+        pairs: Prompts, and the completions that are right for them.
+        start: The vocabulary of a new policy, or the checkpoint of one.
+        params: Recipe, and shape of a new policy.
+        out: The checkpoint to write.
+        seed: Seed of a new policy's weights, and of the order of the pairs.
+
     Raises:
-        ValueError: A text has a word outside `vocabulary`, or there are no pairs.
+        ValueError: A compact text has a word outside the vocabulary, or there are no pairs.
+        CheckpointError: The checkpoint cannot be read.
     """
     if not pairs:
         raise ValueError("warm_start needs at least one (prompt, completion) pair")
     out = Path(out)
-    input_hash = checkpoint.input_hash_of(list(map(list, pairs)), list(vocabulary), params.model_dump(), seed)
+    origin = checkpoint.weights_sha256(start) if isinstance(start, Path) else list(start)
+    input_hash = checkpoint.input_hash_of(list(map(list, pairs)), origin, params.model_dump(), seed)
     if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
-        policy = from_scratch(params.model, vocabulary, seed=seed)
+        if isinstance(start, Path):
+            policy = load_policy(start, full_precision=True, precision=params.precision)
+        else:
+            policy = from_scratch(params.model, start, seed=seed)
         data = _encode(policy.tokenizer, pairs)
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
@@ -78,7 +91,7 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         logging_steps=math.gcd(min(20, params.steps), params.save_every),  # a resume forgets the losses since the last
         seed=seed,
         use_cpu=not torch.cuda.is_available(),
-        bf16=torch.cuda.is_available(),
+        bf16=torch.cuda.is_available() or params.precision == "bfloat16",
         report_to="none",  # see `training.Tracking`
     )
 
@@ -86,7 +99,11 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
 def _encode(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]) -> list[dict[str, list[int]]]:
     """Returns input ids and labels; the loss is on the completion and its closing eos alone."""
     prompts = encode_prompts(tokenizer, [p for p, _ in pairs])
-    completions = encode_prompts(tokenizer, [c for _, c in pairs])
+    texts = [c for _, c in pairs]
+    if tokenizer.chat_template:  # the prompt opens the answer, eos closes it
+        completions = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    else:
+        completions = encode_prompts(tokenizer, texts)
     eos = tokenizer.eos_token_id
     return [
         {"input_ids": [*p, *c, eos], "labels": [-100] * len(p) + [*c, eos]}

@@ -1,3 +1,4 @@
+import json
 import re
 
 import pytest
@@ -74,7 +75,8 @@ def test_all_text_comes_back_and_compact_text_is_in_the_vocabulary(board, data):
     back = parse_completion(text, board.num_agents, "compact")
     assert back.moves == tuple(walk.ljust(plan.horizon, "W") for walk in moves)
     assert execute(board, back) == execute(board, plan)
-    assert parse_completion(format_plan(board, plan, "chat"), board.num_agents, "chat") == plan
+    for form in ("chat", "brief"):
+        assert parse_completion(format_plan(board, plan, form), board.num_agents, form) == plan
 
 
 # ---------------------------------------------------------------- reading what models write
@@ -181,7 +183,7 @@ def test_wrong_calls_are_value_errors():
         lambda: parse_completion("", 2, "json"),
         lambda: judge(TASK, "", "json"),
     ):
-        with pytest.raises(ValueError, match="prompt_format: 'json' is none of chat, compact") as caught:
+        with pytest.raises(ValueError, match="prompt_format: 'json' is none of chat, brief, compact") as caught:
             call()
         assert not isinstance(caught.value, PlanParseError)
     with pytest.raises(ValueError, match="completion: bytes is not a string"):
@@ -192,8 +194,20 @@ def test_wrong_calls_are_value_errors():
         format_plan(BOARD, Plan(("D", "x")))
 
 
+def test_brief_says_the_scratchpad_of_compact_before_the_answer():
+    *steps, answer = format_plan(BOARD, PLAN, "brief").split("\n")
+    assert json.loads(answer) == {"plan": [*PLAN.moves]}
+    said = [f"<{part.replace('-', '')}".replace(" ", "> ", 1) for step in steps for part in step.split(", ")]
+    assert said == [" ".join(words) for words in batched(format_plan(BOARD, PLAN, "compact").replace(";", "").split())]
+    assert len(render_prompt(BOARD, "brief")) < len(render_prompt(BOARD, "chat")) / 3
+
+
+def batched(words):
+    return zip(*[iter(words)] * 3, strict=True)
+
+
 def test_what_the_compact_prompt_format_cannot_say():
-    words = "the compact prompt format has words for sizes 3-10 and up to 5 agents"
+    words = "the prompt formats compact and brief have words for sizes 3-10 and up to 5 agents"
     for size, agents in ((2, 1), (11, 1), (4, 6)):
         cells = tuple((k // size, k % size) for k in range(agents))
         with pytest.raises(ValueError, match=f"{words}, not for size {size} with {agents} agents"):

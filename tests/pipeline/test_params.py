@@ -177,7 +177,8 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1], gains: []"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    with pytest.raises(ParamError, match=r"^'fast' is not legal: one of default, study, gains, smoke, gpu, paper$"):
+    names = "default, study, gains, smoke, gpu, paper, smollm2, smollm2_chat"
+    with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
     assert path.read_text().splitlines() == before

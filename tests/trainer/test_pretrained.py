@@ -1,0 +1,170 @@
+"""Models that others trained, in small: a folder without a manifest, a GGUF file; as they are, with words, random."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from starts import TASKS, TEMPLATE, byte_level_tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from mapflake.env import VOCABULARY, render_prompt
+from mapflake.repro import read_json
+from mapflake.trainer import checkpoint, pretrained
+from mapflake.trainer.params import WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.pretrained import starting_point
+from mapflake.trainer.warmstart import warm_start
+
+WIDTH = 32
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """A folder as anyone might save it: no manifest; its eos does not end an answer of its chat template."""
+    tokenizer = byte_level_tokenizer()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=WIDTH, tie_word_embeddings=True, eos_token_id=tokenizer.eos_token_id,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("theirs")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(theirs, tmp_path):
+    with pytest.raises(checkpoint.CheckpointError, match=r"no manifest\.json"):
+        load_policy(theirs)
+    before, policy = (
+        load_policy(theirs, sealed=False),
+        load_policy(starting_point(str(theirs), tmp_path / "out", prompt_format="brief")),
+    )
+    assert (before.prompt_format, policy.prompt_format) == ("chat", "brief")
+    prompts = [render_prompt(task.instance, "brief") for task in TASKS]
+    assert policy.complete(prompts, max_new_tokens=8) == before.complete(prompts, max_new_tokens=8)
+    written = (tmp_path / "out/model.safetensors").stat().st_mtime_ns
+    starting_point(str(theirs), tmp_path / "out", prompt_format="brief")
+    assert (tmp_path / "out/model.safetensors").stat().st_mtime_ns == written
+
+
+def test_a_word_is_the_mean_of_the_tokens_that_spell_it(theirs, tmp_path):
+    out = starting_point(str(theirs), tmp_path / "out", prompt_format="compact", vocabulary=VOCABULARY)
+    before, policy = load_policy(theirs, sealed=False), load_policy(out)
+    tables = [one.model.get_input_embeddings().weight for one in (before, policy)]
+    spelled = before.tokenizer(" agent1", add_special_tokens=False)["input_ids"]
+    word = policy.tokenizer.convert_tokens_to_ids("agent1")
+    torch.testing.assert_close(tables[1][word], tables[0][spelled].mean(0))
+    assert policy.model.get_output_embeddings().weight is tables[1]
+    body = [dict(one.model.model.layers.named_parameters()) for one in (before, policy)]
+    assert all(torch.equal(weight, body[1][name]) for name, weight in body[0].items())
+    assert policy.prompt_format == "compact"
+    assert {*policy.complete(["size3 plan"], n=5, max_new_tokens=9)[0][0].split()} <= {*VOCABULARY, "<unk>"}
+
+
+def test_the_random_twin_has_the_shape_alone(theirs, tmp_path):
+    def weights(name, **options):
+        out = starting_point(str(theirs), tmp_path / name, prompt_format="brief", **options)
+        return load_policy(out).model.state_dict()
+
+    own, twin, again = weights("own"), weights("twin", random_weights=True), weights("again", random_weights=True)
+    assert {k: w.shape for k, w in own.items()} == {k: w.shape for k, w in twin.items()}
+    projections = [k for k in own if "proj" in k]
+    assert projections
+    assert not any(torch.equal(own[k], twin[k]) for k in projections)
+    assert all(torch.equal(twin[k], again[k]) for k in twin)
+
+
+@pytest.mark.parametrize(("prompt_format", "precision"), [("brief", "float32"), ("compact", "bfloat16")])
+def test_a_warm_start_begins_with_the_checkpoint(theirs, tmp_path, prompt_format, precision):
+    start = starting_point(str(theirs), tmp_path / "start", prompt_format=prompt_format, vocabulary=["a", "b", "c"])
+    pairs = {"a": "b", "b": "c", "c": "a b"}
+    params = WarmStartParams(
+        steps=40, batch_size=6, microbatch=6, learning_rate=1e-2, warmup_steps=2, save_every=20, precision=precision
+    )
+    curve = warm_start(2 * [*pairs.items()], start, params, tmp_path / "out", seed=0)
+    assert curve[-1]["loss"] < 0.3 * curve[0]["loss"]
+    policy = load_policy(tmp_path / "out", precision=precision)
+    assert policy.prompt_format == prompt_format
+    assert policy.model.dtype == getattr(torch, precision)
+    assert load_policy(tmp_path / "out").model.lm_head.weight.frexp().mantissa.mul(2**8).frac().any()  # not rounded
+    answers = policy.complete([*pairs], temperature=0.0, max_new_tokens=8)
+    assert [text for (text,) in answers] == [*pairs.values()]
+
+
+def test_what_is_missing_is_named(theirs, tmp_path, monkeypatch):
+    with pytest.raises(checkpoint.CheckpointError, match=r"none\.gguf: no such file"):
+        starting_point(str(tmp_path / "none.gguf"), tmp_path / "out", prompt_format="chat")
+    monkeypatch.setitem(pretrained.PACKAGED, "smollm2", ("no_such_package", "x.gguf"))
+    with pytest.raises(
+        ValueError, match=r"'smollm2' is in the package no_such_package, .*make install EXTRAS=dev,smol"
+    ):
+        starting_point("smollm2", tmp_path / "out", prompt_format="chat")
+    silent = tmp_path / "silent"
+    policy = load_policy(theirs, sealed=False)
+    policy.model.save_pretrained(silent)
+    policy.tokenizer.chat_template = None
+    policy.tokenizer.save_pretrained(silent)
+    with pytest.raises(ValueError, match="it has no chat template, so it cannot be asked in 'brief'; take 'compact'"):
+        starting_point(str(silent), tmp_path / "out", prompt_format="brief")
+
+
+@pytest.fixture
+def gguf_file(tmp_path) -> tuple[Path, dict[str, np.ndarray]]:
+    """A quantised GGUF of a tiny Llama with a byte-level tokenizer, its eos as wrong as SmolLM2's; and its weights."""
+    gguf = pytest.importorskip("gguf")
+    tokenizer = byte_level_tokenizer()
+    tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
+    path, written = tmp_path / "tiny.gguf", {}
+    writer = gguf.GGUFWriter(path, "llama")
+    for key, value in {
+        "context_length": 256, "embedding_length": WIDTH, "block_count": 1, "feed_forward_length": WIDTH,
+        "head_count": 2, "head_count_kv": 1, "layer_norm_rms_eps": 1e-5, "rope_freq_base": 10_000.0,
+        "rope_dimension_count": WIDTH // 2, "vocab_size": len(tokens),
+    }.items():  # fmt: skip
+        getattr(writer, f"add_{key}")(value)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if i < 3 else 1 for i in range(len(tokens))])  # control, normal
+    writer.add_token_merges([" ".join(pair) for pair in merges])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(1)
+    writer.add_chat_template(TEMPLATE)
+    rng, kind = np.random.default_rng(0), gguf.GGMLQuantizationType.Q8_0
+    half = WIDTH // 2
+    shapes = {"token_embd": (len(tokens), WIDTH), "blk.0.attn_k": (half, WIDTH), "blk.0.attn_v": (half, WIDTH)}
+    for name in ("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        shapes[f"blk.0.{name}"] = (WIDTH, WIDTH)
+    for name, shape in shapes.items():
+        quantised = gguf.quantize(rng.normal(0, 0.05, shape).astype(np.float32), kind)
+        written[name] = gguf.dequantize(quantised, kind)
+        writer.add_tensor(f"{name}.weight", quantised, raw_dtype=kind)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(WIDTH, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path, written
+
+
+def test_a_gguf_file_becomes_a_checkpoint(gguf_file, tmp_path):
+    path, written = gguf_file
+    policy = load_policy(starting_point(str(path), tmp_path / "out", prompt_format="chat"))
+    state = policy.model.state_dict()
+    for ours, name in {"embed_tokens": "token_embd", "layers.0.mlp.down_proj": "blk.0.ffn_down"}.items():
+        assert np.allclose(state[f"model.{ours}.weight"].numpy(), written[name])
+    assert policy.tokenizer.eos_token == "<|im_end|>"
+    assert policy.model.generation_config.eos_token_id == policy.model.config.eos_token_id == 2
+    assert "quantization_config" not in read_json(tmp_path / "out/config.json")
+    texts = ["b1 c2", " two  blanks , a comma", "é <|im_end|>"]
+    ids = policy.tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    assert policy.tokenizer.batch_decode(ids) == texts
+    assert ids == byte_level_tokenizer()(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    with torch.no_grad():  # and it is a language model: no token is certain
+        assert -math.log(0.5) < policy.model(torch.tensor([[5, 6, 7]]), labels=torch.tensor([[5, 6, 7]])).loss < 20
