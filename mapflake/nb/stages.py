@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -146,6 +147,9 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
 
     partial.parent.mkdir(parents=True, exist_ok=True)
     name, seen = notebook.stem, f"; the notebook as far as it got: {partial.relative_to(root)}"
+    # No port, and no warning about an open one; sockets of its own, or kernels that start at once would share theirs.
+    sockets = tempfile.TemporaryDirectory(prefix="kernel-")
+    kernel = {"transport": "ipc", "ip": f"{sockets.name}/ipc"}
     try:
         executed = papermill.execute_notebook(
             notebook,
@@ -157,7 +161,7 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
             progress_bar=False,
             stdout_file=sys.stdout,
             stderr_file=sys.stderr,
-            config=Config(KernelManager={"transport": "ipc"}),  # no port, and no warning about an open one
+            config=Config(KernelManager=kernel),
         )
     except PapermillExecutionError as error:
         print(error, file=sys.stderr)
@@ -167,6 +171,8 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
         started = [number for number, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
         how = "interrupted" if isinstance(error, KeyboardInterrupt) else "the kernel died (killed, or out of memory?)"
         raise StageError(f"{name}, cell {max(started, default=0)}: {how}{seen}") from None
+    finally:
+        sockets.cleanup()
     if any(cell.execution_count is None for _, cell in notebooks.code_cells(executed)):
         raise StageError(f"{name}: did not run to its end (a cell must not exit){seen}")
     partial.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -92,3 +93,14 @@ def test_run_refuses_what_does_not_fit(run, repo: Path, write_notebook) -> None:
         stages.run(repo, NAME, {"seed": 0})
     with pytest.raises(ParamError, match=r"^build/params/ablations/other\.json is missing: `dvc repro prepare` makes"):
         stages.run(repo, "04_ablations", {"arm": "other", "seed": 0})
+
+
+def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path, write_notebook) -> None:
+    def one(number: int) -> str:
+        path = write_notebook(repo / "notebooks" / f"{NAME}_{number}.ipynb", "n = 0", "print('kernel of', n)")
+        executed = stages.execute(path, {"n": number}, repo, repo / f"runs/{number}.ipynb")
+        return executed.cells[-1].outputs[0].text
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(one, range(3))) == ["kernel of 0\n", "kernel of 1\n", "kernel of 2\n"]
+    assert not list(repo.glob("kernel*"))
