@@ -16,8 +16,9 @@ import multiprocessing
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -56,6 +57,7 @@ class Engine:
         """
         self.path, self.params, self.words, self.worker = str(path), params, words, worker
         self._llm: Any = None
+        self._processes: list[Any] = []
         self._watch: subprocess.Popen[bytes] | None = None
 
     def sample(
@@ -124,15 +126,29 @@ class Engine:
                 raise EngineError(f"{self.path}: vLLM did not start, see above: {error}") from error
             Engine._live = self
             # vLLM's process does not notice that this one was killed, and would keep its memory: the pipe's end tells.
-            pids = [str(process.pid) for process in multiprocessing.active_children()]
+            self._processes = multiprocessing.active_children()
+            pids = [str(process.pid) for process in self._processes]
             self._watch = subprocess.Popen(["sh", "-c", 'read _; kill -9 "$@"', "sh", *pids], stdin=subprocess.PIPE)
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        try:
-            return question(self._llm)
-        except EngineDeadError as error:
-            self.free()
-            raise EngineError(f"{self.path}: vLLM's engine ended, see above; it starts again when asked") from error
+        answer: Future[T] = Future()
+
+        def ask(llm: Any) -> None:
+            try:
+                answer.set_result(question(llm))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        # vLLM may wait without end for a process that died, so it waits in a thread.
+        threading.Thread(target=ask, args=(self._llm,), daemon=True).start()
+        while not wait([answer], timeout=1).done:
+            if not all(process.is_alive() for process in self._processes):
+                wait([answer], timeout=1)
+                break
+        if answer.done() and not isinstance(answer.exception(), EngineDeadError):
+            return answer.result()
+        self.free()
+        raise EngineError(f"{self.path}: vLLM's engine ended, see above; it starts again when asked")
 
     def _start(self) -> Any:
         cuda = torch.cuda.is_available()

@@ -323,8 +323,9 @@ def test_a_server_as_policy_and_as_engineer(served, chat):
     assert not policy.failures
 
     prompts = [render_prompt(t.instance, "chat") for t in TASKS]
-    greedy = load_policy(chat).complete(prompts, temperature=0, max_new_tokens=24)
-    assert policy.complete(prompts, temperature=0, max_new_tokens=24) == greedy
+    ours, theirs = (p.complete(prompts, temperature=0, max_new_tokens=24) for p in (load_policy(chat), policy))
+    half = "\ufffd"  # a character that was cut in two: the server leaves it out
+    assert [text.rstrip(half) for (text,) in theirs] == [text.rstrip(half) for (text,) in ours]
     (texts,) = policy.complete(prompts[:1], n=4, max_new_tokens=24, seed=1)
     assert len(set(texts)) == 4
 
