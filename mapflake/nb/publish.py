@@ -64,15 +64,17 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def write_readme(root: Path) -> None:
     """Writes the generated blocks of README.md anew from all records of the default profile; all else of it stays."""
+    path, blocks = root / "README.md", readme_blocks(root, root / REPORTS / "cells/default")
+    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
+
+
+def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
+    """Returns the generated blocks of README.md, made of the records in `cells`."""
     from mapflake import study  # pandas and scipy, which no stage needs
     from mapflake.study import engineers
 
     comparison = params.load(root).analysis.comparison.model_dump()
-    cells = root / REPORTS / "cells/default"
-    trained = engineers.sentence(engineers.load(cells))
-    blocks = study.readme_blocks(study.load(cells), comparison, trained)
-    path = root / "README.md"
-    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
+    return study.readme_blocks(study.load(cells), comparison, engineers.sentence(engineers.load(cells)))
 
 
 def with_blocks(text: str, blocks: Mapping[str, str]) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mapflake import repro, study
-from mapflake.nb import params, publish
+from mapflake import repro
+from mapflake.nb import publish
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,14 +22,14 @@ def committed(path: str) -> str:
 @pytest.fixture(scope="module")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The generated blocks, made of all committed records."""
-    folder, comparison = tmp_path_factory.mktemp("cells"), params.load(ROOT).analysis.comparison
+    folder = tmp_path_factory.mktemp("cells")
     listed = subprocess.run(
-        ["git", "ls-tree", "--name-only", "HEAD", "reports/cells/default/"],
+        ["git", "ls-tree", "-r", "--name-only", "HEAD", "reports/cells/default/"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for path in filter(lambda path: path.endswith(".json"), listed.stdout.split()):
-        repro.write_text(folder / Path(path).name, committed(path))
-    return study.readme_blocks(study.load(folder), comparison.model_dump())
+        repro.write_text(folder / Path(path).relative_to("reports/cells/default"), committed(path))
+    return publish.readme_blocks(ROOT, folder)
 
 
 def test_blocks_are_those_of_the_committed_records(blocks: dict[str, str]) -> None:
