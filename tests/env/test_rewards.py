@@ -30,7 +30,7 @@ def test_a_completion_is_judged_once_for_all_functions(monkeypatch):
 
 
 def test_wrong_calls_name_what_is_missing():
-    with pytest.raises(ValueError, match=re.escape("prompt_format: 'json' is none of chat, compact")):
+    with pytest.raises(ValueError, match=re.escape("prompt_format: 'json' is none of chat, brief, compact")):
         reward_functions("json")
     valid, _ = reward_functions("compact")
     with pytest.raises(ValueError, match="instance: missing; the rows of the training set are those of to_dataset"):
