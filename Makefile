@@ -44,11 +44,10 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke
 
 study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
 	python -m mapflake.nb choose study
-	dvc repro prepare
-	$(call cells,bank baseline_rl gains trained_engineer engineer_loop ablations ablations_trained) | xargs -P $(JOBS) -I{} bash -c 'cell={}; seed=$${cell##*[@-]}; \
-	  case $$cell in bank@*|gains@*|baseline_rl@*) parents=warm_start;; trained_engineer@*) parents=bank;; \
-	    ablations_trained@*) parents="baseline_rl@$$seed trained_engineer@$$seed";; *) parents=baseline_rl@$$seed;; esac; \
-	  $(CELL) --allow-missing $$cell || { flock .dvc/tmp/parents dvc --wait-for-lock repro $$parents; $(CELL) $$cell; } || exit 1'
+	dvc repro --allow-missing warm_start
+	$(call cells,bank) | $(NEW_SIDE_BY_SIDE)
+	$(call cells,trained_engineer baseline_rl) | $(NEW_SIDE_BY_SIDE)
+	$(call cells,engineer_loop ablations_trained ablations gains) | $(NEW_SIDE_BY_SIDE)
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@$(shown)
@@ -57,6 +56,8 @@ shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, m
 
 CELL = dvc --wait-for-lock repro --single-item
 SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c '$(CELL) {} || exit 1'
+# A new cell may need what older ones made, which are recorded but not in this clone: then one after the other makes that.
+NEW_SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c '$(CELL) --allow-missing {} || flock .dvc/tmp/parents dvc --wait-for-lock repro {} || exit 1'
 
 # The stages of some matrices, all arms of a seed before those of the next.
 cells = dvc stage list --name-only | { grep -E '^($(subst $() ,|,$(1)))@' || true; } | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
