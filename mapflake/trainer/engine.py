@@ -74,6 +74,7 @@ class Engine:
         """Returns n completions for each prompt, prompt-major: `[len(prompts) * n]`, see `decoding.decode`.
 
         Raises:
+            ValueError: vLLM does not take a request, e.g. a prompt longer than `max_model_len`.
             EngineError: The engine did not start, or ended.
         """
         from vllm import SamplingParams
@@ -129,6 +130,7 @@ class Engine:
             self._processes = multiprocessing.active_children()
             pids = [str(process.pid) for process in self._processes]
             self._watch = subprocess.Popen(["sh", "-c", 'read _; kill -9 "$@"', "sh", *pids], stdin=subprocess.PIPE)
+        from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError
 
         answer: Future[T] = Future()
@@ -145,8 +147,12 @@ class Engine:
             if not all(process.is_alive() for process in self._processes):
                 wait([answer], timeout=1)
                 break
-        if answer.done() and not isinstance(answer.exception(), EngineDeadError):
-            return answer.result()
+        if answer.done():
+            raised = answer.exception()
+            if isinstance(raised, VLLMClientError):
+                raise ValueError(f"{self.path}: {raised}") from raised
+            if not isinstance(raised, EngineDeadError):
+                return answer.result()
         self.free()
         raise EngineError(f"{self.path}: vLLM's engine ended, see above; it starts again when asked")
 

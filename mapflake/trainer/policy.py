@@ -78,7 +78,7 @@ class Policy:
         many were cut off before they were whole; the rest as in `evaluate.Completer`.
 
         Raises:
-            ValueError: The grammar cannot be read.
+            ValueError: The grammar cannot be read, or vLLM has no room for a prompt.
             EngineError: vLLM did not start, or ended.
         """
         settings: dict[str, Any] = {
