@@ -50,7 +50,7 @@ def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
 
 
 def reply_format(prompt_format: str) -> str:
-    """Returns the format in which a policy replies as engineer: "compact", or "json" where its own is "chat"."""
+    """Returns the format in which a policy replies as engineer: "compact" if its own is that, else "json"."""
     return "compact" if prompt_format == "compact" else "json"
 
 

@@ -112,22 +112,12 @@ class Designs:
         return {design: 1.0, accepted: 0.0, distinct: 0.0}
 
 
-def problem_of(
-    real: Sequence[Situation],
-    sizes: Sequence[int],
-    params: DesignRLParams,
-    variant: str | Variant = DEFAULT_VARIANT,
-    *,
-    seed: int,
-) -> Problem:
-    """Returns the problem of a training: designs in the situations of `mixed`, and boards of all sizes alike."""
-    designs = Designs(mixed(real, sizes, params, seed=seed), params.reward, tuple(sizes), variant)
+def beside_boards(designs: Designs, params: DesignRLParams, *, seed: int) -> Problem:
+    """Returns the problem of a training: the designs, and as many boards, of all sizes alike, as `params` says."""
     if not params.boards:
         return designs
-    config = EnvConfig.uniform(sizes, BOARDS_HOLES)
-    return Mixture(
-        [designs, Boards(generate(config, params.boards, seed=repro.seed_for(seed, "boards"), split="train"))]
-    )
+    config, own = EnvConfig.uniform(designs.sizes, BOARDS_HOLES), repro.seed_for(seed, "boards")
+    return Mixture([designs, Boards(generate(config, params.boards, seed=own, split="train"))])
 
 
 def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParams, *, seed: int) -> list[Situation]:
@@ -175,7 +165,8 @@ class CoTraining:
         policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
         tables = measure(policy, self.sizes, self.validation, self.params.tables, seed=seed)
         real = [Situation(last.report, history, tables, "this run")]
-        problem = problem_of(real, self.sizes, self.params, self.variant, seed=seed)
+        designs = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
+        problem = beside_boards(designs, self.params, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes, len(self.validation))
 

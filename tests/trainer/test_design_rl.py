@@ -8,7 +8,7 @@ from mapflake import env, repro
 from mapflake.engineer.actions import read_reply
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
 from mapflake.engineer.compact.words import VOCABULARY, reply_words
-from mapflake.engineer.design_rl import Designs, cost, problem_of
+from mapflake.engineer.design_rl import Designs, beside_boards, cost, mixed
 from mapflake.engineer.situations import DesignRLParams, Situation, kinds, table
 from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
@@ -142,7 +142,8 @@ def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speak
 
 def test_boards_are_a_share_of_the_prompts():
     params = DesignRLParams(boards_share=0.25, real_share=0.0, rl=PARAMS)
-    problem = problem_of([], SIZES, params, seed=0)
+    designs = Designs(mixed([], SIZES, params, seed=0), "learnability", SIZES)
+    problem = beside_boards(designs, params, seed=0)
     assert [len(part) for part in problem.parts] == [96, 32]
     assert {t.instance.size for t in problem.parts[1].tasks} == {*SIZES}
     assert cost(params, SIZES, 0, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}

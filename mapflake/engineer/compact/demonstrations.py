@@ -213,8 +213,13 @@ Levels = dict[int, tuple[float, float | None]]
 def _before(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
     """Returns the last hole and wait ratios; where the prompt does not show any, one random moderate level for all."""
     level = (rng.uniform(0, 0.3), rng.uniform(0, 0.6))
-    known = levels_of(last) if last else {}
+    known = {s: (part.hole_ratio, part.wait_ratio) for s, part in last.sizes.items()} if last else {}
     return {s: known.get(s, level) for s in valid}
+
+
+def _towards_half(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
+    levels, steps = _before(valid, last, rng), {s: towards_half(v) for s, v in valid.items()}
+    return {s: (h + steps[s], None if w is None else w + steps[s]) for s, (h, w) in levels.items()}
 
 
 def _mutated(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
@@ -231,23 +236,12 @@ def _one_level(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -
 
 LEVEL_RULES: dict[str, Callable[[Rates, EnvConfig | None, np.random.Generator], Levels]] = {
     "as before": _before,
-    "towards half-solved": lambda valid, last, rng: moved_towards_half(_before(valid, last, rng), valid),
+    "towards half-solved": _towards_half,
     "mutated": _mutated,
     "one level": _one_level,
     "independent": lambda valid, last, rng: {s: (rng.uniform(0, 0.5), rng.uniform(0, 1)) for s in valid},
 }
 """Hole and wait ratios of the sizes; all equally likely."""
-
-
-def levels_of(config: EnvConfig) -> Levels:
-    """Returns the hole and wait ratios of a configuration."""
-    return {size: (part.hole_ratio, part.wait_ratio) for size, part in config.sizes.items()}
-
-
-def moved_towards_half(levels: Levels, valid: Rates) -> Levels:
-    """Returns the levels, each moved `towards_half` of its size's boards solved."""
-    steps = {s: towards_half(valid[s]) for s in levels}
-    return {s: (h + steps[s], None if w is None else w + steps[s]) for s, (h, w) in levels.items()}
 
 
 def _design(report: FailureReport, last: EnvConfig | None, rng: np.random.Generator) -> EnvConfig:
