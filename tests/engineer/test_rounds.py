@@ -379,10 +379,11 @@ def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
 # ---------------------------------------------------------------- engineers that are trained
 
 
-def test_an_arm_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
+def test_an_engineer_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
     s, spent = settings(tmp_path / "b"), {"rollouts": 7, "replies": 9}
     begin = Start("trained to design", FIRST, spent)
-    own = run_arm("trained_engineer", s, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE, trained=begin)
+    own = (run_round(replace(s, arm="trained_engineer"), (), start=begin),)
+    own = run_arm("trained_engineer", s, own, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     assert [(r.index, r.arm) for r in own] == [(0, "trained_engineer"), (1, "trained_engineer")]
     assert own[0].parent_sha256 == "trained to design"
     assert (own[0].config, own[0].seed) == (first[0].config, first[0].seed)
@@ -390,8 +391,6 @@ def test_an_arm_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_p
     assert "spent before" not in first[0].training
     assert own[1].config == WANTED
     assert replay(tmp_path / "b/rounds.jsonl") == [FIRST, WANTED]
-    with pytest.raises(ValueError, match="arm 'trained_engineer' begins with a trained engineer: trained is not given"):
-        arm(tmp_path / "c", first, "trained_engineer")
 
 
 class TrainEngineer:

@@ -49,7 +49,7 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
             assert (cell.pop("arms"), cell.pop("seeds")) == (None, None)
             expected = {"comparison": expected["comparison"]}
         kinds = {"warm_start": schema.BaseParams, "rl": schema.RLParams, "engineer": schema.EngineerParams}
-        kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams)
+        kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams) | {"bank_runs": schema.BankParams}
         for key in kinds.keys() & cell.keys():
             cell[key] = kinds[key].parse(cell[key], key).model_dump(mode="json")
         if section == "env_design":
