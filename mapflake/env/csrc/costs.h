@@ -84,7 +84,7 @@ static void learn(const int *who, int count, const int *costs, Tables tables)
                 Key key = 0;
                 for (int m = 0; m < 3; m++)
                     key = key << 40 | (Key)costs[three[m]] << 8 | (Key)three[m];
-                if (map_has(&possible, key))
+                if (map_get(&possible, key))
                     continue;
                 Member group[AGENTS];
                 Paths paths;

@@ -149,18 +149,26 @@ static Paths *least_makespan(void)
     return paths;
 }
 
-static Paths *fewest_moves(Paths *paths, int excess)
+/* Paths of the least excess from `least` to below `most`, NULL if there are none; `allowed` as for begin. Counts `least` up to the
+ * first excess that is not ruled out. */
+static Paths *scan(volatile int *least, int most, int cap, int64_t allowed, volatile int *jumped)
 {
-    volatile int makespan = longest(paths), most = excess_of(paths);
     Allowance a;
     Paths *volatile found = NULL;
-    volatile int jumped = 1;
-    if (!setjmp(begin(&a, TIE_BREAK)->here)) {
-        for (int fewer = excess; fewer < most && !found; fewer++)
-            found = first_paths(fewer, makespan);
-        jumped = 0;
+    *jumped = 1;
+    if (!setjmp(begin(&a, allowed)->here)) {
+        while (*least < most && !(found = first_paths(*least, cap)))
+            ++*least;
+        *jumped = 0;
     }
-    end(&a, jumped);
+    end(&a, *jumped);
+    return found;
+}
+
+static Paths *fewest_moves(Paths *paths, int excess)
+{
+    volatile int jumped, least = excess;
+    Paths *found = scan(&least, excess_of(paths), longest(paths), TIE_BREAK, &jumped);
     return found ? found : paths;
 }
 
@@ -183,15 +191,8 @@ static Paths *down_to(Paths *paths, int least)
         Paths *found = first_paths(least_excess_of_two(most), -1);
         return found ? found : paths;
     }
-    Allowance a;
-    Paths *volatile found = NULL;
-    volatile int jumped = 1;
-    if (!setjmp(begin(&a, 0)->here)) {
-        for (int excess = least; excess < most && !found; excess++)
-            found = first_paths(excess, -1);
-        jumped = 0;
-    }
-    end(&a, jumped);
+    volatile int jumped, from = least;
+    Paths *found = scan(&from, most, -1, 0, &jumped);
     if (jumped)
         found = joint_search(0, 1, most + distances());
     return found ? found : paths;
@@ -230,16 +231,8 @@ static Paths *best_makespan(int *bound)
 /* Paths of optimal sum of costs if they are soon found, and a bound from below on the excess. */
 static Paths *soon_best_sum(int *least)
 {
-    Allowance a;
-    Paths *volatile paths = NULL;
-    volatile int jumped = 1, excess = 0;
-    if (!setjmp(begin(&a, 0)->here)) {
-        while (!paths && excess <= SMALL_EXCESS)
-            if (!(paths = first_paths(excess, -1)))
-                excess++;
-        jumped = 0;
-    }
-    end(&a, jumped);
+    volatile int jumped, excess = 0;
+    Paths *paths = scan(&excess, SMALL_EXCESS + 1, -1, 0, &jumped);
     *least = excess;
     return paths;
 }
