@@ -47,6 +47,7 @@ typedef struct {
 } Paths;
 
 static int width, stride, agents;
+static int distances, farthest; /* the sum over agents, and the largest */
 static Set field; /* the free cells */
 static Agent agent[AGENTS];
 static int64_t nodes, budget;
@@ -109,7 +110,7 @@ static void set_up(int size, const uint64_t holes[2], int count, const Cell *sta
     for (int row = 0; row < size; row++)
         field |= ((bit(size) - 1) << (row + 1) * width);
     field &= ~joined(holes[0], holes[1]);
-    nodes = 0;
+    nodes = distances = farthest = 0;
     budget = most;
     memset(stairs, 0, sizeof stairs);
     nogood_count = nogood_room = 0;
@@ -131,20 +132,17 @@ static void set_up(int size, const uint64_t holes[2], int count, const Cell *sta
             append(&a->balls, cells = more);
         }
         a->distance = (int)a->balls.count - 1;
+        distances += a->distance;
+        farthest = larger(farthest, a->distance);
         append(&a->reach, bit(a->start));
         append(&a->ahead, bit(a->start));
         append(&a->back, bit(a->goal));
     }
 }
 
-static Paths *new_paths(void)
-{
-    return get(sizeof(Paths));
-}
-
 static Paths *shortest(void)
 {
-    Paths *paths = new_paths();
+    Paths *paths = get(sizeof *paths);
     for (int i = 0; i < agents; i++) {
         Agent *a = &agent[i];
         int cell = a->start;

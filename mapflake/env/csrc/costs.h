@@ -140,7 +140,7 @@ static Paths *find_paths(const int *costs, int waits)
             for (int k = 0, from = group_of[j]; k < agents && tables[i][j] != &always; k++)
                 if (group_of[k] == from)
                     group_of[k] = group_of[i];
-    Paths *paths = new_paths();
+    Paths *paths = get(sizeof *paths);
     for (int g = 0; g < agents; g++) {
         Member group[AGENTS];
         int who[AGENTS], count = 0;
