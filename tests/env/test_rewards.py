@@ -33,5 +33,5 @@ def test_wrong_calls_name_what_is_missing():
     with pytest.raises(ValueError, match=re.escape("prompt_format: 'json' is none of chat, brief, compact")):
         reward_functions("json")
     valid, _ = reward_functions("compact")
-    with pytest.raises(ValueError, match="instance: missing; the rows of the training set are those of to_dataset"):
+    with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
         valid(completions=[BEST], prompts=["size4"])
