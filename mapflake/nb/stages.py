@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -115,6 +116,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     """Yields the active run's folder, from the root, and the stage's in it, while this process alone may write there.
 
     Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode.
+    How long it took is kept in `times` beside the stages, also if it was interrupted: no result has a time in it.
 
     Raises:
         StageError: Another process runs this stage: perhaps one that outlived a killed `dvc repro`.
@@ -130,8 +132,15 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
             raise StageError(f"[{stage}] another process runs this stage: {error}") from None
         folder = root / run / stage
         folder.mkdir(parents=True, exist_ok=True)
-        yield run, folder
-    print(f"[{stage}] done in {time.monotonic() - began:.0f} s", flush=True)
+        try:
+            yield run, folder
+        finally:
+            seconds = time.monotonic() - began
+            used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+            cpu = sum(one.ru_utime + one.ru_stime for one in used)
+            row = {"stage": stage, "seconds": round(seconds), "cpu_seconds": round(cpu)}
+            repro.append_jsonl(root / run / "times" / f"{stage.replace('/', '_')}.jsonl", row)
+    print(f"[{stage}] done in {seconds:.0f} s", flush=True)
 
 
 def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path) -> Any:

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from mapflake.nb import notebooks, stages
-from mapflake.repro import ParamError, write_json
+from mapflake.repro import ParamError, read_jsonl, write_json
 
 NAME = "05_analysis"
 PARAMETERS = "arms = ['fixed']\nrun = 'runs/interactive'"
@@ -54,6 +54,9 @@ def test_run_ends_well(run, repo: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert 'arms = ["fixed", "heuristic"]\nrun = "runs/default"' in executed.cells[1].source
     assert executed.cells[3].outputs[0].text == "arms ['fixed', 'heuristic'] runs/default\n. disabled\n"
     assert not list((repo / "runs/default/unfinished").iterdir())
+    (row,) = read_jsonl(repo / "runs/default/times/analysis.jsonl")
+    assert row["stage"] == "analysis"
+    assert row["cpu_seconds"] > 0
 
 
 def test_run_shows_the_failing_cell_and_keeps_the_work(run, repo: Path, capfd: pytest.CaptureFixture[str]) -> None:
