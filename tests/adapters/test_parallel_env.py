@@ -133,13 +133,10 @@ def test_renderings():
 
 
 def test_wrong_calls_name_what_is_legal():
-    for arguments, message in (
-        ({"tasks": []}, "tasks: nothing to play"),
-        ({"tasks": PAIRS, "max_steps": 0}, "max_steps: 0 is not an integer from 1"),
-        ({"tasks": PAIRS, "render_mode": "human"}, "render_mode: 'human' is none of ansi, rgb_array, None"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            FrozenLake(**arguments)
+    with pytest.raises(ValueError, match="max_steps: 0 is not an integer from 1"):
+        FrozenLake(PAIRS, max_steps=0)
+    with pytest.raises(ValueError, match="render_mode: 'human' is none of ansi, rgb_array, None"):
+        FrozenLake(PAIRS, render_mode="human")
     env = FrozenLake(PAIRS)
     with pytest.raises(ValueError, match="no game is on; call reset first"):
         env.step({})

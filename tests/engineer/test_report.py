@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mapflake import repro
 from mapflake.engineer import FailureReport, diagnose
 from mapflake.engineer.report import BoardBin, environment_statistics, quote
-from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge_completion
+from mapflake.env import KINDS, Instance, Task, judge_completion
 from mapflake.trainer.evaluate import Rollout
 
 # Agent 1 goes right along the top row (2 steps), agent 2 stays out of its way (1 step); no one has to wait.
@@ -82,15 +82,6 @@ def test_violation_text_cuts_a_long_list_and_says_so():
 @pytest.mark.parametrize("report", [REPORTS[1], diagnose(ALL)])
 def test_a_report_survives_json(report):
     assert repro.from_json(FailureReport, json.loads(json.dumps(repro.to_json(report))), "here") == report
-
-
-def test_the_plan_in_an_answer_is_shown_beside_it():
-    examples = diagnose(ALL, examples=10).examples
-    assert [e.moves for e in examples] == [("DRUR", "R"), ("RR", "UL"), ("R", "U"), ()]
-    compact = format_plan(EASY.instance, Plan(("DRUR", "R")), "compact")
-    report = diagnose([answered(EASY, compact, prompt_format="compact")])
-    assert report.examples[0].moves == ("DRUR", "RWWW")
-    assert "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW" in report.to_text()
 
 
 def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():

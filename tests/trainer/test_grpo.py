@@ -144,7 +144,7 @@ def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, mon
     wholly, broken = tmp_path / "wholly", tmp_path / "broken"
     paths = {"start": str(chat_start), "wholly": str(wholly), "broken": str(broken)}
     script = tmp_path / "ranks.py"
-    script.write_text(RANKS.format(here=str(Path(__file__).parent), params=params.model_dump(), **paths))
+    script.write_text(RANKS.format(here=str(Path(__file__).parents[1]), params=params.model_dump(), **paths))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     assert subprocess.run([*torchrun, str(script)], check=False).returncode
     assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-2"
