@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from starts import byte_level_tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from mapflake import repro
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
@@ -28,18 +28,12 @@ PARAMS = {
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    """A folder with a tiny Llama of random weights and a chat template; its tokens are bytes."""
-    controls = ["<|im_start|>", "<|im_end|>"]
-    letters = [*controls, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    backend = Tokenizer(models.BPE({token: i for i, token in enumerate(letters)}, []))
-    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=controls[1], pad_token=controls[1])
-    tokenizer.chat_template = "<|im_start|>{{ messages[0].content }}<|im_start|>"
+    """A folder with a tiny Llama of random weights and a chat template."""
+    tokenizer, folder = byte_level_tokenizer(), tmp_path_factory.mktemp("theirs")
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("theirs")
     LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(letters), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+            vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
             max_position_embeddings=4096, tie_word_embeddings=True,
         )
     ).save_pretrained(folder)  # fmt: skip

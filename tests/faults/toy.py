@@ -6,7 +6,6 @@ test names, and is real: SIGKILL, limits of the kernel.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
 import os
@@ -128,14 +127,6 @@ def _torn_append(nth: int) -> None:
     _before(repro, "append_jsonl", limit, nth)
 
 
-def _no_root() -> None:
-    """Takes from root what lets it write where nobody may; others lack it already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    if libc.capget(header, data) or libc.capset(header, (ctypes.c_uint32 * 6)(data[0] & ~0b110, *data[1:])):
-        raise OSError(ctypes.get_errno(), "capset")
-
-
 def _wandb(how: str) -> None:
     os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     if how == "absent":
@@ -152,18 +143,14 @@ def _wandb(how: str) -> None:
 FAULTS: dict[str, Callable[..., None]] = {
     "step": _kill_in_step,
     "token": _kill_before(decoding, "_pick"),
-    "reward": _kill_before(evaluate, "judge_completion"),
     "save": _kill_when(
         Trainer, "_save_checkpoint", lambda t, *_: Path(t.args.output_dir) / f"checkpoint-{t.state.global_step}"
     ),
     "publish": _kill_when(training, "save_policy", lambda model, words, out, *_: out.with_name(f".{out.name}.tmp")),
     "manifest": _kill_before(checkpoint, "write_manifest"),
     "replace": _kill_before(os, "replace"),
-    "tidy": _kill_before(checkpoint, "drop_resumable"),
-    "append": _kill_before(repro, "append_jsonl"),
     "torn append": _torn_append,
     "disk": lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)),
-    "no root": _no_root,
     "wandb": _wandb,
 }
 
