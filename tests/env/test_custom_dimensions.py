@@ -5,14 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from mapflake.env import (
-    EnvConfig,
-    SizeConfig,
-    check,
-    generate,
-    needs_wait,
-    split_of,
-)
+from mapflake.env import EnvConfig, SizeConfig, check, generate, needs_wait, split_of
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import from_json, to_json
 
