@@ -145,7 +145,7 @@ def test_whatever_is_struck_the_next_dvc_repro_ends_as_if_nothing_had_been(clone
     assert (clone / "work.log").read_text() == "abc"  # nothing that was finished was done again
 
 
-def test_two_at_once_edits_meanwhile_lost_results_a_torn_lock(clone: Path) -> None:
+def test_two_at_once_edits_meanwhile_a_lost_cache_a_torn_lock(clone: Path) -> None:
     (clone / "hold-b").touch()
     first = start(clone)
     reached(clone, "b")
@@ -156,6 +156,11 @@ def test_two_at_once_edits_meanwhile_lost_results_a_torn_lock(clone: Path) -> No
     ended(first)
     result = outcome(clone)
     (clone / "params.yaml").write_text(whole)
+
+    shutil.rmtree(clone / ".dvc/cache")
+    ended(start(clone, "dvc", "commit", "--force"))  # puts what is in the folders back
+    assert "up to date" in ended(start(clone))
+    assert outcome(clone) == result
 
     shutil.rmtree(clone / ".dvc/cache")
     shutil.rmtree(clone / "runs")
