@@ -59,11 +59,11 @@ def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path, 
     assert all(r.prompt_format == prompt_format for r in rollout(policy, tasks[:2], seed=0))
     settings = RoundSettings(tmp_path / "round", trainer, tasks[:4], 0, 1)
     first = run_round(settings, (), start=Start(start, CONFIG))
-    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=400, constrained=True)
+    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=1500, constrained=True)
     design = llm_engineer(lambda history: trainer.load(first.checkpoint), SIZES, asked, seed=0)
     proposal = design(first.report, (first,))
     assert proposal.prompt_format == ("compact" if prompt_format == "compact" else "json")
-    assert proposal.config is not None or "zero" in proposal.rejection or "cut off" in proposal.rejection
+    assert proposal.config is not None or "zero" in proposal.rejection
 
 
 def test_demonstrations_in_json_say_what_those_in_words_say():

@@ -2,16 +2,7 @@ import re
 
 import pytest
 
-from mapflake.env import (
-    EnvConfig,
-    Plan,
-    format_plan,
-    generate,
-    judge,
-    reward_functions,
-    rewards,
-    to_dataset,
-)
+from mapflake.env import EnvConfig, Plan, format_plan, generate, judge, reward_functions, rewards, to_dataset
 
 TASK = generate(EnvConfig.uniform((4,), 0.0, 0.0), 1, seed=2)[0]
 BEST = format_plan(TASK.instance, TASK.solution.plan, "compact")

@@ -8,18 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import least_makespan, least_sum_of_costs, must_wait
 
-from mapflake.env import (
-    BudgetExceeded,
-    Instance,
-    Task,
-    Unsolvable,
-    check,
-    kernel,
-    needs_wait,
-    plain,
-    solve,
-    transform,
-)
+from mapflake.env import BudgetExceeded, Instance, Task, Unsolvable, check, kernel, needs_wait, plain, solve, transform
 from mapflake.env.plain import ANALYSE, BUDGET, MAKESPAN, NEEDS_WAIT, SUM_OF_COSTS
 
 GOLDEN = Instance.from_text("""

@@ -32,6 +32,18 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(run, begu
     assert_as_undisturbed(folder, stage, undisturbed)
 
 
+def test_a_save_without_its_optimizer_is_passed_over_for_the_one_before(run, begun, undisturbed) -> None:
+    folder = begun("shared")
+    code, said = run(folder, "shared", ("step", 3))
+    assert code == -signal.SIGKILL, said
+    (folder / "shared/round-0/checkpoint.unfinished/checkpoint-2/optimizer.pt").unlink()
+    code, said = run(folder, "shared")
+    assert code == 0, said
+    assert "checkpoint-2: optimizer.pt is missing; falling back to an older one" in said
+    assert "going on from checkpoint-1" in said
+    assert_as_undisturbed(folder, "shared", undisturbed)
+
+
 def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undisturbed) -> None:
     folder = begun("warm_start")
     code, said = run(folder, "warm_start", ("disk", 30_000))
@@ -41,6 +53,19 @@ def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undi
     code, said = run(folder, "warm_start")
     assert code == 0, said
     assert_as_undisturbed(folder, "warm_start", undisturbed)
+
+
+def test_a_folder_that_nobody_may_write_is_named(run, begun, undisturbed) -> None:
+    folder = begun("arm")
+    folder.chmod(0o555)
+    code, said = run(folder, "arm", ("no root",))
+    folder.chmod(0o755)
+    assert code == 1, said
+    assert "PermissionError: [Errno 13] Permission denied" in said.splitlines()[-1]
+    assert str(folder) in said.splitlines()[-1]
+    code, said = run(folder, "arm")
+    assert code == 0, said
+    assert_as_undisturbed(folder, "arm", undisturbed)
 
 
 @pytest.mark.parametrize("how", ["absent", "log", "offline"])

@@ -9,7 +9,7 @@ from drawn import texts
 
 from mapflake import plots
 from mapflake.env import KINDS, Instance, Plan, Violation, check
-from mapflake.plots import boards, style, tables
+from mapflake.plots import boards
 
 BOARD = Instance.from_text("S1 . H G2\n. . . .\nH . S2 .\nG1 . . .")
 WRONG = Plan(("RRDDDL", "ULLURRR"))
@@ -63,15 +63,6 @@ def test_a_picture_is_the_same_bytes_every_time(tmp_path: Path) -> None:
     images = [plots.show(plots.rates(table, x="size", hue="arm"), tmp_path / f"{i}.png").data for i in range(2)]
     assert images[0] == images[1] == (tmp_path / "0.png").read_bytes()
     assert b"Software" not in images[0]
-
-
-def test_an_arm_looks_the_same_in_every_figure() -> None:
-    known = [tables.name(arm) for arm in ("base", "round_0", "fixed", "engineer", "base_engineer", "heuristic")]
-    every = style.looks(pd.DataFrame({"arm": known[::-1]}), "arm")
-    assert len(set(every.values())) == len(known)
-    some = style.looks(pd.DataFrame({"arm": ["new", tables.name("engineer"), "newer"]}), "arm")
-    assert some[tables.name("engineer")] == every[tables.name("engineer")]
-    assert len(set(some.values())) == 3
 
 
 def test_figures_say_n_names_and_panels() -> None:
