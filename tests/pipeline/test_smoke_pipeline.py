@@ -109,6 +109,11 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     fixed = json.loads(other["reports/cells/smoke/fixed-0.json"])
     first, last = (one["checkpoint_sha256"] for one in fixed["rounds"])
     assert first != last  # something was trained
+    (shared,) = json.loads(one["reports/cells/smoke/round_0-0.json"])["rounds"]
+    own = json.loads(one["reports/cells/smoke/trained_engineer-0.json"])["rounds"][0]
+    assert (own["config"], own["seed"]) == (shared["config"], shared["seed"])  # the same boards for all arms
+    assert own["parent_sha256"] != shared["parent_sha256"]
+    assert {"rollouts", "replies", "demonstrations"} == set(own["training"]["spent before"])
 
     kinds = {name.split("/")[1] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
