@@ -46,7 +46,7 @@ def _this_machine(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("VLLM_NO_USAGE_STATS", "1")
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
-    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")  # vLLM's processes import the worker
+    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")  # vLLM's processes import the worker
     yield
     engines.free()
 
@@ -204,7 +204,7 @@ def wholly(compact, tmp_path_factory):
     """Returns a round that vLLM sampled for in the trainer's place, with the gaps of its steps."""
     out = tmp_path_factory.mktemp("wholly") / "policy"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")
+        patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")
         patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
         watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
         grpo.train_round(compact, Variety(), _params(), out, seed=0)
