@@ -18,7 +18,7 @@ from mapflake import repro
 from mapflake.study.statistics import LEVEL
 
 BEFORE, AFTER, LATER = "before design RL", "after design RL", "after a round on boards"
-REAL = "real, held out"
+REAL, MADE_UP = "real, held out", "made up, unseen"
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -72,17 +72,19 @@ def sentence(records: Records) -> str:
     if real.empty:
         return ""
     after, before = (real[real["engineer"] == stage].set_index("seed") for stage in (AFTER, BEFORE))
+    unseen = found[(found["situations"] == MADE_UP) & (found["engineer"] == AFTER)]
+    elsewhere, unseen_elsewhere = after["another's"], unseen["another's"]
     rules = {name: [one["yardsticks"][REAL][name] for one in records] for name in records[0]["yardsticks"][REAL]}
     hand = {name: float(np.mean(values)) for name, values in rules.items() if name.endswith("rule")}
     best = max(hand, key=lambda name: hand[name])
-    others = after["another's"]
     solving = [100 * one["solving"]["mean"] for one in records]
     seeds = f"Over {len(records)} seeds" if len(records) > 1 else "With one seed, which gives no interval,"
     return (
         f"{seeds} of design RL, a design for a held-out policy is worth {_said(after['own'])}, before it "
         f"{_said(before['own'])}; the {best} {hand[best]:.2f}, the best kind of boards "
         f"{np.mean(rules['best kind']):.2f}. In another's situation the same designs are worth "
-        f"{_said(others)}; designs for shuffled tables {_said(after['shuffled'])}. "
+        f"{_said(elsewhere)}; designs for shuffled tables {_said(after['shuffled'])}. On made-up situations, which "
+        f"differ more, they are worth {_said(unseen['own'])}, and {_said(unseen_elsewhere)} in another's. "
         f"{after['accepted'].mean():.0%} of replies are accepted ({before['accepted'].mean():.0%} before); the valid "
         f"rate on boards changes by {_said(solving, '+.1f')} points."
     )

@@ -20,9 +20,16 @@ def record(own: float) -> dict:
         }  # fmt: skip
 
     return {
-        "reading": {f"{REAL} / {engineers.BEFORE}": measured(0.3), f"{REAL} / {engineers.AFTER}": measured(own)},
+        "reading": {
+            f"{REAL} / {engineers.BEFORE}": measured(0.3),
+            f"{REAL} / {engineers.AFTER}": measured(own),
+            f"{engineers.MADE_UP} / {engineers.AFTER}": measured(0.8),
+        },
         "after boards": {REAL: measured(own - 0.1)},
-        "yardsticks": {REAL: {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best kind": 0.9}},
+        "yardsticks": dict.fromkeys(
+            (REAL, engineers.MADE_UP),
+            {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best kind": 0.9},
+        ),
         "solving": {"mean": -0.01, "low": -0.02, "high": 0.0},
     }
 
@@ -40,6 +47,7 @@ def test_intervals_are_students_over_seeds(tmp_path):
     said = engineers.sentence(found)
     assert "Over 3 seeds of design RL" in said
     assert "is worth 0.60 (0.35 to 0.85), before it 0.30 (0.30 to 0.30); the learnability rule 0.43" in said
+    assert "they are worth 0.80 (0.80 to 0.80), and 0.60 (0.60 to 0.60) in another's" in said
     assert "by -1.0 (-1.0 to -1.0) points" in said
 
 
