@@ -19,7 +19,7 @@ from mapflake import plots
 from mapflake.engineer import Round, project
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
 from mapflake.env import EnvConfig, Instance, Plan, Task, check, judge_completion, render_prompt
-from mapflake.env.svg import ALARM
+from mapflake.env.pictures import ALARM
 from mapflake.plots import tables
 from mapflake.plots.boards import GOOD, draw_frame
 

@@ -10,7 +10,7 @@ imports its framework by itself, and names the command that installs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from mapflake.env import EnvConfig, Task, generate, load_tasks
@@ -27,17 +27,9 @@ def needs(install: str) -> Iterator[None]:
 
 
 def boards(
-    tasks: str = "",
-    *,
-    n: int = 100,
-    sizes: tuple[int, ...] = (3, 4, 5, 6),
-    num_agents: int = 2,
-    hole_ratio: float = 0.2,
-    wait_ratio: float = 0.5,
-    seed: int = 0,
-    split: str = "benchmark",
+    tasks: str, n: int, sizes: Iterable[int], num_agents: int, hole_ratio: float, wait_ratio: float, seed: int
 ) -> list[Task]:
-    """Returns the tasks of the file `tasks` (`save_tasks`), or generates `n` if none is given.
+    """Returns the tasks of the file `tasks` (`save_tasks`), or `n` of the benchmark split if it is empty.
 
     Raises:
         GenerationError: No board was found for a task.
@@ -45,4 +37,4 @@ def boards(
     """
     if tasks:
         return load_tasks(tasks)
-    return generate(EnvConfig.uniform(sizes, hole_ratio, wait_ratio, num_agents), n, seed=seed, split=split)
+    return generate(EnvConfig.uniform(sizes, hole_ratio, wait_ratio, num_agents), n, seed=seed, split="benchmark")

@@ -46,9 +46,7 @@ def frozenlake(
     Raises:
         ValueError: An argument is out of range, or a line of the file cannot be read; names it.
     """
-    chosen = boards(
-        tasks, n=n, sizes=_sizes(sizes), num_agents=num_agents, hole_ratio=hole_ratio, wait_ratio=wait_ratio, seed=seed
-    )
+    chosen = boards(tasks, n, _sizes(sizes), num_agents, hole_ratio, wait_ratio, seed)
     samples = [_sample(task, prompt_format) for task in chosen]
     return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
 

@@ -25,7 +25,7 @@ __all__ = ["FrozenLakeTaskset", "OneTurn"]
 
 
 class FrozenLakeData(vf.TaskData):
-    """One board: the task as `Task.to_dict` has it, and the prompt format in which it is asked."""
+    """One board: the task as JSON, and the prompt format in which it is asked."""
 
     task: dict[str, Any]
     prompt_format: str
@@ -84,27 +84,18 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
 
     def load(self) -> list[FrozenLakeTask]:
         """Returns the tasks; raises the errors of `boards`."""
-        config = self.config
-        chosen = boards(
-            config.tasks,
-            n=config.n,
-            sizes=tuple(config.sizes),
-            num_agents=config.num_agents,
-            hole_ratio=config.hole_ratio,
-            wait_ratio=config.wait_ratio,
-            seed=config.seed,
-        )
+        c = self.config
         return [
             FrozenLakeTask(
                 FrozenLakeData(
                     id=task.instance.key,
-                    prompt=render_prompt(task.instance, config.prompt_format),
+                    prompt=render_prompt(task.instance, c.prompt_format),
                     task=to_json(task),
-                    prompt_format=config.prompt_format,
+                    prompt_format=c.prompt_format,
                 ),
-                config.task,
+                c.task,
             )
-            for task in chosen
+            for task in boards(c.tasks, c.n, c.sizes, c.num_agents, c.hole_ratio, c.wait_ratio, c.seed)
         ]
 
 

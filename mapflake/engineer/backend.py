@@ -1,4 +1,6 @@
-"""The training behind a round: the interface (`TrainingBackend`), and GRPO, the real one. Imports no torch until used.
+"""The training behind a round: the interface (`TrainingBackend`), GRPO, the real one, and imitation of the solver.
+
+Imports no torch until used.
 
 To train in another way, give `RoundSettings` an object with the same five members.
 """
@@ -10,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mapflake.env import Task
+from mapflake.env import Task, format_plan, render_prompt
 from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
-    from mapflake.trainer.params import RLParams
+    from mapflake.trainer.params import RLParams, WarmStartParams
 
 
 class TrainingBackend(Protocol):
@@ -74,3 +76,43 @@ class Grpo:
     def describe(self) -> dict[str, Any]:
         """Returns algorithm and hyperparameters."""
         return {"algorithm": "GRPO", **self.params.model_dump(mode="json", exclude={"threads"})}
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """Training on the solver's plans in place of GRPO: in a minute a policy changes as it would in an hour of RL.
+
+    For the bank, which wants policies that differ; no arm is trained so.
+
+    Attributes:
+        sampling: Gives the policies, set to sample as in its training.
+        recipe: Steps and learning rate; each board is seen once.
+    """
+
+    sampling: Grpo
+    recipe: WarmStartParams
+
+    @property
+    def instances(self) -> int:
+        """Training instances a round."""
+        return self.recipe.steps * self.recipe.batch_size
+
+    def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
+        """Trains one round; does nothing if `out` was made from the same input, goes on if it was interrupted."""
+        from mapflake.trainer.warmstart import warm_start
+
+        form = self.load(start).prompt_format
+        pairs = [(render_prompt(t.instance, form), format_plan(t.instance, t.solution.plan, form)) for t in tasks]
+        return list(warm_start(pairs, Path(start), self.recipe, out, seed=seed))
+
+    def load(self, checkpoint: str | Path) -> Completer:
+        """Returns the policy in a checkpoint."""
+        return self.sampling.load(checkpoint)
+
+    def sha256(self, checkpoint: str | Path) -> str:
+        """Returns the hash of the weights."""
+        return self.sampling.sha256(checkpoint)
+
+    def describe(self) -> dict[str, Any]:
+        """Returns algorithm and hyperparameters."""
+        return {"algorithm": "supervised", "epochs": 1, **self.recipe.model_dump(mode="json", exclude={"threads"})}

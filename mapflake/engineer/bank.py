@@ -1,6 +1,8 @@
 """A bank of real situations: runs from one checkpoint under random configurations, a situation after every round.
 
-Situations of one run share weights and history, so they are held out by run, never by row.
+Situations of one run share weights and history, so they are held out by run, never by row. Runs that all train alike
+end alike, and then no design can be better for one report than for another; so with a recipe of supervised training
+each run has a range of sizes of its own, and some master what others have hardly seen (our choice; reports/log.md).
 """
 
 from __future__ import annotations
@@ -8,12 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import Field
+
 from mapflake import repro
-from mapflake.engineer.backend import TrainingBackend
+from mapflake.engineer.backend import Grpo, Supervised, TrainingBackend
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 from mapflake.engineer.situations import KindTable, Situation, TableParams, measure
 from mapflake.env import Task
+from mapflake.repro import Params
+from mapflake.trainer.params import WarmStartParams
+
+
+class BankParams(Params):
+    """The runs of a bank.
+
+    Attributes:
+        rounds: Rounds of a run, and situations that it gives.
+        training: Recipe of a round, supervised; None: GRPO as in the arms, on all sizes.
+    """
+
+    rounds: int = Field(ge=1)
+    training: WarmStartParams | None = None
 
 
 def bank_run(
@@ -23,9 +41,9 @@ def bank_run(
     start: str | Path,
     validation: Sequence[Task],
     sizes: Sequence[int],
-    params: TableParams,
+    params: BankParams,
+    tables: TableParams,
     *,
-    rounds: int,
     samples: int,
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
@@ -33,26 +51,44 @@ def bank_run(
     Args:
         folder: The run's folder.
         number: The run's number; configurations, boards and noise come from it.
-        trainer: The training of a round.
+        trainer: The training of a round; with a supervised recipe, a `Grpo` that says how its policies sample.
         start: The checkpoint that all runs start from.
         validation: The boards of reports and of `alignment`.
         sizes: Board sizes that may be asked for.
-        params: How much is sampled for the tables.
-        rounds: Number of rounds, and of situations.
+        params: The rounds, and how they train.
+        tables: What is measured on the policies.
         samples: Completions a validation board.
     """
-    own = repro.seed_for(number, "bank")
+    own, drawn = repro.seed_for(number, "bank"), list(sizes)
+    if params.training:
+        assert isinstance(trainer, Grpo)
+        trainer, drawn = Supervised(trainer, params.training), sizes_of_run(number, sizes)
     settings = RoundSettings(folder, trainer, validation, own, samples, arm="bank", stale="replace")
-    first = run_round(settings, (), start=Start(start, random_config(sizes, repro.rng_for(own, "round 0"))))
-    history = run_arm("domain_randomisation", settings, (first,), rounds=rounds - 1, sizes=sizes)
+    first = run_round(settings, (), start=Start(start, random_config(drawn, repro.rng_for(own, "round 0"))))
+    history = run_arm("domain_randomisation", settings, (first,), rounds=params.rounds - 1, sizes=drawn)
     found = []
     for one in history:
         path = one.checkpoint.with_name("tables.json")
-        key = [one.checkpoint_sha256, list(sizes), params.model_dump(), repro.code_sha256()]
+        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), repro.code_sha256()]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
-            tables = measure(trainer.load(one.checkpoint), sizes, validation, params, seed=own)
-            repro.write_json(path, {"made_from": key, "tables": {name: repro.to_json(t) for name, t in tables.items()}})
-        rows = repro.read_json(path)["tables"]
-        tables = {name: repro.from_json(KindTable, value, f"{path}: {name}") for name, value in rows.items()}
-        found.append(Situation(one.report, history[: one.index + 1], tables, f"run {number}"))
+            measured = measure(trainer.load(one.checkpoint), sizes, validation, tables, seed=own)
+            values = {name: repro.to_json(value) for name, value in measured.items()}
+            repro.write_json(path, {"made_from": key, "tables": values})
+        values = repro.read_json(path)["tables"]
+        measured = {name: repro.from_json(KindTable, value, f"{path}: {name}") for name, value in values.items()}
+        found.append(Situation(one.report, history[: one.index + 1], measured, f"run {number}"))
     return found
+
+
+def sizes_of_run(number: int, sizes: Sequence[int]) -> list[int]:
+    """Returns the sizes that a run's configurations may ask for: from one random size to another."""
+    low, high = sorted(repro.rng_for(number, "sizes of the run").integers(len(sizes), size=2))
+    return sorted(sizes)[low : high + 1]
+
+
+def round_cost(trainer: Grpo, params: BankParams, validation: int) -> dict[str, int]:
+    """Returns what a round of a run takes: rollouts, `validation` among them, and boards that are shown solved."""
+    if params.training:
+        return {"rollouts": validation, "demonstrations": Supervised(trainer, params.training).instances}
+    rl = trainer.params
+    return {"rollouts": validation + rl.instances * rl.epochs * rl.generations}

@@ -10,7 +10,7 @@ by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -172,20 +172,24 @@ class CoTraining:
 
 
 def cost(
-    params: DesignRLParams, sizes: Sequence[int], validation: int, *, tables: int = 1, round_rollouts: int = 0
+    params: DesignRLParams,
+    sizes: Sequence[int],
+    validation: int,
+    *,
+    tables: int = 1,
+    each: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Returns what design RL takes: rollouts on boards, and replies of the engineer.
+    """Returns what design RL takes: rollouts on boards, replies of the engineer, and more that `each` names.
 
     Args:
         params: Its parameters.
         sizes: Board sizes of the tables.
         validation: Boards of `alignment`.
         tables: Policies that were measured.
-        round_rollouts: Rollouts of the training of each of them.
+        each: What the training of each of them took (`bank.round_cost`).
     """
-    boards = len(kinds(sizes)) * params.tables.boards + validation
+    boards = len(kinds(sizes)) * params.tables.boards + validation * ("alignment" in params.tables.rewards)
     samples = params.rl.epochs * params.rl.generations  # of each prompt
-    return {
-        "rollouts": tables * (boards * params.tables.samples + round_rollouts) + params.boards * samples,
-        "replies": (params.rl.instances - params.boards) * samples,
-    }
+    found = {what: tables * n for what, n in (each or {}).items()}
+    found["rollouts"] = found.get("rollouts", 0) + tables * boards * params.tables.samples + params.boards * samples
+    return found | {"replies": (params.rl.instances - params.boards) * samples}

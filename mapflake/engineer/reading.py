@@ -1,7 +1,7 @@
 """What an engineer's designs are worth in given situations, and whether they depend on the report.
 
 An engineer that reads designs better for the report that it was shown than for another one. So the same designs are
-scored under another situation's tables, and it is asked again with the rows of the report's tables exchanged.
+scored under the tables of all situations of other runs too, and it is asked again with the report's rows exchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mapflake.engineer.actions import reply_format
 from mapflake.engineer.designers.llm import answers, apply_control
 from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
-from mapflake.engineer.situations import Situation
+from mapflake.engineer.situations import Kind, Situation
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer
@@ -57,6 +57,23 @@ def worth(designs: Designs, situations: Sequence[Situation], reward: str) -> flo
     return float(np.mean([value or 0.0 for value in scored]))
 
 
+def elsewhere(designs: Designs, situations: Sequence[Situation], reward: str) -> float:
+    """Returns the mean worth of designs in the situations of other runs than their own; a rejected one is worth 0.
+
+    Raises:
+        ValueError: All situations are of one run: none can be told from another.
+    """
+    distinct = list({id(one): one for one in situations}.values())
+    others = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
+    if len(others) < 2:
+        raise ValueError("situations: all are of one run, so that none is another's")
+    scored = [
+        [c.mean(config) for c in (s.tables[reward] for s in others[mine.origin])] if config else [0.0]
+        for config, mine in zip(designs, situations, strict=True)
+    ]
+    return float(np.mean([np.mean(values) for values in scored]))
+
+
 def reading(
     policy: Completer,
     situations: Sequence[Situation],
@@ -69,17 +86,15 @@ def reading(
     """Returns what an engineer's designs are worth, and how far they depend on what it is told.
 
     `accepted` is the share of replies that are not rejected; `own` their worth, `another's` what the same designs are
-    worth in the next situation, `shuffled` that of designs for shuffled tables. `reading` is own minus another's.
+    worth in situations of other runs, `shuffled` that of designs for shuffled tables. `reading` is own minus another's.
     `moved` is the mean total variation of data ratios between designs for the true and the shuffled report.
 
     Raises:
-        ValueError: There are fewer than two situations.
+        ValueError: All situations are of one run.
     """
-    if len(situations) < 2:
-        raise ValueError(f"situations: {len(situations)} are too few to tell one from another")
     told = ask(policy, situations, sizes, variant=variant, seed=seed)
     shuffled = ask(policy, situations, sizes, variant=variant, shuffled=True, seed=seed)
-    own, other = (worth(told, some, reward) for some in (situations, [*situations[1:], situations[0]]))
+    own, other = worth(told, situations, reward), elsewhere(told, situations, reward)
     apart = [total_variation(a.data_ratios, b.data_ratios) for a, b in zip(told, shuffled, strict=True) if a and b]
     return {
         "accepted": float(np.mean([config is not None for config in told])),
@@ -96,7 +111,7 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
     The best kind is the largest of many noisy values where a table was measured, and so too high; beside it, what the
-    best kind for the next situation is worth: no engineer could lose more by another's report.
+    best kind for situations of other runs is worth: no engineer could lose more by another's report.
     """
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):
@@ -107,10 +122,18 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     for name, rule in rules.items():
         found[name] = [rule(one.report, one.history).config for one in situations]
     tables = [one.tables[reward] for one in situations]
-    others = [table.value(other.best_kind()) for table, other in zip(tables, [*tables[1:], tables[0]], strict=True)]
     found_worth = {name: worth(designs, situations, reward) for name, designs in found.items()}
-    best = {"best kind": [table.value(table.best_kind()) for table in tables], "best kind for another's": others}
-    return found_worth | {name: float(np.mean(values)) for name, values in best.items()}
+    best = [only(table.best_kind()) for table in tables]
+    return found_worth | {
+        "best kind": worth(best, situations, reward),
+        "best kind for another's": elsewhere(best, situations, reward),
+    }
+
+
+def only(kind: Kind) -> EnvConfig:
+    """Returns the configuration that asks for one kind of boards alone."""
+    size, hole_ratio, waits = kind
+    return EnvConfig.uniform([size], hole_ratio, float(waits))
 
 
 def data_ratios(designs: Designs, sizes: Sequence[int]) -> pd.Series:

@@ -181,7 +181,6 @@ def run_arm(
     params: EngineerParams | None = None,
     designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
-    trained: Start | None = None,
     train_engineer: TrainEngineer | None = None,
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
@@ -189,13 +188,13 @@ def run_arm(
     Args:
         arm: A name in `designers.ARMS`, or in `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: The rounds that the arm branches from: round 0 alone, or any recorded ones.
+        history: The rounds that the arm branches from: round 0 alone, or any recorded ones. That of an engineer trained
+            before round 0 begins with its weights.
         rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
         params: The parameters by which a model engineer is asked.
         designers: As for `params_of`.
         base: Checkpoint of the model before any RL, for the arms that ask it.
-        trained: The beginning of arms whose engineer was trained before round 0: they run a round 0 of their own.
         train_engineer: The training of arms whose engineer is trained in every round.
 
     Raises:
@@ -217,10 +216,6 @@ def run_arm(
             raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
         about["train_engineer"] = repr(train_engineer)
     settings = replace(settings, arm=arm, about=about)
-    if asked is not None and asked.design_rl == "before":
-        if trained is None:
-            raise ValueError(f"arm {arm!r} begins with a trained engineer: trained is not given")
-        history = (run_round(settings, (), start=trained),)
 
     def try_out(number: int, history: History, designer: Designer) -> Round:
         folder = settings.folder / f"round-{next_index(history)}" / f"try-{number}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mapflake import repro
 from mapflake.engineer.ledger import History
@@ -38,11 +38,19 @@ Kind = tuple[int, float, bool]
 CENSUS = 400  # random boards from which the natural share of waits of a kind is counted
 
 
+RewardName = Literal["learnability", "alignment"]
+"""A table by which designs can be rewarded."""
+
+
 class TableParams(Params):
-    """How much is sampled for the tables of a policy: `boards` of each kind, and `samples` of each board."""
+    """The tables of a policy, and how much is sampled: `boards` of each kind, and `samples` of each board.
+
+    `alignment` takes gradients, and rollouts on the validation boards beside.
+    """
 
     boards: int = Field(default=12, ge=1)
     samples: int = Field(default=4, ge=2)
+    rewards: list[RewardName] = Field(default=["learnability"], min_length=1)
 
 
 class DesignRLParams(Params):
@@ -56,11 +64,17 @@ class DesignRLParams(Params):
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
     """
 
-    reward: Literal["learnability", "alignment"] = "learnability"
+    reward: RewardName = "learnability"
     boards_share: float = Field(default=0.0, ge=0, lt=1)
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
     rl: RLParams
+
+    @model_validator(mode="after")
+    def _measured(self) -> DesignRLParams:
+        if self.reward not in self.tables.rewards:
+            raise ValueError(f"tables.rewards: {self.tables.rewards} lacks {self.reward!r}, the reward")
+        return self
 
     @property
     def boards(self) -> int:
@@ -219,7 +233,7 @@ def measure(
     num_agents: int = 2,
     seed: int,
 ) -> dict[str, KindTable]:
-    """Returns the tables of a policy, by name of the reward: `learnability` and `alignment`.
+    """Returns the tables of a policy, by name of the reward.
 
     Args:
         policy: The policy; one whose weights are not in this process has no `alignment`.
@@ -235,8 +249,8 @@ def measure(
     kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
     for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
         by_kind[kind_of[r.task.instance.key]].append(r)
-    found = {"learnability": learnability_table(by_kind)}
-    if getattr(policy, "model", None) is not None:
+    found = {"learnability": learnability_table(by_kind)} if "learnability" in params.rewards else {}
+    if "alignment" in params.rewards and getattr(policy, "model", None) is not None:
         from mapflake.trainer.gradients import alignments  # imports torch
 
         noise = repro.seed_for(seed, "aim")

@@ -31,18 +31,13 @@ from mapflake.repro import dumps, from_json, loads, to_json
 if TYPE_CHECKING:
     from datasets import Dataset
 
-COLUMNS = ("instance", "plan", "makespan", "sum_of_costs", "needs_wait", "best_sum_of_costs")
-"""Columns of a dataset that make a task."""
-
 
 def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
     """Returns one row for each task.
 
-    Its columns:
-
-    - `prompt`: the question in `prompt_format`, as TRL wants it: for chat a list of one message, for compact a string;
-    - `instance`: the board as JSON; `size` and `num_agents`, to filter by;
-    - the other `COLUMNS`: the plan as a list of strings, its costs, the wait label, the optimal sum of costs.
+    Its columns: `prompt`, the question in `prompt_format`, as TRL wants it (for compact a string, else a list of one
+    message); `task`, the task as JSON, as a line of `save_tasks` has it; `size`, `num_agents` and `needs_wait`, to
+    filter by.
 
     Raises:
         ValueError: Unknown prompt_format, or a board that it has no words for.
@@ -57,18 +52,14 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
         prompts = [[{"role": "user", "content": question}] for question in prompts]
         prompt = [{"role": text, "content": text}]
     columns = {
-        "prompt": (prompt, prompts),
-        "instance": (text, [dumps(to_json(task.instance)) for task in tasks]),
-        "size": (count, [task.instance.size for task in tasks]),
-        "num_agents": (count, [task.instance.num_agents for task in tasks]),
-        "plan": ([text], [list(task.solution.plan.moves) for task in tasks]),
-        "makespan": (count, [task.solution.makespan for task in tasks]),
-        "sum_of_costs": (count, [task.solution.sum_of_costs for task in tasks]),
-        "needs_wait": (Value("bool"), [task.needs_wait for task in tasks]),
-        "best_sum_of_costs": (count, [task.best_sum_of_costs for task in tasks]),
+        "prompt": prompts,
+        "task": [dumps(to_json(task)) for task in tasks],
+        "size": [task.instance.size for task in tasks],
+        "num_agents": [task.instance.num_agents for task in tasks],
+        "needs_wait": [task.needs_wait for task in tasks],
     }
-    features = Features({name: kind for name, (kind, _) in columns.items()})
-    return Dataset.from_dict({name: values for name, (_, values) in columns.items()}, features=features)
+    kinds = {"prompt": prompt, "task": text, "size": count, "num_agents": count, "needs_wait": Value("bool")}
+    return Dataset.from_dict(columns, features=Features(kinds))
 
 
 def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
@@ -77,27 +68,16 @@ def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
     Raises:
         ValueError: Names the row and the key; also if a plan is not valid on its board.
     """
-    tasks = []
-    for number, row in enumerate(dataset):
-        for key in COLUMNS:
-            if key not in row:
-                raise ValueError(f"row {number}: {key}: missing")
-        try:
-            instance = loads(row["instance"])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"row {number}: instance: {error}") from None
-        task = {
-            "instance": instance,
-            "solution": {
-                "plan": {"moves": row["plan"]},
-                "makespan": row["makespan"],
-                "sum_of_costs": row["sum_of_costs"],
-            },
-            "needs_wait": row["needs_wait"],
-            "best_sum_of_costs": row["best_sum_of_costs"],
-        }
-        tasks.append(from_json(Task, task, f"row {number}"))
-    return tasks
+    return [task_of(row.get("task", ""), f"row {number}") for number, row in enumerate(dataset)]
+
+
+def task_of(text: str, where: str) -> Task:
+    """Returns the task in the column `task` of one row; ValueError begins with `where`."""
+    try:
+        task = loads(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: task: {error}") from None
+    return from_json(Task, task, where)
 
 
 def save_shards(

@@ -25,7 +25,6 @@ from typing import Annotated
 
 from pydantic import ConfigDict, PlainSerializer
 
-from mapflake.env import svg
 from mapflake.repro import shown
 
 Cell = tuple[int, int]
@@ -119,17 +118,18 @@ class Instance:
             marks[cell] = marks.get(cell, "") + f"G{agent}"
         return board_text(self.size, marks)
 
-    def to_svg(self, plan: Plan | None = None) -> str:
-        """Returns the board as a picture (SVG): rings are starts, squares goals, arrows the plan, dots its waits.
+    def to_png(self, plan: Plan | None = None) -> bytes:
+        """Returns the board as a picture (PNG): rings are starts, squares goals, arrows the plan, dots its waits.
 
         Raises:
             ValueError: The plan has not one string for each agent.
         """
-        paths = [] if plan is None else list(zip(*execute(self, plan), strict=True))
-        return svg.picture(self.size, self.holes, self.starts, self.goals, paths)
+        from mapflake.env import pictures
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+        return pictures.png(self, [] if plan is None else execute(self, plan))
+
+    def _repr_png_(self) -> bytes:
+        return self.to_png()
 
     @classmethod
     def from_text(cls, text: str) -> Instance:

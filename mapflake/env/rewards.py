@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mapflake.env.dataset import COLUMNS, tasks_of
+from mapflake.env.dataset import task_of
 from mapflake.env.task import Task, judge
 from mapflake.env.text import check_prompt_format
 from mapflake.env.verifier import Verdict
@@ -28,7 +28,7 @@ def reward(verdict: Verdict) -> float:
 def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
-    They take TRL's arguments: `completions` (texts, or chats of one message) and the columns of `to_dataset`, each a
+    They take TRL's arguments: `completions` (texts, or chats of one message) and the column `task` of `to_dataset`, a
     list as long. Other columns are ignored. Called on rows that are no tasks, they raise the errors of `tasks_of`.
 
     Raises:
@@ -37,22 +37,19 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
     check_prompt_format(prompt_format)
 
     @functools.lru_cache(maxsize=1 << 12)  # each board comes once for each sample of its group
-    def task(row: tuple[Any, ...]) -> Task:
-        return tasks_of([dict(zip(COLUMNS, row, strict=True))])[0]
+    def read(task: str) -> Task:
+        return task_of(task, "a row of the training set")
 
     @functools.lru_cache(maxsize=1 << 14)
-    def verdict(row: tuple[Any, ...], text: str) -> Verdict:
-        return judge(task(row), text, prompt_format)
+    def verdict(task: str, text: str) -> Verdict:
+        return judge(read(task), text, prompt_format)
 
     def scored(name: str) -> Callable[..., list[float]]:
-        def score(completions: Sequence[Any], **columns: Any) -> list[float]:
-            for key in COLUMNS:
-                if key not in columns:
-                    raise ValueError(f"{key}: missing; the rows of the training set are those of to_dataset")
+        def score(completions: Sequence[Any], task: Sequence[str] | None = None, **columns: Any) -> list[float]:
+            if task is None:
+                raise ValueError("task: missing; the rows of the training set are those of to_dataset")
             texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
-            plans = map(tuple, columns["plan"])
-            rows = zip(*(plans if key == "plan" else columns[key] for key in COLUMNS), strict=True)
-            return [float(getattr(verdict(row, text), name)) for row, text in zip(rows, texts, strict=True)]
+            return [float(getattr(verdict(one, text), name)) for one, text in zip(task, texts, strict=True)]
 
         score.__name__ = name
         return score

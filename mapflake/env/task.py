@@ -51,8 +51,8 @@ class Task:
         answer = ask(instance, ANALYSE)
         return cls(instance, solution_of(answer), answer.needs_wait, answer.best_sum)
 
-    def _repr_svg_(self) -> str:
-        return self.instance.to_svg(self.solution.plan)
+    def _repr_png_(self) -> bytes:
+        return self.instance.to_png(self.solution.plan)
 
     @model_validator(mode="after")
     def _verified(self) -> Self:

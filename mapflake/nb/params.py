@@ -106,7 +106,7 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         | {"every_round": values["trained_engineer"]["every_round"]},
         "trained_engineer": values["engineer_loop"]
         | {key: values["baseline_rl"][key] for key in ("rl", "samples")}
-        | {key: values["trained_engineer"][key] for key in ("bank_rounds", "before")}
+        | {"before": values["trained_engineer"]["before"], "bank_runs": values["trained_engineer"]["bank"]}
         | {"bank": run.bank, "base": sections.warm_start.taken_as_it_is},
         "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.trained, *run.arms], "seeds": run.seeds},
     }
@@ -123,10 +123,12 @@ def prepare(root: Path) -> None:
     everything = sections.model_dump(mode="json")
     values["warm_start"] = everything["warm_start"]
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
-    shared |= {"base": sections.warm_start.taken_as_it_is, "rounds": sections.trained_engineer.bank_rounds}
-    values["bank"] = shared | {"tables": everything["trained_engineer"]["before"]["tables"]}
+    shared["base"] = sections.warm_start.taken_as_it_is
     tried = everything["trained_engineer"]
-    values["gains"] = {"gains": tried["gains"], "bank": values["bank"] | {"rounds": tried["gains_rounds"]}}
+    values["bank"] = shared | {"bank_runs": tried["bank"], "tables": tried["before"]["tables"]}
+    both = tried["before"]["tables"] | {"rewards": ["learnability", "alignment"]}
+    as_arms = {"bank_runs": {"rounds": tried["gains_rounds"], "training": None}, "tables": both}
+    values["gains"] = {"gains": tried["gains"], "bank": shared | as_arms}
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)
     for name, value in values.items():

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from mapflake.engineer import EngineerParams, params_of
+from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams
 from mapflake.engineer.situations import DesignRLParams, GainsParams
 from mapflake.env import EnvConfig
@@ -125,14 +126,14 @@ class TrainedEngineer(Params):
     """Notebook 06, and the bank that it learns from: reinforcement over designs.
 
     Attributes:
-        bank_rounds: Rounds of each run of the bank, and situations that it gives.
+        bank: The runs of the bank; `before` says which tables are measured there.
         before: The training before round 0.
         every_round: That of the arm `co_trained`.
         gains_rounds: Rounds of each run whose designs are tried out, with the same start as the bank's.
         gains: What designs really teach there, by short trainings.
     """
 
-    bank_rounds: Count
+    bank: BankParams
     before: DesignRLParams
     every_round: DesignRLParams
     gains_rounds: Count

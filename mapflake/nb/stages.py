@@ -91,7 +91,7 @@ def _bank_run(
     """Returns the situations of a run of the bank, the validation boards and the board sizes."""
     from mapflake import env
     from mapflake.engineer import Grpo
-    from mapflake.engineer.bank import bank_run
+    from mapflake.engineer.bank import BankParams, bank_run
     from mapflake.engineer.situations import TableParams
     from mapflake.trainer.params import RLParams
 
@@ -104,8 +104,8 @@ def _bank_run(
         values["base"] or run / "warm_start/checkpoint",
         boards,
         sizes,
+        BankParams.parse(values["bank_runs"], "bank_runs"),
         TableParams.parse(values["tables"], "tables"),
-        rounds=values["rounds"],
         samples=values["samples"],
     )
     return situations, boards, sizes

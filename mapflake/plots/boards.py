@@ -1,7 +1,6 @@
-"""Boards, plans and violations drawn with matplotlib: stills, and GIFs of several plans side by side, by one clock.
+"""Plans and violations on boards (`env.pictures`): stills, and GIFs of several plans side by side, by one clock.
 
-They look like the pictures of `Instance.to_svg`, and take their colours from there. Agents count from 1 here, as in
-every text. In a GIF a move takes the first part of its step, then all stand still; a violation gets a cross when and
+In a GIF a move takes the first part of its step, then all stand still; a violation gets a cross when and
 where it happens, and a line below the board.
 """
 
@@ -12,20 +11,19 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
 import PIL.Image
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
+from matplotlib.patches import Circle
 
-from mapflake.env import Cell, Instance, Plan, Violation, check, execute
-from mapflake.env.svg import ALARM, DETAILED, EDGE, HOLE, ICE, INK, RIM, colour, ink, path_offset
+from mapflake.env import Cell, Instance, Plan, Violation, check, execute, pictures
+from mapflake.env.pictures import ALARM, colour, ink, path_offset
 
 if TYPE_CHECKING:
     from IPython.display import HTML
@@ -82,18 +80,13 @@ def gallery(
 
 
 def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
-    _ground(ax, instance)
+    trajectory = execute(instance, plan) if plan and len(plan.moves) == instance.num_agents else []
+    pictures.draw(ax, instance, trajectory)
     if plan is not None:
         violations = check(instance, plan).violations
-        if len(plan.moves) == instance.num_agents:
-            trajectory = execute(instance, plan)
-            for agent, path in enumerate(zip(*trajectory, strict=True)):
-                _path(ax, instance, agent, path)
-            for violation in violations:
-                _cross(ax, instance, violation, trajectory, label=True)
+        for violation in violations:
+            _cross(ax, instance, violation, trajectory, label=True)
         ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
-    _goals(ax, instance, covered=instance.starts)
-    _starts(ax, instance)
     if title:
         ax.set_title(title, fontsize=10)
 
@@ -157,13 +150,13 @@ def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str
         ValueError: The plan has not one string for each agent.
     """
     trajectory, verdict = execute(instance, plan), check(instance, plan)
-    _ground(ax, instance)
-    _goals(ax, instance)
+    pictures.ground(ax, instance)
+    pictures.goals(ax, instance)
     for agent, (row, col) in enumerate(positions(trajectory, time)):
         shift, above = 0.5 + path_offset(agent, instance.num_agents) / 2, 6 + 0.1 * agent
         place, face = (col + shift, row + shift), colour(agent)
         ax.add_patch(Circle(place, 0.235, fc=face, ec="white", lw=1.5, zorder=above))
-        _number(ax, place, agent, ink(agent), 10, zorder=above + 0.05, clip_on=True)
+        pictures.number(ax, place, agent, ink(agent), 10, zorder=above + 0.05, clip_on=True)
     found = [violation for violation in verdict.violations if seen_from(violation) <= time]
     for violation in found:
         _cross(ax, instance, violation, trajectory)
@@ -229,60 +222,11 @@ def cross_at(violation: Violation, trajectory: Trajectory, size: int) -> tuple[f
     return min(max(row, -0.25), size - 0.75), min(max(col, -0.25), size - 0.75)
 
 
-def _ground(ax: Axes, instance: Instance) -> None:
-    """Draws ice and holes, and sets the axes up: a cell is a unit, y runs down."""
-    size = instance.size
-    if size > DETAILED:
-        holes = np.zeros((size, size))
-        holes[tuple(np.array(sorted(instance.holes), dtype=int).reshape(-1, 2).T)] = 1
-        ax.imshow(holes, cmap=ListedColormap([ICE, HOLE]), extent=(0, size, size, 0), interpolation="nearest")
-    else:
-        for cell in np.ndindex(size, size):
-            _square(ax, cell, 0.47, 0.08, fc=ICE, ec=EDGE, lw=0.8)
-        for cell in sorted(instance.holes):
-            ax.add_patch(Ellipse(_xy(cell), 0.78, 0.72, fc=HOLE, ec=RIM, lw=2 * _scale(ax, instance)))
-    ax.set(xlim=(-0.08, size + 0.08), ylim=(size + 0.08, -0.08), aspect="equal", xticks=[], yticks=[])
-    ax.set_frame_on(False)
-
-
-def _goals(ax: Axes, instance: Instance, covered: Sequence[Cell] = ()) -> None:
-    scale = _scale(ax, instance)
-    for agent, cell in enumerate(instance.goals):
-        _square(ax, cell, 0.27, 0.06, fc=colour(agent), ec="none", zorder=5)
-        x, y = _xy(cell)
-        if cell in covered:
-            _number(ax, (x + 0.37, y - 0.33), agent, colour(agent), 7.5 * scale, zorder=6)
-        else:
-            _number(ax, (x, y), agent, ink(agent), 10 * scale, zorder=6)
-
-
-def _starts(ax: Axes, instance: Instance) -> None:
-    scale = _scale(ax, instance)
-    for agent, cell in enumerate(instance.starts):
-        radius = 0.19 if cell in instance.goals else 0.3
-        ax.add_patch(Circle(_xy(cell), radius, fc="white", ec=colour(agent), lw=2.4 * scale, zorder=5))
-        _number(ax, _xy(cell), agent, INK, 10 * scale, zorder=6)
-
-
-def _path(ax: Axes, instance: Instance, agent: int, path: Sequence[Cell]) -> None:
-    color, shift, scale = colour(agent), path_offset(agent, instance.num_agents), _scale(ax, instance)
-    points = [(x + shift, y + shift) for x, y in map(_xy, path)]
-    ax.plot(*zip(*points, strict=True), color=color, lw=2.4 * scale, solid_capstyle="round", zorder=3, alpha=0.9)
-    last_move = max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0)
-    for time in range(1, last_move + 1):
-        (x0, y0), (x1, y1) = points[time - 1], points[time]
-        x, y, wait = x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0), path[time] == path[time - 1]
-        if wait and path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
-            x, y = path[time][1] + 0.14, path[time][0] + 0.14
-        marker = "o" if wait else (3, 0, math.degrees(math.atan2(x0 - x1, y0 - y1)))
-        ax.plot(x, y, marker=marker, color=color, markersize=8 * scale, markeredgecolor="white", zorder=4)
-
-
 def _cross(ax: Axes, instance: Instance, violation: Violation, trajectory: Trajectory, *, label: bool = False) -> None:
     """Draws a cross where a violation happened, with its step if asked."""
     if violation.cell is None:
         return
-    place, scale = _xy(cross_at(violation, trajectory, instance.size)), _scale(ax, instance)
+    place, scale = pictures.middle(cross_at(violation, trajectory, instance.size)), pictures.scale(ax, instance)
     for color, length, width in (("white", 15, 6), (ALARM, 13, 3)):
         ax.plot(*place, marker="x", color=color, ms=length * scale, markeredgewidth=width * scale, zorder=7)
     if label:
@@ -291,26 +235,3 @@ def _cross(ax: Axes, instance: Instance, violation: Violation, trajectory: Traje
             str(violation.time), place, (8.5 * scale, 7 * scale), textcoords="offset points", color=ALARM,
             fontsize=8 * scale, fontweight="bold", ha="left", va="center", bbox=box, zorder=8,
         )  # fmt: skip
-
-
-def _square(ax: Axes, cell: tuple[int, ...], half: float, corner: float, **look: Any) -> None:
-    """Draws a square around the middle of a cell; `half` its side and the radius of its corners are in cells."""
-    x, y = _xy(cell)
-    box = f"round,pad=0,rounding_size={corner}"
-    ax.add_patch(FancyBboxPatch((x - half, y - half), 2 * half, 2 * half, box, **look))
-
-
-def _number(ax: Axes, place: tuple[float, float], agent: int, color: str, size: float, **more: Any) -> None:
-    ax.text(*place, str(agent + 1), color=color, fontsize=size, fontweight="bold", ha="center", va="center", **more)
-
-
-def _xy(cell: tuple[float, ...]) -> tuple[float, float]:
-    """Returns (x, y) of the middle of a cell."""
-    return cell[1] + 0.5, cell[0] + 0.5
-
-
-def _scale(ax: Axes, instance: Instance) -> float:
-    """Returns the factor by which lines and letters, measured in points, shrink where cells are small."""
-    figure = ax.get_figure(root=True)
-    width = figure.get_figwidth() * ax.get_position().width if figure else 0.0
-    return min(1.0, 72 * width / instance.size / 20)

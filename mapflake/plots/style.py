@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from mapflake.env.svg import PALETTE as COLORS
+from mapflake.env.pictures import PALETTE as COLORS
 from mapflake.study.names import NAMES
 
 if TYPE_CHECKING:

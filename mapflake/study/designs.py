@@ -18,7 +18,7 @@ COLUMNS = ["arm", "seed", "round", "model", "below_frontier", "hole_ratio", "wai
 COLUMNS += ["moved", "kept", "unlike", "rejected"]
 
 
-def changes(study: Study, beside: str = "engineer") -> pd.DataFrame:
+def changes(study: Study) -> pd.DataFrame:
     """Returns a row for each design, with arm, seed, round and these columns.
 
     - `model`: whether a model wrote it.
@@ -28,13 +28,13 @@ def changes(study: Study, beside: str = "engineer") -> pd.DataFrame:
     - `moved`: total variation between its data ratios and those before, 0 to 1.
     - `kept`: share of the sizes solved at least half of the time and still asked for whose hole and wait ratios both
       stay within 0.05; NaN if there is no such size.
-    - `unlike`: total variation between its data ratios and those of the arm `beside` in the same seed and round; NaN
-      if that was not run.
+    - `unlike`: total variation between its data ratios and those of `engineer` in the same seed and round; NaN if that
+      was not run.
     - `rejected`: whether no reply was legal, so that all stayed as it was.
     """
     rows = []
     for arm, seed in study.records:
-        theirs = {r.index: r.config for r in study.history(beside, seed)}
+        theirs = {r.index: r.config for r in study.history("engineer", seed)}
         for before, after in itertools.pairwise(study.history(arm, seed)):
             if arm not in study.arms or after.proposal is None:
                 continue

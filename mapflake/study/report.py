@@ -82,13 +82,13 @@ def compare(
     ]
 
 
-def power(study: Study, comparison: Mapping[str, str] = ASKED, counts: Sequence[int] = (3, 5, 10, 20)) -> pd.DataFrame:
+def power(study: Study, comparison: Mapping[str, str] = ASKED) -> pd.DataFrame:
     """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
 
     From the validation boards alone; empty where the two arms have fewer than two seeds in common.
     """
     arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
-    shown = []
+    shown, counts = [], (3, 5, 10, 20)
     if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
         found = paired(study.validation(arm, metric), study.validation(against, metric))
         shown = [100 * statistics.detectable(found, n) for n in counts]

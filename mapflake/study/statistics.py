@@ -120,13 +120,12 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
     return found
 
 
-def detectable(values: pd.DataFrame | np.ndarray, seeds: int, *, power: float = 0.8) -> float:
-    """Returns the smallest true mean whose 95% interval would leave out zero with this probability.
+def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
+    """Returns the smallest true mean whose 95% interval would leave out zero in four studies of five.
 
     Args:
         values: Differences `[at least 2 seeds, boards]`, whose mean squares stand for those of more seeds.
         seeds: Training seeds of the study to come, on as many boards.
-        power: Chance to see it.
     """
     found = np.asarray(values, dtype=float)
     now, boards = found.shape
@@ -134,5 +133,5 @@ def detectable(values: pd.DataFrame | np.ndarray, seeds: int, *, power: float = 
     expected = max(rest, rest + (by_board - rest) * seeds / now)  # the effect of boards enters once for each seed
     variance, df = _variance(between, expected, rest, seeds, boards)
     limit = stats.t.ppf((1 + LEVEL) / 2, df)
-    shift = optimize.brentq(lambda nc: stats.nct.sf(limit, df, nc) - power, 0.0, 100.0 * limit)
+    shift = optimize.brentq(lambda nc: stats.nct.sf(limit, df, nc) - 0.8, 0.0, 100.0 * limit)
     return float(shift * variance**0.5)

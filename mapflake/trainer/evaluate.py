@@ -7,7 +7,7 @@ Differences between two policies are paired by board. Not covered: variation ove
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -127,24 +127,21 @@ def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:
     repro.write_jsonl(path, ({"schema": SCHEMA, **repro.to_json(r)} for r in rollouts))
 
 
-def iter_rollouts(path: str | Path) -> Iterator[Rollout]:
-    """Yields the rollouts that `save_rollouts` wrote one by one.
+def load_rollouts(path: str | Path) -> list[Rollout]:
+    """Returns the rollouts that `save_rollouts` wrote.
 
     Raises:
         ValueError: A line has another schema, or is no rollout; names file, line and key.
     """
+    found = []
     for number, row in enumerate(repro.read_jsonl(path), start=1):
         if row.pop("schema", None) != SCHEMA:
             raise ValueError(f"{path}, line {number}: schema: this version reads rollouts of schema {SCHEMA}")
         try:
-            yield repro.from_json(Rollout, row, "rollout")
+            found.append(repro.from_json(Rollout, row, "rollout"))
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
-
-
-def load_rollouts(path: str | Path) -> list[Rollout]:
-    """Returns all rollouts of a file, see `iter_rollouts`."""
-    return list(iter_rollouts(path))
+    return found
 
 
 def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:

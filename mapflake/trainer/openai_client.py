@@ -1,9 +1,10 @@
 """A policy behind any OpenAI-compatible server: the paper's commercial models, vLLM's server, `transformers serve`.
 
-Each sample is a request of its own (many servers ignore `n`). The `openai` package repeats requests that may succeed
-later (429, 5xx, a broken connection) and limits their time. A request that fails to the end, or has a reply without
-text, yields None in place of a text: no answer, not a wrong one. A refusal (any other 4xx), and a server that cannot be
-reached, stop everything. The key comes from the environment alone, and no message shows it.
+The samples of a prompt are asked for in one request, and those that did not come again one by one: many servers ignore
+`n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection) and
+limits their time. A request that fails to the end, or has a reply without text, yields None in place of a text: no
+answer, not a wrong one. A refusal (any other 4xx), and a server that cannot be reached, stop everything. The key comes
+from the environment alone, and no message shows it.
 
 Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
 """
@@ -87,15 +88,29 @@ class OpenAIPolicy:
         if schema is not None:
             described = {"name": "reply", "schema": dict(schema), "strict": True}
             settings["response_format"] = {"type": "json_schema", "json_schema": described}
-        jobs = [(p, settings | {"seed": seed_for(seed, i, j) % 2**31}) for i, p in enumerate(prompts) for j in range(n)]
-        with self._client() as client, ThreadPoolExecutor(self.concurrency) as threads:
-            asked = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest
-            answers = list(tqdm(asked, progress, len(jobs), unit="request", disable=progress is None))
-        if lost := Counter(reason for text, reason in answers if text is None):
+        texts: dict[tuple[int, int], str] = {}  # by prompt and sample
+        lost: Counter[str] = Counter()
+        with (
+            self._client() as client,
+            ThreadPoolExecutor(self.concurrency) as threads,
+            tqdm(total=len(prompts) * n, desc=progress, unit="sample", disable=progress is None) as bar,
+        ):
+            for size in (n, 1) if n > 1 else (1,):  # groups, then one by one what did not come
+                missing = [(i, j) for i in range(len(prompts)) for j in range(0, n, size) if (i, j) not in texts]
+                seeds = [seed_for(seed, i, j) % 2**31 for i, j in missing]
+                jobs = [(prompts[i], size, settings | {"seed": s}) for (i, _), s in zip(missing, seeds, strict=True)]
+                asked = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest
+                for (i, j), (came, reason) in zip(missing, asked, strict=True):
+                    texts |= {(i, j + k): text for k, text in enumerate(came)}
+                    bar.update(len(came))
+                    if size == 1 and reason:
+                        lost[reason] += 1
+        if lost:
             self.failures += lost
             why = ", ".join(f"{reason} ({count})" for reason, count in lost.most_common())
-            logger.warning("%s: %d of %d samples failed and are left out: %s", self.model, lost.total(), len(jobs), why)
-        return [[text for text, _ in answers[i * n : (i + 1) * n]] for i in range(len(prompts))]
+            total = len(prompts) * n
+            logger.warning("%s: %d of %d samples failed and are left out: %s", self.model, lost.total(), total, why)
+        return [[texts.get((i, j)) for j in range(n)] for i in range(len(prompts))]
 
     def _client(self) -> openai.OpenAI:
         check_address(os.environ.get("OPENAI_BASE_URL") or None, "OPENAI_BASE_URL")
@@ -108,41 +123,49 @@ class OpenAIPolicy:
             api_key=key or "none", base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
         )
 
-    def _ask(self, client: openai.OpenAI, prompt: str, settings: dict[str, Any]) -> tuple[str | None, str]:
-        """Returns the text of one sample and "", or None and the reason."""
+    def _ask(self, client: openai.OpenAI, prompt: str, n: int, settings: dict[str, Any]) -> tuple[list[str], str]:
+        """Returns up to n samples and "", or none and the reason."""
+        if n > 1:
+            settings = {**settings, "n": n}
         try:
             reply = client.chat.completions.create(
                 model=self.model, messages=[{"role": "user", "content": prompt}], **settings
             )
-            return _text(reply), ""
+            return _texts(reply)[:n], ""
         except (openai.RateLimitError, openai.InternalServerError) as error:
-            return None, f"HTTP {error.status_code}"
+            return [], f"HTTP {error.status_code}"
         except openai.APIStatusError as error:
+            if n > 1 and error.status_code in (400, 422):  # perhaps for `n`: one by one it is seen
+                return [], f"HTTP {error.status_code}"
             hint = f" (the key is read from {KEY})" if error.status_code in (401, 403) else ""
             said = (error.message[:MAX_MESSAGE] + hint).replace(client.api_key, "***")
             raise ServerError(f"{client.base_url}: {self.model}: {said}") from None
         except openai.APITimeoutError:
-            return None, f"no answer within {self.timeout:g} s"
+            return [], f"no answer within {self.timeout:g} s"
         except openai.APIConnectionError as error:
             cause = type(error.__cause__ or error).__name__
             if cause == "ConnectError":
                 tries = self.retries + 1
                 raise ServerError(f"{client.base_url}: {self.model}: no server there, after {tries} tries") from None
-            return None, f"no connection ({cause})"
+            return [], f"no connection ({cause})"
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError, openai.APIError) as error:
-            return None, f"unreadable reply ({type(error).__name__})"
+            return [], f"unreadable reply ({type(error).__name__})"
 
 
-def _text(reply: Any) -> str:
-    """Returns the model's text; lone surrogates, which no file can hold, become "?".
+def _texts(reply: Any) -> list[str]:
+    """Returns the model's texts, at least one; lone surrogates, which no file can hold, become "?".
 
     Raises:
-        ValueError: The content is no text, or missing though it was not cut off: the server's failure, not the model's.
+        ValueError: A content is no text, or missing though it was not cut off: the server's failure, not the model's.
     """
-    choice = reply.choices[0]
-    said = choice.message.content or choice.message.refusal
-    if said is None and choice.finish_reason == "length":  # cut off while it reasoned: an unfinished answer
-        said = ""
-    if not isinstance(said, str):
-        raise ValueError("no text")
-    return said.encode(errors="replace").decode()
+    found = []
+    for choice in reply.choices:
+        said = choice.message.content or choice.message.refusal
+        if said is None and choice.finish_reason == "length":  # cut off while it reasoned: an unfinished answer
+            said = ""
+        if not isinstance(said, str):
+            raise ValueError("no text")
+        found.append(said.encode(errors="replace").decode())
+    if not found:
+        raise ValueError("no choices")
+    return found

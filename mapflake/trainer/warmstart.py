@@ -59,7 +59,7 @@ def warm_start(
             policy = load_policy(start, full_precision=True, precision=params.precision)
         else:
             policy = from_scratch(params.model, start, seed=seed)
-        data = _encode(policy.tokenizer, pairs)
+        data = encode_pairs(policy.tokenizer, pairs)
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model,
@@ -70,6 +70,21 @@ def warm_start(
         run(trainer, out, input_hash, policy.tokenizer)
     checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
+
+
+def encode_pairs(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]) -> list[dict[str, list[int]]]:
+    """Returns input ids and labels; the loss is on the completion and its closing eos alone."""
+    prompts = encode_prompts(tokenizer, [p for p, _ in pairs])
+    texts = [c for _, c in pairs]
+    if tokenizer.chat_template:  # the prompt opens the answer, eos closes it
+        completions = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    else:
+        completions = encode_prompts(tokenizer, texts)
+    eos = tokenizer.eos_token_id
+    return [
+        {"input_ids": [*p, *c, eos], "labels": [-100] * len(p) + [*c, eos]}
+        for p, c in zip(prompts, completions, strict=True)
+    ]
 
 
 def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArguments:
@@ -94,21 +109,6 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         bf16=torch.cuda.is_available() or params.precision == "bfloat16",
         report_to="none",  # see `training.Tracking`
     )
-
-
-def _encode(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]) -> list[dict[str, list[int]]]:
-    """Returns input ids and labels; the loss is on the completion and its closing eos alone."""
-    prompts = encode_prompts(tokenizer, [p for p, _ in pairs])
-    texts = [c for _, c in pairs]
-    if tokenizer.chat_template:  # the prompt opens the answer, eos closes it
-        completions = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-    else:
-        completions = encode_prompts(tokenizer, texts)
-    eos = tokenizer.eos_token_id
-    return [
-        {"input_ids": [*p, *c, eos], "labels": [-100] * len(p) + [*c, eos]}
-        for p, c in zip(prompts, completions, strict=True)
-    ]
 
 
 def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator) -> list[int]:

@@ -52,11 +52,6 @@ def test_golden_plans_score_as_in_words(transcript):
     assert {*transcript.violations} <= {*env.verdict.kinds}  # a game ends with what is broken first, goals unreached
 
 
-def test_the_golden_plans_that_cannot_be_played_are_those_that_are_no_plan():
-    assert {t.violations[0] for t in TRANSCRIPTS if t not in PLAYABLE} == {"parse", "agents", "move"}
-    assert {kind for t in PLAYABLE for kind in t.violations} == {"bounds", "hole", "vertex", "edge", "goal"}
-
-
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_game_has_the_verdict_of_its_moves(data):
@@ -138,13 +133,10 @@ def test_renderings():
 
 
 def test_wrong_calls_name_what_is_legal():
-    for arguments, message in (
-        ({"tasks": []}, "tasks: nothing to play"),
-        ({"tasks": PAIRS, "max_steps": 0}, "max_steps: 0 is not an integer from 1"),
-        ({"tasks": PAIRS, "render_mode": "human"}, "render_mode: 'human' is none of ansi, rgb_array, None"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            FrozenLake(**arguments)
+    with pytest.raises(ValueError, match="max_steps: 0 is not an integer from 1"):
+        FrozenLake(PAIRS, max_steps=0)
+    with pytest.raises(ValueError, match="render_mode: 'human' is none of ansi, rgb_array, None"):
+        FrozenLake(PAIRS, render_mode="human")
     env = FrozenLake(PAIRS)
     with pytest.raises(ValueError, match="no game is on; call reset first"):
         env.step({})

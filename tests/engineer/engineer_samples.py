@@ -112,7 +112,7 @@ class ScriptedPolicy:
 
 
 class ScriptedTrainer:
-    """Writes a "checkpoint" that says what it was made of; fails when told to, as a killed process would."""
+    """Writes a "checkpoint" that says what it was made of."""
 
     instances = 6
 
@@ -124,19 +124,14 @@ class ScriptedTrainer:
         self.policy = ScriptedPolicy(solved, replies or [])
         self.trained: list[dict[str, Any]] = []
         self.loaded: list[str] = []
-        self.die_in = ""
 
     def train(self, start: Any, tasks: Any, out: Path, *, seed: int) -> list[dict[str, Any]]:
-        if self.die_in == "train":
-            raise KeyboardInterrupt
         made_of = {"start": self.sha256(start), "tasks": [t.instance.key for t in tasks], "seed": seed}
         self.trained.append(made_of)
         repro.write_json(out / "weights.json", made_of)
         return [{"entropy": 2.0, "frac_reward_zero_std": 0.0}] * 3 + [{"entropy": 1.0, "frac_reward_zero_std": 0.5}]
 
     def load(self, checkpoint: Any) -> ScriptedPolicy:
-        if self.die_in == "load" and "round-2" in str(checkpoint):  # after the training, before the record
-            raise KeyboardInterrupt
         self.loaded.append(Path(checkpoint).as_posix())
         return self.policy
 

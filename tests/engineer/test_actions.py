@@ -17,7 +17,7 @@ from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
 from mapflake.engineer.actions import reply_schema
 from mapflake.engineer.boards import apply_fallback, sample_boards
-from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
+from mapflake.env import DIMENSIONS, VOCABULARY, Dimension, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))
 SIZES = (3, 4)
@@ -140,26 +140,19 @@ HOSTILE = [
     ("json", f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
     ("json", "Holes {few}. " + GOOD, "not JSON"),
     ("json", GOOD[:20], "cut off"),
-    ("json", GOOD[:-1], "cut off"),
     ("json", f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
-    ("json", f"<think>{GOOD}</think>", "no JSON object"),
     ("json", ratios("NaN"), "sizes.3.data_ratio: nan is not legal"),
     ("json", '{"sizes":' * 1500 + "1" + "}" * 1500, "over 20000 characters or 100 opening brackets"),
-    ("json", '{"sizes":' * 100 + "1" + "}" * 100, "sizes.sizes: unknown key"),
     ("json", reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
-    ("json", GOOD[:-1] + ', "reward": 1}', "reward: unknown key; legal keys: sizes"),
     ("json", reply(more=', "7": {"data_ratio": 1}'), "sizes.7: unknown key; legal keys: 3, 4"),
     ("json", reply(more=f', "{"k" * 9000}": 1'), "sizes.k+: unknown key"),
     ("json", reply(more=r', "\u001b\n": 1'), "sizes"),
-    ("json", ratios('1, "agents": 5'), "agents: unknown key; legal keys: data_ratio, hole_ratio, wait"),
     ("json", reply('{"data_ratio": 1, "hole_ratio": 0}'), "sizes.3.wait_ratio: missing"),
     ("json", '{"sizes": {}}', "all data ratios are zero"),
-    ("json", reply("null"), "sizes.3: None is not legal"),
     ("json", ratios('"0.5"'), "sizes.3.data_ratio: '0.5' is not legal"),
     ("json", ratios(hole="null"), "sizes.3.hole_ratio: None is not legal"),
     ("json", ratios(wait="-1e-9"), "sizes.3.wait_ratio: -1e-09 is not legal"),
     ("json", "\x1b[2J" + GOOD, r"U\+001B"),
-    ("json", "\ud83d" + GOOD, r"U\+D83D"),
     ("json", "{" * 500_000 + "}" * 500_000, "20000 characters"),
     ("compact", " ", "empty"),
     ("compact", "size3 p50 p10 p50 end size4 p50 p10 p50 end", "goes on after 'end'"),
@@ -168,7 +161,6 @@ HOSTILE = [
     ("compact", "size7 p50 p10 p50 end", "word 1 is 'size7', not one of size3, size4"),
     ("compact", "size3 p50 p10 p50 size3 p50 p10 p50 end", "size3 is given twice"),
     ("compact", "size3 p50 p11 p50 end", "size3: hole_ratio is 'p11'"),
-    ("compact", "size3 any p10 p50 end", "size3: data_ratio is 'any'"),
     ("compact", "size3 p00 p10 p50 end", "all data ratios are zero"),
     ("compact", "size3 p50 p10 p50 end\x00", r"U\+0000"),
 ]
@@ -337,10 +329,6 @@ def refuse(monkeypatch, hopeless):
     return asked
 
 
-def test_sample_boards_draws_what_can_be_drawn_as_it_was_asked():
-    assert sample_boards(CONFIG, 8, seed=4) == (generate(CONFIG, 8, seed=4, split="train"), {})
-
-
 def test_sample_boards_gives_up_waits_first_then_holes_and_keeps_other_sizes(monkeypatch):
     refuse(monkeypatch, lambda size, part: size == 4 and (part.wait_ratio is not None or part.hole_ratio > 0.3))
     tasks, fallback = sample_boards(CONFIG, 8, seed=4)
@@ -350,6 +338,15 @@ def test_sample_boards_gives_up_waits_first_then_holes_and_keeps_other_sizes(mon
     }
     assert apply_fallback(CONFIG, fallback) == met
     assert tasks == generate(met, 8, seed=4, split="train")
+
+
+def test_sample_boards_gives_up_custom_dimensions_before_holes(monkeypatch):
+    monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=lambda board, level, rng: board))
+    asked = EnvConfig.uniform([3], 0.2, 0.5, own_ratio=0.75)
+    refuse(monkeypatch, lambda size, part: part.ratios["own_ratio"] > 0)
+    _, fallback = sample_boards(asked, 4, seed=0)
+    assert fallback[3]["got"] == {"hole_ratio": 0.2, "wait_ratio": None, "own_ratio": 0.0}
+    assert apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)
 
 
 def test_sample_boards_cannot_do_with_fewer_holes_than_none(monkeypatch):

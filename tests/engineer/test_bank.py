@@ -9,13 +9,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "docs/examples"))
 from toy_learner import ToyLearner
 
 from mapflake import repro
-from mapflake.engineer import LedgerError
-from mapflake.engineer.bank import bank_run
+from mapflake.engineer import Grpo, LedgerError
+from mapflake.engineer.bank import BankParams, bank_run, round_cost, sizes_of_run
 from mapflake.engineer.design_rl import cost, mixed
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.situations import DesignRLParams, Situation, TableParams, kinds, portable
 from mapflake.env import EnvConfig, generate
-from mapflake.trainer.params import RLParams
+from mapflake.trainer.params import RLParams, WarmStartParams
 
 SIZES = (3, 4)
 VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1), 12, seed=0, split="validation")
@@ -26,8 +26,8 @@ PARAMS = DesignRLParams(
 
 
 def run(folder, number=0, rounds=2):
-    given = {"rounds": rounds, "samples": 2}
-    return bank_run(folder, number, ToyLearner(), "nothing yet", VALIDATION, SIZES, PARAMS.tables, **given)
+    params = BankParams(rounds=rounds)
+    return bank_run(folder, number, ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables, samples=2)
 
 
 def test_a_situation_after_every_round_with_its_table(tmp_path):
@@ -85,6 +85,29 @@ def test_situations_of_a_training_are_mixed_in_the_share_that_is_asked_for(tmp_p
         mixed([], SIZES, aligned, seed=0)
 
 
+def test_runs_have_ranges_of_sizes_of_their_own():
+    sizes = (3, 4, 5, 6)
+    ranges = [sizes_of_run(number, sizes) for number in range(40)]
+    assert {tuple(found) for found in ranges} == {sizes[i:j] for i in range(4) for j in range(i + 1, 5)}
+
+
 def test_what_it_costs():
-    boards = len(kinds(SIZES)) * 3 + 12
-    assert cost(PARAMS, SIZES, 12, tables=2, round_rollouts=100) == {"rollouts": 2 * (boards * 4 + 100), "replies": 160}
+    kinds_measured, rl = (
+        len(kinds(SIZES)) * 3,
+        Grpo(RLParams(instances=8, epochs=2, prompts=8, generations=4, microbatch=32)),
+    )
+    as_arms = round_cost(rl, BankParams(rounds=1), validation=24)
+    assert as_arms == {"rollouts": 24 + 8 * 2 * 4}
+    assert cost(PARAMS, SIZES, 12, tables=2, each=as_arms) == {
+        "rollouts": 2 * (kinds_measured * 4 + 88),
+        "replies": 160,
+    }
+    shown = round_cost(rl, BankParams(rounds=1, training=WarmStartParams(steps=5, batch_size=16)), validation=24)
+    assert shown == {"rollouts": 24, "demonstrations": 80}
+    tables = TableParams(boards=3, samples=4, rewards=["learnability", "alignment"])
+    both = PARAMS.model_copy(update={"tables": tables})
+    assert cost(both, SIZES, 12, tables=2, each=shown) == {
+        "rollouts": 2 * ((kinds_measured + 12) * 4 + 24),
+        "demonstrations": 160,
+        "replies": 160,
+    }

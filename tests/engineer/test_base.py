@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from starts import byte_level_tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from mapflake import repro
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
@@ -28,18 +28,12 @@ PARAMS = {
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    """A folder with a tiny Llama of random weights and a chat template; its tokens are bytes."""
-    controls = ["<|im_start|>", "<|im_end|>"]
-    letters = [*controls, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    backend = Tokenizer(models.BPE({token: i for i, token in enumerate(letters)}, []))
-    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=controls[1], pad_token=controls[1])
-    tokenizer.chat_template = "<|im_start|>{{ messages[0].content }}<|im_start|>"
+    """A folder with a tiny Llama of random weights and a chat template."""
+    tokenizer, folder = byte_level_tokenizer(), tmp_path_factory.mktemp("theirs")
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("theirs")
     LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(letters), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+            vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
             max_position_embeddings=4096, tie_word_embeddings=True,
         )
     ).save_pretrained(folder)  # fmt: skip
@@ -65,11 +59,11 @@ def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path, 
     assert all(r.prompt_format == prompt_format for r in rollout(policy, tasks[:2], seed=0))
     settings = RoundSettings(tmp_path / "round", trainer, tasks[:4], 0, 1)
     first = run_round(settings, (), start=Start(start, CONFIG))
-    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=400, constrained=True)
+    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=1500, constrained=True)
     design = llm_engineer(lambda history: trainer.load(first.checkpoint), SIZES, asked, seed=0)
     proposal = design(first.report, (first,))
     assert proposal.prompt_format == ("compact" if prompt_format == "compact" else "json")
-    assert proposal.config is not None or "zero" in proposal.rejection or "cut off" in proposal.rejection
+    assert proposal.config is not None or "zero" in proposal.rejection
 
 
 def test_demonstrations_in_json_say_what_those_in_words_say():

@@ -7,6 +7,7 @@ from chat_server import Chat, completion, serving
 from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import ARMS, EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
+from mapflake.engineer.actions import reply_schema
 from mapflake.engineer.designers import ENGINEERS, RuleInputs, params_of
 from mapflake.engineer.designers.llm import apply_control
 from mapflake.env import EnvConfig, SizeConfig
@@ -70,6 +71,17 @@ def test_a_model_behind_a_server_designs():
     for request in server.asked:
         assert (request["path"], request["model"]) == ("/v1/chat/completions", "Qwen/Qwen3-4B")
         assert request["messages"][-1] == {"role": "user", "content": proposal.prompt}
+        assert "response_format" not in request
+
+
+def test_a_server_is_sent_the_schema_and_its_reply_is_validated():
+    with serving(Answering) as server:
+        params = EngineerParams(model="openai:m", base_url=f"{server.url}/v1", samples=2, constrained=True)
+        proposal = designer_for("engineer", inputs(None), params, load=None)(REPORTS[0], history(1))
+    described = [request["response_format"]["json_schema"] for request in server.asked]
+    assert [one["schema"] for one in described] == [reply_schema(SIZES)] * 2
+    assert sorted(proposal.replies) == sorted(["Let me think.", JSON])  # a server that takes no notice
+    assert proposal.config == WANTED
 
 
 def test_agents_are_those_of_the_last_configuration():
@@ -148,7 +160,6 @@ def test_wrong_names_and_values_are_errors():
     [
         ({"variant": "V0"}, r"engineer.variant: 'V0' is not legal: variant 'V0' is unknown; legal: V1"),
         ({"variant": {"guidline": True}}, "variant.guidline: unknown key; did you mean 'guideline'"),
-        ({"model": "openai:x", "constrained": True}, "constrained: a server decodes by itself"),
         ({"base_url": "http://127.0.0.1:1"}, "base_url: of a server, but model is 'current', not openai:<name>"),
     ],
 )
@@ -179,7 +190,4 @@ def test_apply_control_the_previous_report_is_told_as_if_it_were_the_last():
     assert report == REPORTS[0]
     assert told[-1].report == REPORTS[0]
     assert told[-1].index == 1
-
-
-def test_apply_control_without_an_older_report_the_truth_is_told():
-    assert apply_control(REPORTS[0], history(1), "previous", seed=3) == (REPORTS[0], history(1))
+    assert apply_control(REPORTS[0], history(1), "previous", seed=3) == (REPORTS[0], history(1))  # none is older

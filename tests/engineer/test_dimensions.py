@@ -13,11 +13,8 @@ from mapflake.engineer import (
     Round,
     RoundSettings,
     Start,
-    boards,
     build_prompt,
-    demonstrations,
     format_config,
-    project,
     random_config,
     read_reply,
     replay,
@@ -26,7 +23,7 @@ from mapflake.engineer import (
     run_round,
 )
 from mapflake.env import VOCABULARY as BOARD_WORDS
-from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
+from mapflake.env import EnvConfig, generate
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.plots import figures, tables
 from mapflake.repro import rng_for
@@ -73,12 +70,6 @@ def test_a_reply_must_say_it():
     assert matcher.validate_tokens(list(three.encode())) < len(three.encode())
 
 
-def test_it_is_projected_and_a_rule_need_not_know_it():
-    asked = {"data_ratio": 2.0, "hole_ratio": 0.1, "wait_ratio": None}
-    assert project({3: asked | {"swap_ratio": 7.0}}, SIZES).sizes[3].ratios["swap_ratio"] == 1.0
-    assert project({3: asked}, SIZES) == EnvConfig({3: SizeConfig(1.0, 0.1)})
-
-
 def test_it_is_told():
     text = build_prompt(REPORTS[1], history(2), SIZES)
     assert "\n- swap_ratio: share of boards on which agents change places.\n" in text
@@ -91,13 +82,6 @@ def test_it_is_told():
     told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
     assert told[: 6 * len(SIZES) : 6] == [f"size{size}" for size in SIZES]
     assert told[:6] == ["size3", "p25", "p10", "any", "p75", "p90"]
-
-
-def test_demonstrations_show_it():
-    said = [read_reply(answer, SIZES, "compact").config for _, answer in demonstrations(40, SIZES, seed=0)]
-    levels = [part.ratios["swap_ratio"] for config in said if config for part in config.sizes.values()]
-    assert len(levels) > 80
-    assert 0.35 < sum(levels) / len(levels) < 0.65
 
 
 @pytest.mark.parametrize("arm", ["domain_randomisation", "heuristic"])
@@ -116,22 +100,3 @@ def test_a_whole_arm_is_recorded_and_replayed(tmp_path, arm):
     assert rows["swap_ratio"].tolist() == [0.5, 0.5, *levels]
     panels = figures.configurations(rows).axes
     assert [ax.get_ylabel() for ax in panels] == ["data ratio", "hole ratio", "wait ratio", "swap ratio"]
-
-
-def test_boards_that_cannot_be_drawn_lose_it_before_their_holes(monkeypatch):
-    def scarce(config, n, **options):
-        if config.sizes[3].ratios["swap_ratio"]:
-            raise GenerationError("no solvable board found: size 3, 2 agents", 3)
-        return generate(config, n, **options)
-
-    monkeypatch.setattr(boards, "generate", scarce)
-    asked = EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.75)
-    tasks, fallback = boards.sample_boards(asked, 4, seed=0)
-    assert len(tasks) == 4
-    assert fallback == {
-        3: {
-            "asked": {"hole_ratio": 0.2, "wait_ratio": 0.5, "swap_ratio": 0.75},
-            "got": {"hole_ratio": 0.2, "wait_ratio": None, "swap_ratio": 0.0},
-        }
-    }
-    assert boards.apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)

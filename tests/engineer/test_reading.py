@@ -1,12 +1,13 @@
 """Whether designs depend on the report: with an engineer that reads, one that does not, and one that says nothing."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.prompt import build_prompt
-from mapflake.engineer.reading import ask, data_ratios, reading, worth, yardsticks
+from mapflake.engineer.reading import ask, data_ratios, elsewhere, only, reading, worth, yardsticks
 
 SIZES = (3, 4, 5)
 SITUATIONS = [made_up(i, SIZES, seed=11) for i in range(40)]
@@ -59,9 +60,19 @@ def test_rejected_replies_are_worth_nothing():
     assert data_ratios(ask(READER, SITUATIONS, SIZES, seed=0), SIZES).sum() == pytest.approx(1)
 
 
-def test_one_situation_is_too_few():
-    with pytest.raises(ValueError, match="situations: 1 are too few"):
-        reading(READER, SITUATIONS[:1], SIZES, "learnability", seed=0)
+def test_situations_of_one_run_are_too_few():
+    alike = [replace(one, origin="run 1") for one in SITUATIONS[:2]]
+    with pytest.raises(ValueError, match="situations: all are of one run"):
+        reading(READER, alike, SIZES, "learnability", seed=0)
+
+
+def test_another_is_one_of_another_run():
+    runs = [replace(one, origin=f"run {i % 2}") for i, one in enumerate(SITUATIONS[:4])]
+    designs = [only(one.tables["learnability"].best_kind()) for one in runs]
+    tables = [one.tables["learnability"] for one in runs]
+    by_hand = [tables[j].mean(designs[i]) for i in range(4) for j in range(4) if (i - j) % 2]
+    assert elsewhere(designs, runs, "learnability") == pytest.approx(sum(by_hand) / 8)
+    assert elsewhere([*designs, None], [*runs, runs[0]], "learnability") == pytest.approx(sum(by_hand) / 10)
 
 
 def test_yardsticks_lie_between_nothing_and_the_best_kind():

@@ -1,7 +1,6 @@
 """Reports count what happened, exactly and in a stable order; model text in them cannot act."""
 
 import json
-import random
 
 import pytest
 from engineer_samples import HOSTILE, REPORTS
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from mapflake import repro
 from mapflake.engineer import FailureReport, diagnose
 from mapflake.engineer.report import BoardBin, environment_statistics, quote
-from mapflake.env import KINDS, Instance, Plan, Task, format_plan, judge_completion
+from mapflake.env import KINDS, Instance, Task, judge_completion
 from mapflake.trainer.evaluate import Rollout
 
 # Agent 1 goes right along the top row (2 steps), agent 2 stays out of its way (1 step); no one has to wait.
@@ -41,6 +40,9 @@ def test_diagnose_counts_by_hand():
     assert NARROW.needs_wait
     assert not EASY.needs_wait
     report = diagnose(ALL)
+    assert report == diagnose(ALL[::-1])
+    with pytest.raises(ValueError, match="at least one rollout"):
+        diagnose([])
     three, four = report.sizes
     assert (three.size, three.rollouts, three.valid, three.optimal) == (3, 6, 2, 1)
     assert (three.wait_rollouts, three.wait_valid, three.extra_steps) == (0, 0, 3)
@@ -53,14 +55,6 @@ def test_diagnose_counts_by_hand():
     assert report.optimal_rate == 1 / 7
     assert report.at(4) is four
     assert report.at(5) is None
-
-
-def test_diagnose_does_not_mind_the_order_of_rollouts():
-    expected = diagnose(ALL, examples=5)
-    for seed in range(5):
-        shuffled = ALL.copy()
-        random.Random(seed).shuffle(shuffled)
-        assert diagnose(shuffled, examples=5) == expected
 
 
 def test_examples_are_the_commonest_failures_of_each_size_first():
@@ -90,15 +84,6 @@ def test_a_report_survives_json(report):
     assert repro.from_json(FailureReport, json.loads(json.dumps(repro.to_json(report))), "here") == report
 
 
-def test_the_plan_in_an_answer_is_shown_beside_it():
-    examples = diagnose(ALL, examples=10).examples
-    assert [e.moves for e in examples] == [("DRUR", "R"), ("RR", "UL"), ("R", "U"), ()]
-    compact = format_plan(EASY.instance, Plan(("DRUR", "R")), "compact")
-    report = diagnose([answered(EASY, compact, prompt_format="compact")])
-    assert report.examples[0].moves == ("DRUR", "RWWW")
-    assert "The plan in it:\n| agent 1: DRUR\n| agent 2: RWWW" in report.to_text()
-
-
 def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():
     text = json.dumps({"plan": ["U" * 5000] * 1000})
     report = diagnose([answered(EASY, text)])
@@ -117,11 +102,6 @@ def test_changes_are_against_the_report_before():
     [row] = [line for line in after.to_text().split("\n") if line.startswith("| 3x3") and "-16.7" in line]
     assert row.split("|")[-2].strip() == "-33.3"  # optimal 1 of 2, then 1 of 6
     assert "change of" not in before.to_text()
-
-
-def test_no_rollouts_no_report():
-    with pytest.raises(ValueError, match="at least one rollout"):
-        diagnose([])
 
 
 def test_environment_statistics_by_hand():

@@ -1,7 +1,7 @@
 """Rounds: the order of things, what is recorded, resuming, branching, replay; then once with a real policy."""
 
+import functools
 import json
-import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,7 +18,6 @@ from mapflake.engineer import (
     Start,
     boards,
     build_prompt,
-    llm_engineer,
     replay,
     run_arm,
     run_round,
@@ -128,21 +127,6 @@ def test_finished_rounds_are_never_run_again(tmp_path, first):
     assert (tmp_path / "b" / "rounds.jsonl").read_text().startswith(before)
 
 
-@pytest.mark.parametrize("where", ["train", "load"])
-def test_a_killed_round_starts_anew_and_comes_out_the_same(tmp_path, first, where):
-    whole = arm(tmp_path / "whole", first, rounds=2)
-    killed = settings(tmp_path / "b")
-    run_arm("engineer", killed, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    killed.trainer.die_in = where
-    with pytest.raises(KeyboardInterrupt):
-        run_arm("engineer", killed, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
-    with open(tmp_path / "b" / "rounds.jsonl", "a") as file:
-        file.write('{"schema": 3, "arm": "engi')  # and the line of another crash
-    resumed = arm(tmp_path / "b", first, rounds=2)
-    assert [r.checkpoint_sha256 for r in resumed] == [r.checkpoint_sha256 for r in whole]
-    assert (tmp_path / "b" / "rounds.jsonl").read_bytes() == (tmp_path / "whole" / "rounds.jsonl").read_bytes()
-
-
 def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):
     long = arm(tmp_path / "b", first, rounds=3)
     s = settings(tmp_path / "b", ["size3 p100 p00 p00 end"], stale="replace")
@@ -216,10 +200,7 @@ def test_a_round_is_recorded_once(tmp_path):
     [
         ({"schema": 2}, "the schema of this round is not 3, the one that this version reads"),
         ({"arm": 1}, "round.arm: 1 is not legal"),
-        ({"training": {"loss": math.nan}}, "line 1: Out of range float"),
         ({"index": -1}, "index: -1 is not legal"),
-        ({"fallback": {"../x": {}}}, "fallback.*unable to parse string as an integer"),
-        ({"config": {"sizes": {"3": {"data_ratio": 2, "hole_ratio": 0}}}}, "data_ratio: 2.* is not in"),
         ({"__init__": "x"}, "__init__: unknown key"),
         ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
     ],
@@ -246,43 +227,24 @@ def test_replay_derives_every_configuration(tmp_path, first, name, replies):
             replay(tmp_path / "b/rounds.jsonl")
 
 
-def tampered(path, change):
-    row = json.loads(path.read_text())
-    change(row)
-    path.write_text(json.dumps(row) + "\n")
-    return path
-
-
-def test_replay_fails_on_any_difference(tmp_path, first):
-    path = tmp_path / "b" / "rounds.jsonl"
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("proposal", "replies"), [GOOD.replace("p10", "p15")], "now reads as"),
+        (("proposal", "config", "sizes", "3", "hole_ratio"), 0.2, "now reads as"),
+        (("config", "sizes", "3", "hole_ratio"), 0.2, "ran .* its proposal leads to"),
+        (("fallback",), {"3": {"asked": {}, "got": {"wait_ratio": None}}}, "ran .* its proposal leads to"),
+    ],
+)
+def test_replay_fails_on_any_difference(tmp_path, first, keys, value, message):
     arm(tmp_path / "b", first)
-    text = path.read_text()
-
-    def reply(row):
-        row["proposal"]["replies"] = [GOOD.replace("p10", "p15")]
-
-    def proposed(row):
-        row["proposal"]["config"]["sizes"]["3"]["hole_ratio"] = 0.2
-
-    def used(row):
-        row["config"]["sizes"]["3"]["hole_ratio"] = 0.2
-
-    for change, message in (
-        (reply, "now reads as"),
-        (proposed, "now reads as"),
-        (used, "ran .* its proposal leads to"),
-    ):
-        path.write_text(text)
-        with pytest.raises(LedgerError, match=f"round 1.* {message}"):
-            replay(tampered(path, change), before=first)
-
-
-def test_an_arm_may_branch_from_any_round(tmp_path, first):
-    long = arm(tmp_path / "b", first, "domain_randomisation", rounds=2)
-    branch = arm(tmp_path / "c", long[:2], "fixed", rounds=1)
-    assert branch[2].index == 2
-    assert branch[2].config == long[1].config
-    assert branch[2].parent_sha256 == long[1].checkpoint_sha256
+    path = tmp_path / "b/rounds.jsonl"
+    row = json.loads(path.read_text())
+    *outer, last = keys
+    functools.reduce(dict.__getitem__, outer, row)[last] = value
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(LedgerError, match=f"round 1.* {message}"):
+        replay(path, before=first)
 
 
 def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first, monkeypatch):
@@ -300,8 +262,6 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
     assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on" in build_prompt(history[1].report, history, SIZES)
     path = tmp_path / "b" / "rounds.jsonl"
     assert replay(path, before=first) == [history[1].config] == [WANTED]
-    with pytest.raises(LedgerError, match=r"round 1 ran .* its proposal leads to"):
-        replay(tampered(path, lambda row: row.update(fallback={})), before=first)
 
 
 def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path, first):
@@ -322,67 +282,19 @@ def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path, 
     assert again.trainer.trained == []
 
 
-def test_a_model_of_ones_own_is_recorded(tmp_path, first):
-    older = {"older": {"model": str(first[0].checkpoint), "samples": 1}}
-    s = settings(tmp_path / "b")
-    [_, one] = run_arm("older", s, first, rounds=1, sizes=SIZES, designers=older)
-    assert one.arm == "older"
-    assert one.parameters["about"]["model_sha256"] == first[0].checkpoint_sha256
-    assert "engineer" not in arm(tmp_path / "c", first, "fixed", rounds=1)[1].parameters["about"]
-
-
 def test_importing_the_engineer_imports_nothing_heavy():
     code = "import mapflake.engineer, sys; print({'torch', 'transformers', 'pandas'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_the_loop_with_a_real_policy_and_real_training(tmp_path):
-    from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-    from mapflake.engineer import Grpo
-    from mapflake.env import VOCABULARY
-    from mapflake.trainer.params import ModelParams, RLParams
-    from mapflake.trainer.policy import from_scratch, save_policy
-
-    sizes = (3, 4)
-    shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=32, max_positions=256)
-    policy = from_scratch(shape, [*VOCABULARY, *ENGINEER_WORDS], seed=2)
-    save_policy(policy.model, policy.tokenizer, tmp_path / "base")
-    rl = RLParams(
-        instances=2, epochs=1, prompts=2, generations=2, microbatch=4, warmup_steps=0, max_new_tokens=8, threads=1
-    )
-    s = RoundSettings(tmp_path / "a", Grpo(rl), VALIDATION[:2], seed=3)
-    first = (run_round(s, (), start=Start(tmp_path / "base", EnvConfig.uniform(sizes, 0.1, 0.5))),)
-    history = run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes)
-    assert history[1].parent_sha256 == first[0].checkpoint_sha256
-    assert history[1].training["steps"] == 1
-    assert history[1].training["max_new_tokens"] == 8
-    assert all(len(r.completion.split()) <= 8 for r in load_rollouts(history[1].files["rollouts"]))
-    proposal = history[1].proposal
-    assert len(proposal.replies) == 4
-    # The reply is the checkpoint's own: asked again, it says the same.
-    params, trainer = EngineerParams(), s.trainer
-    again = llm_engineer(lambda past: trainer.load(past[-1].checkpoint), sizes, params, seed=3)
-    assert again(first[0].report, first) == proposal
-    assert replay(tmp_path / "b" / "rounds.jsonl", before=first) == [history[1].config]
-    # Its weights are random, and so are its words: no configuration, and the old one is kept.
-    assert proposal.config is None
-    assert history[1].config == first[0].config
-    # Under the grammar the same weights write nothing but designs.
-    params = EngineerParams(constrained=True)
-    bound = llm_engineer(lambda past: trainer.load(past[-1].checkpoint), sizes, params, seed=3)(first[0].report, first)
-    assert bound.config is not None
-    assert bound.prompt == proposal.prompt
-    assert {*bound.requested} <= {3, 4}
-    assert run_arm("engineer", replace(s, folder=tmp_path / "b"), first, rounds=1, sizes=sizes) == history
-
-
 # ---------------------------------------------------------------- engineers that are trained
 
 
-def test_an_arm_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
+def test_an_engineer_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
     s, spent = settings(tmp_path / "b"), {"rollouts": 7, "replies": 9}
     begin = Start("trained to design", FIRST, spent)
-    own = run_arm("trained_engineer", s, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE, trained=begin)
+    own = (run_round(replace(s, arm="trained_engineer"), (), start=begin),)
+    own = run_arm("trained_engineer", s, own, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     assert [(r.index, r.arm) for r in own] == [(0, "trained_engineer"), (1, "trained_engineer")]
     assert own[0].parent_sha256 == "trained to design"
     assert (own[0].config, own[0].seed) == (first[0].config, first[0].seed)
@@ -390,8 +302,6 @@ def test_an_arm_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_p
     assert "spent before" not in first[0].training
     assert own[1].config == WANTED
     assert replay(tmp_path / "b/rounds.jsonl") == [FIRST, WANTED]
-    with pytest.raises(ValueError, match="arm 'trained_engineer' begins with a trained engineer: trained is not given"):
-        arm(tmp_path / "c", first, "trained_engineer")
 
 
 class TrainEngineer:

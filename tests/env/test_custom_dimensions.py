@@ -1,22 +1,12 @@
 """Custom dimensions: the boards they make, what they leave alone, and the errors of a transform that does too much."""
 
-import pickle
 import re
 from dataclasses import replace
 
 import pytest
 
-from mapflake.env import (
-    EnvConfig,
-    SizeConfig,
-    check,
-    generate,
-    needs_wait,
-    save_shards,
-    split_of,
-)
+from mapflake.env import EnvConfig, SizeConfig, check, generate, needs_wait, split_of
 from mapflake.env.config import DIMENSIONS, Dimension
-from mapflake.env.task import load_tasks
 from mapflake.repro import from_json, to_json
 
 
@@ -62,20 +52,6 @@ def test_a_ratio_of_0_changes_nothing(swap_ratio, monkeypatch):
     assert generate(EnvConfig.uniform([5], 0.1), 20, seed=0) == drawn
 
 
-def test_workers_draw_it_too(swap_ratio, tmp_path):
-    config = EnvConfig.uniform([4], 0.2, swap_ratio=1.0)
-    paths = save_shards(tmp_path / "boards", config, 12, seed=3, shard_size=4, num_proc=2)
-    assert [task for path in paths for task in load_tasks(path)] == generate(config, 12, seed=3)
-
-
-def test_configurations_with_it_are_values(swap_ratio):
-    config = EnvConfig.uniform([3, 4], 0.1, swap_ratio=0.25)
-    assert from_json(EnvConfig, to_json(config), "config") == pickle.loads(pickle.dumps(config)) == config
-    assert hash(config) != hash(EnvConfig.uniform([3, 4], 0.1))
-    assert config.sizes[3].ratios == {"data_ratio": 0.5, "hole_ratio": 0.1, "wait_ratio": None, "swap_ratio": 0.25}
-    assert repr(config.sizes[3]) == "SizeConfig(data_ratio=0.5, hole_ratio=0.1, wait_ratio=None, swap_ratio=0.25)"
-
-
 def test_ratios_that_cannot_be(swap_ratio, monkeypatch):
     with pytest.raises(ValueError, match=re.escape("swap_ratio: 1.5 is not in [0, 1]")):
         EnvConfig.uniform([3], 0.1, swap_ratio=1.5)
@@ -101,12 +77,3 @@ def test_a_transform_that_does_too_much_is_an_error(monkeypatch, change, message
     monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=change))
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(EnvConfig.uniform([3], 0.1, own_ratio=0.5), 1, seed=0)
-
-
-def test_transforms_act_in_the_order_of_the_table(monkeypatch):
-    seen = []
-    for name in ("b_ratio", "a_ratio"):
-        noted = Dimension("", transform=lambda board, level, rng, name=name: seen.append((name, level)) or board)
-        monkeypatch.setitem(DIMENSIONS, name, noted)
-    generate(EnvConfig.uniform([5], 0.0, a_ratio=0.25, b_ratio=0.75), 1, seed=0)
-    assert seen[:2] == [("b_ratio", 0.75), ("a_ratio", 0.25)]

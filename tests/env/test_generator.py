@@ -19,14 +19,12 @@ from mapflake.env import (
     EnvConfig,
     GenerationError,
     Instance,
-    Plan,
     SizeConfig,
     Task,
     cells_needed,
     format_plan,
     generate,
     judge,
-    judge_completion,
     judge_plan,
     kernel,
     load_tasks,
@@ -73,25 +71,6 @@ def test_the_oracle_plan_is_valid_and_optimal(mixed, crowded, prompt_format):
         assert verdict.optimal
         assert verdict.makespan == task.solution.makespan
         assert verdict.soc_optimal == (task.solution.sum_of_costs == task.best_sum_of_costs)
-
-
-def test_judge_completion_keeps_the_plan(mixed):
-    task = mixed[0]
-    for text, plan in (('{"plan": ["U", "D"]}', Plan(("U", "D"))), ("no plan", None)):
-        assert judge_completion(task, text, "chat") == (plan, judge(task, text, "chat"))
-
-
-def test_judging_tells_the_two_optima_apart():
-    golden = Task.of(Instance.from_text("S2 H G2 .\n. S1G1 . .\n. . . H\nH H H H"))
-    flags = {
-        ("WDU", "DRRU"): (True, True, False),
-        ("", "DDRRUU"): (True, False, True),
-        ("WDUDU", "DRRU"): (True, False, False),
-        ("DDRRUU", ""): (False, False, False),
-    }
-    for moves, expected in flags.items():
-        verdict = judge(golden, json.dumps({"plan": moves}), "chat")
-        assert (verdict.valid, verdict.optimal, verdict.soc_optimal) == expected, moves
 
 
 # ---------------------------------------------------------------- what is promised of a set
@@ -268,40 +247,14 @@ def test_configurations_are_values():
         ),
         ({"3": (1, 0.1)}, 2, "sizes: '3' is not an integer in 3..10"),
         ({3: (0.5, 0.1), 4: (0.4, 0.1)}, 2, "data_ratio: the ratios of all sizes sum to 0.9, not to 1"),
-        ({}, 2, "sizes: {} does not map board sizes to SizeConfig"),
         ({3: (1, 0.1)}, 10, "num_agents: 10 is not an integer in 1..9"),
+        ({3: (math.nan, 0)}, 2, "data_ratio: nan is not in [0, 1]"),
+        ({3: (1, 0, True)}, 2, "wait_ratio: True is not a number in [0, 1]"),
     ],
 )
 def test_configurations_that_cannot_be(sizes, agents, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         EnvConfig({size: SizeConfig(*ratios) for size, ratios in sizes.items()}, agents)
-
-
-@pytest.mark.parametrize(
-    ("ratios", "message"),
-    [
-        ((float("nan"), 0, 0), "data_ratio: nan is not in [0, 1]"),
-        ((1, 0, 2), "wait_ratio: 2 is not in [0, 1]"),
-        ((1, 0, True), "wait_ratio: True is not a number in [0, 1]"),
-    ],
-)
-def test_ratios_that_cannot_be(ratios, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        SizeConfig(*ratios)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"sizes": {}, "agents": 2}, "config.agents: unknown key; did you mean 'num_agents'?"),
-        ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.6}}}, "config.sizes.3: hole_ratio: 0.6 is not in [0, 0.5]"),
-        ({"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "w": 0}}}, "config.sizes.3: 'w': unknown key; legal keys"),
-        ({"sizes": {"three": {"data_ratio": 1, "hole_ratio": 0}}}, "config.sizes.three.[key]: 'three' is not legal"),
-    ],
-)
-def test_json_that_is_no_configuration(data, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        from_json(EnvConfig, data, "config")
 
 
 def some_board_moves_everyone(agents: int, free: int) -> bool:
@@ -360,12 +313,6 @@ def test_feasibility_counts_every_board(in_both):
     assert board_statistics(4, 2, 0.3, boards=60, seed=0) != board_statistics(4, 2, 0.3, boards=60, seed=1)
     with pytest.raises(ValueError, match=re.escape("sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents")):
         board_statistics(3, 5, 0.5, boards=1, seed=0)
-
-
-def test_feasibility_agrees_with_the_boards_that_are_drawn():
-    found = board_statistics(3, 2, 0.3, boards=3000, seed=0)
-    tasks = generate(EnvConfig({3: SizeConfig(1, 0.3)}), 1500, seed=0)
-    assert abs(found.waits / found.solved - sum(task.needs_wait for task in tasks) / 1500) < 0.04
 
 
 # ---------------------------------------------------------------- transforms, naive plans, files

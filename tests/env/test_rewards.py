@@ -2,16 +2,7 @@ import re
 
 import pytest
 
-from mapflake.env import (
-    EnvConfig,
-    Plan,
-    format_plan,
-    generate,
-    judge,
-    reward_functions,
-    rewards,
-    to_dataset,
-)
+from mapflake.env import EnvConfig, Plan, format_plan, generate, judge, reward_functions, rewards, to_dataset
 
 TASK = generate(EnvConfig.uniform((4,), 0.0, 0.0), 1, seed=2)[0]
 BEST = format_plan(TASK.instance, TASK.solution.plan, "compact")
@@ -33,5 +24,5 @@ def test_wrong_calls_name_what_is_missing():
     with pytest.raises(ValueError, match=re.escape("prompt_format: 'json' is none of chat, brief, compact")):
         reward_functions("json")
     valid, _ = reward_functions("compact")
-    with pytest.raises(ValueError, match="instance: missing; the rows of the training set are those of to_dataset"):
+    with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
         valid(completions=[BEST], prompts=["size4"])

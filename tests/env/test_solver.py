@@ -8,19 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import least_makespan, least_sum_of_costs, must_wait
 
-from mapflake.env import (
-    BudgetExceeded,
-    Instance,
-    Task,
-    Unsolvable,
-    check,
-    distances,
-    kernel,
-    needs_wait,
-    plain,
-    solve,
-    transform,
-)
+from mapflake.env import BudgetExceeded, Instance, Task, Unsolvable, check, kernel, needs_wait, plain, solve, transform
 from mapflake.env.plain import ANALYSE, BUDGET, MAKESPAN, NEEDS_WAIT, SUM_OF_COSTS
 
 GOLDEN = Instance.from_text("""
@@ -121,23 +109,6 @@ def test_golden_board_where_the_objectives_disagree():
     assert not needs_wait(GOLDEN)
 
 
-@pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
-@pytest.mark.parametrize(
-    ("text", "moves"),
-    [
-        # Nearer first, and of these up or down before left or right.
-        ("S1 . .\n. . .\n. . G1", ("DDRR",)),
-        # The first agent goes ahead, the second turns where it would be in its way.
-        ("S2 S1 .\n. . .\nG1 . G2", ("DDL", "DRDR")),
-        # The second waits, as late as it can.
-        (". S1 .\nS2 . G2\n. G1 .", ("DD", "WRR")),
-        ("S1 . G1\nH S2 H\nH G2 H", ("RR", "D")),
-    ],
-)
-def test_the_tie_breaking_rule_of_the_kernel(text, moves):
-    assert solve(Instance.from_text(text)).plan.moves == moves
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -161,14 +132,6 @@ def test_a_spent_budget_says_so_and_nothing_else(in_both):
     assert solve(board, node_budget=10_000) == solve(board)
     with pytest.raises(ValueError, match="objective: 'time' is none of makespan, sum_of_costs"):
         solve(GOLDEN, "time")
-
-
-def test_distances_go_around_holes():
-    board = Instance.from_text("S1 H G1\n. H .\n. . .")
-    assert distances(board, (0, 2))[0, 0] == 6
-    assert (0, 1) not in distances(board, (0, 2))
-    assert distances(board, (0, 1)) == {}
-    assert len(distances(board, (0, 2))) == 7
 
 
 @settings(max_examples=60)

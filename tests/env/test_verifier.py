@@ -59,12 +59,6 @@ def test_an_agent_may_leave_its_goal_again_and_pays_for_it():
     assert check(board, Plan(("", "RR"))).violations == (Violation("vertex", 1, (0, 1), (0, 1)),)
 
 
-def test_trailing_waits_cost_nothing_and_shorter_strings_wait():
-    assert check(ROOM, Plan(("RRWWW", "WRR"))) == Verdict((), makespan=3, sum_of_costs=5)
-    still = Instance.from_text("S1G1 .\n. .")
-    assert check(still, Plan(("",))) == check(still, Plan(("WW",))) == Verdict((), makespan=0, sum_of_costs=0)
-
-
 def test_a_violation_is_reported_once_while_it_lasts():
     verdict = check(ROOM, Plan(("RDWWW", "RRWWW")))
     assert verdict.violations == (Violation("hole", 2, (0,), (1, 1)), Violation("goal", 5, (0,), (1, 1)))
@@ -72,13 +66,6 @@ def test_a_violation_is_reported_once_while_it_lasts():
     assert [v.kind for v in verdict.violations] == ["vertex", "goal", "goal"]
     three = Instance.from_text(". S1G1 .\nS2G2 . S3G3\n. . .")
     assert check(three, Plan(("DU", "RL", "LR"))).violations == (Violation("vertex", 1, (0, 1, 2), (1, 1)),)
-
-
-def test_violations_come_in_order_of_time_then_kind():
-    verdict = check(ROOM, Plan(("xULL", "DUUU")))
-    kinds = [(v.time, v.kind, v.agents) for v in verdict.violations]
-    assert kinds[:3] == [(1, "move", (0,)), (1, "bounds", (1,)), (2, "bounds", (0,))]
-    assert kinds[-3:] == [(4, "bounds", (0,)), (4, "goal", (0,)), (4, "goal", (1,))]
 
 
 @given(boards(sizes=(3, 4), agents=(1, 4)), st.data())
@@ -106,6 +93,9 @@ def test_against_the_rules_written_down_plainly(board, data):
         "goal": any(path[-1] != goal for path, goal in zip(paths, board.goals, strict=True)),
     }
     verdict = check(board, plan)
+    assert [(v.time, KINDS.index(v.kind)) for v in verdict.violations] == sorted(
+        (v.time, KINDS.index(v.kind)) for v in verdict.violations
+    )
     assert set(verdict.kinds) == {kind for kind in KINDS if broken.get(kind)}
     if verdict.valid:
         arrivals = [max((t for t in range(1, len(p)) if p[t] != p[t - 1]), default=0) for p in paths]

@@ -11,15 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import nbformat
 import pytest
 import yaml
 from outcome import files
+from small_repo import ROOT, prepared_stage, repository
 
-from mapflake.nb import notebooks
-from mapflake.repro import write_json
-
-ROOT = Path(__file__).resolve().parents[2]
 NAME = "05_analysis"
 LIMIT = 120
 
@@ -41,20 +37,9 @@ CELLS = [
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A repository with the one stage."""
-    root = tmp_path / "clone"
-    root.mkdir()
-    (root / "mapflake").symlink_to(ROOT / "mapflake")
-    for name in ("params.yaml", "Makefile", ".gitignore"):
-        shutil.copy(ROOT / name, root / name)
+    root = repository(tmp_path / "clone", "params.yaml", "Makefile", ".gitignore")
     shutil.copytree(ROOT / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache"))
-    cells = [nbformat.v4.new_code_cell(source, id=f"c{i}") for i, source in enumerate(CELLS)]
-    cells[0].metadata["tags"] = ["parameters"]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    (root / "notebooks").mkdir()
-    nbformat.write(notebook, root / "notebooks" / f"{NAME}.ipynb")
-    (root / "build/code").mkdir(parents=True)
-    (root / "build/code" / f"{NAME}.py").write_text(notebooks.code_view(notebook, NAME))
-    write_json(root / "build/params/analysis.json", {"arms": ["fixed", "heuristic"]})
+    prepared_stage(root, "analysis", {"arms": ["fixed", "heuristic"]}, *CELLS)
     stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["analysis"]
     stage["deps"] = ["build/params/analysis.json", f"build/code/{NAME}.py"]
     (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"analysis": stage}}))

@@ -11,11 +11,11 @@ from outcome import assert_as_undisturbed
 # Each fault strikes a run that goes on from what the one before has left.
 KILLS = {
     "warm_start": [  # 60 steps, saved at 20, 40 and 60
-        ("save", 1, 6), ("step", 35), ("manifest", 1), ("publish", 1, 3), ("replace", 3), ("tidy", 1),
+        ("save", 1, 6), ("step", 35), ("manifest", 1), ("publish", 1, 3), ("replace", 3),
     ],
     "shared": [  # 4 steps, saved each
-        ("token", 5), ("save", 1, 1), ("save", 1, 9), ("step", 3), ("save", 1, 5), ("manifest", 1), ("publish", 1, 4),
-        ("replace", 3), ("reward", 9), ("append", 1), ("torn append", 1),
+        ("token", 5), ("save", 1, 9), ("step", 3), ("manifest", 1), ("publish", 1, 4), ("replace", 3),
+        ("torn append", 1),
     ],
     "arm": [("token", 3), ("replace", 1), ("step", 1), ("save", 1, 8), ("torn append", 1)],
 }  # fmt: skip

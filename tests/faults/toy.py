@@ -152,15 +152,12 @@ def _wandb(how: str) -> None:
 FAULTS: dict[str, Callable[..., None]] = {
     "step": _kill_in_step,
     "token": _kill_before(decoding, "_pick"),
-    "reward": _kill_before(evaluate, "judge_completion"),
     "save": _kill_when(
         Trainer, "_save_checkpoint", lambda t, *_: Path(t.args.output_dir) / f"checkpoint-{t.state.global_step}"
     ),
     "publish": _kill_when(training, "save_policy", lambda model, words, out, *_: out.with_name(f".{out.name}.tmp")),
     "manifest": _kill_before(checkpoint, "write_manifest"),
     "replace": _kill_before(os, "replace"),
-    "tidy": _kill_before(checkpoint, "drop_resumable"),
-    "append": _kill_before(repro, "append_jsonl"),
     "torn append": _torn_append,
     "disk": lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)),
     "no root": _no_root,

@@ -6,43 +6,33 @@ Started by test_secrets.py, which looks for the secrets in all that is written a
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 import traceback
 from pathlib import Path
 
-import nbformat
 import openai
 from engineer_samples import ScriptedTrainer, history
+from small_repo import prepared_stage, repository
 
-from mapflake import repro
 from mapflake.engineer.designers import EngineerParams
 from mapflake.engineer.rounds import RoundSettings, run_arm
 from mapflake.env import EnvConfig, generate
-from mapflake.nb import notebooks, stages
+from mapflake.nb import stages
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
 from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
 
-ROOT, SERVER = Path(__file__).resolve().parents[2], sys.argv[1]
+SERVER = sys.argv[1]
 SHAPE = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16)
 
 
 def failing_notebook(root: Path) -> None:
     """Runs a stage whose cell is refused by the server; the notebook as far as it got stays behind."""
-    (root / "mapflake").symlink_to(ROOT / "mapflake")
-    shutil.copy(ROOT / "params.yaml", root)
+    repository(root, "params.yaml")
     ask = (
         f"from mapflake.trainer.openai_client import OpenAIPolicy\nOpenAIPolicy('m', '{SERVER}/401/v1').complete(['a'])"
     )
-    cells = [nbformat.v4.new_code_cell(source, id=f"c{i}") for i, source in enumerate(["arms = []\nrun = ''", ask])]
-    cells[0].metadata["tags"] = ["parameters"]
-    (root / "notebooks").mkdir()
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), root / "notebooks/05_analysis.ipynb")
-    repro.write_json(root / "build/params/analysis.json", {"arms": []})
-    view = notebooks.code_view(notebooks.read(root / "notebooks/05_analysis.ipynb"), "05_analysis")
-    repro.write_text(root / "build/code/05_analysis.py", view)
-    stages.run(root, "05_analysis", {})
+    stages.run(root, prepared_stage(root, "analysis", {"arms": []}, "arms = []\nrun = ''", ask), {})
 
 
 def main() -> None:

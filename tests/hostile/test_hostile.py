@@ -7,10 +7,10 @@ import functools
 import shutil
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import openai
 import pytest
+import small_repo
 import torch
 from chat_server import serving
 from hostile_server import SECRETS, Hostile
@@ -18,21 +18,17 @@ from safetensors.torch import load_file, save_file
 from starts import TASKS
 
 from mapflake import repro
-from mapflake.engineer import reply_grammar
-from mapflake.engineer.designers import EngineerParams, params_of
-from mapflake.env import judge, load_tasks, save_tasks
+from mapflake.env import load_tasks, save_tasks
 from mapflake.env.maps import read_map
 from mapflake.nb import params, stages
 from mapflake.nb.folders import start
 from mapflake.nb.notebooks import NotebookError
 from mapflake.repro import ParamError
 from mapflake.trainer.checkpoint import CheckpointError, write_manifest
-from mapflake.trainer.constrain import grammar_mask
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
 from mapflake.trainer.params import ModelParams
-from mapflake.trainer.policy import compact_tokenizer, from_scratch, load_policy, save_policy
+from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
-ROOT = Path(__file__).resolve().parents[2]
 TASK = TASKS[0]
 CANARY = "canary.txt"
 CODE = f"open({CANARY!r}, 'w').close()"  # the planted code
@@ -73,11 +69,6 @@ def fails(error, text, action, *args):
 # ---------------------------------------------------------------- texts and files
 
 
-def test_completions():
-    assert judge(TASK, '{"plan": ["R", ["U", ["D"]]]}', "chat").kinds == ("parse",)
-    assert judge(TASK, "<> W a\u0660 <> W a0 ;", "compact").kinds == ("parse",)  # a digit of another script
-
-
 def test_files_of_boards(folder):
     save_tasks("tasks.jsonl", [TASK])
     whole = Path("tasks.jsonl").read_bytes()
@@ -87,17 +78,6 @@ def test_files_of_boards(folder):
     fails(ValueError, "line 2: not JSON", load_tasks, "bytes.jsonl")
     Path("a.map").write_bytes(bytes(range(256)))
     fails(ValueError, "a.map: not a text file", read_map, Path("a.map"))
-
-
-@pytest.mark.parametrize("grammar", ["start: (", "start: <nowhere>"])
-def test_grammars(grammar):
-    tokenizer = compact_tokenizer(["a", "b"])
-    fails(ValueError, "grammar: ", grammar_mask, tokenizer, grammar, len(tokenizer))
-
-
-def test_names_that_are_code_or_a_path():
-    fails(ValueError, "integers in 3..10", reply_grammar, [f"3}} {CODE}"], "json")
-    fails(ValueError, "arm: '../x' is none of", params_of, "../x", EngineerParams(), {})
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -239,28 +219,22 @@ ARM = "    v1: {variant: V1}"
     ],
 )
 def test_parameters(folder, old, new, text):
-    written = (ROOT / "params.yaml").read_text()
-    assert old in written
-    (folder / "params.yaml").write_text(written.replace(old, new, 1))
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
-    (folder / "mapflake").symlink_to(ROOT / "mapflake")
+    path = small_repo.repository(folder, "params.yaml") / "params.yaml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    shutil.copytree(small_repo.ROOT / "notebooks", folder / "notebooks")
     fails(ParamError, text, params.prepare, folder)
 
 
 @pytest.fixture
 def repository(folder):
-    (folder / "mapflake").symlink_to(ROOT / "mapflake")
-    shutil.copy(ROOT / "params.yaml", folder)
-    return folder
+    return small_repo.repository(folder, "params.yaml")
 
 
 def test_a_parameter_whose_name_is_code(repository):
-    cells = [nbformat.v4.new_code_cell(source) for source in ("arms = []\nrun = ''", "print(1)")]
-    cells[0].metadata["tags"] = ["parameters"]
-    Path("notebooks").mkdir()
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), "notebooks/05_analysis.ipynb")
-    repro.write_json("build/params/analysis.json", {"arms": [], f"x = {CODE} #": 1})
-    fails(NotebookError, f"differs in x = {CODE} #", stages.run, repository, "05_analysis", {})
+    values = {"arms": [], f"x = {CODE} #": 1}
+    name = small_repo.prepared_stage(repository, "analysis", values, "arms = []\nrun = ''", "print(1)")
+    fails(NotebookError, f"differs in x = {CODE} #", stages.run, repository, name, {})
 
 
 def test_runs_outside_of_the_repository(repository):

@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def test_no_secret_is_written_or_printed(tmp_path):
-    paths = [HERE.parents[1], HERE, HERE.parent / "engineer", HERE.parent / "trainer"]
+    paths = [HERE.parents[1], HERE, HERE.parent, HERE.parent / "engineer"]
     environment = os.environ | SECRETS | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "WANDB_MODE": "offline"}
     environment |= {"WANDB_DIR": str(tmp_path), "HOME": str(tmp_path), "OPENAI_LOG": "debug"}
     with serving(Hostile) as server:

@@ -5,11 +5,9 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
 from benchmarks.report import PAGE, block, markdown
 from mapflake import engineer, env
@@ -62,10 +60,3 @@ def test_the_benchmark_tables_are_the_committed_ones() -> None:
     assert quoted["env"] is not None
     for name, entry in json.loads(shown).items():
         assert quoted[name][2].strip() == markdown(name, entry)
-
-
-def test_the_citation_is_of_this_version() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
-    assert f"## {citation['version']} ({citation['date-released']})" in (ROOT / "CHANGELOG.md").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +11,8 @@ import pytest
 from IPython.display import HTML
 
 from mapflake import explore, study
-from mapflake.engineer import Proposal
 from mapflake.engineer.boards import sample_boards
-from mapflake.env import EnvConfig, Instance, Plan, check, format_plan, generate, solve
-from mapflake.explore import Failure
+from mapflake.env import EnvConfig, Instance, Plan, format_plan, solve
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARD = Instance.from_text("S1 . . G2\n . H . .\n . . H .\n S2 . . G1")
@@ -38,44 +35,6 @@ def test_every_published_round_can_be_shown() -> None:
         for before, after in pairwise(history):
             assert "valid " in words(explore.exchange((before, after)))
     assert "sampled at random" in words(explore.exchange((history[0], history[0])))
-
-
-def test_failures_are_those_of_the_reports_each_once() -> None:
-    examples = [SimpleNamespace(board=BOARD.to_text(), moves=moves) for moves in (WRONG.moves, ())]
-    one = SimpleNamespace(index=2, arm="engineer", report=SimpleNamespace(examples=examples))
-    assert explore.failures([one, one]) == [
-        Failure("engineer, round 2", BOARD, WRONG, check(BOARD, WRONG).kinds),
-        Failure("engineer, round 2", BOARD, None, ("parse",)),
-    ]
-
-
-def test_gallery_filters(monkeypatch: pytest.MonkeyPatch) -> None:
-    titles: list[list[str]] = []
-    monkeypatch.setattr(explore.plots, "gallery", lambda boards, plans, told: titles.append(told))
-    monkeypatch.setattr(explore, "_image", lambda figure: "")
-    other = generate(EnvConfig.uniform([3], 0.0), 1, seed=0)[0].instance
-    found = [Failure(f"number {i}", BOARD, WRONG, ("hole", "edge")) for i in range(20)]
-    found.append(Failure("odd", other, None, ("parse",)))
-    asked = [{}, {"size": 3}, {"kind": "parse"}, {"kind": "edge"}, {"size": 3, "kind": "hole"}]
-    said = [words(explore.gallery(found, **one)) for one in asked]
-    assert said == ["16 of 21", "1 of 1", "1 of 1", "16 of 20", "none"]
-    assert titles[1] == titles[2] == ["odd\nparse"]
-
-
-def test_exchange_shows_prompt_replies_and_both_configurations() -> None:
-    old, new = EnvConfig.uniform([3, 4], 0.1, 0.5), EnvConfig.uniform([3, 4], 0.1, None)
-    report = SimpleNamespace(valid_rate=0.25, to_text=lambda: "all <fails>")
-    proposal = SimpleNamespace(prompt="the prompt", reply="b", replies=("a", "b"), config=new, rejection=None)
-    both = {"arm": "engineer", "report": report, "proposal": proposal}
-    both["fallback"] = {3: {"asked": {"wait_ratio": 0.5}, "got": {"wait_ratio": None}}}
-    rounds = [SimpleNamespace(index=i, config=config, **both) for i, config in enumerate((old, new))]
-    shown = explore.exchange(tuple(rounds))
-    assert "all &lt;fails&gt;" in shown.data
-    assert words(shown).startswith("told the prompt answered (&gt; counts) a &gt; b the report all")
-    missed = "3x3: no boards of {'wait_ratio': 0.5}, so {'wait_ratio': None}"
-    table = "3 50% 50% 10% 10% 50% any 4 50% 50% 10% 10% 50% any"
-    assert html.unescape(words(shown)).endswith(f"{table} valid 25%, after the round 25% {missed}")
-    assert {"prompt", "reply", "replies", "config", "rejection"} <= set(Proposal.__dataclass_fields__)
 
 
 def test_knobs_of_the_generator_are_those_of_an_engineer(monkeypatch: pytest.MonkeyPatch) -> None:

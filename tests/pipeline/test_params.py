@@ -8,13 +8,12 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from small_repo import ROOT, write_notebook
 
 from mapflake.nb import notebooks, params, schema
 from mapflake.nb.__main__ import main
 from mapflake.nb.folders import NOTEBOOKS
 from mapflake.repro import ParamError, read_json
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def edit(root: Path, old: str, new: str) -> None:
@@ -49,7 +48,7 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
             assert (cell.pop("arms"), cell.pop("seeds")) == (None, None)
             expected = {"comparison": expected["comparison"]}
         kinds = {"warm_start": schema.BaseParams, "rl": schema.RLParams, "engineer": schema.EngineerParams}
-        kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams)
+        kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams) | {"bank_runs": schema.BankParams}
         for key in kinds.keys() & cell.keys():
             cell[key] = kinds[key].parse(cell[key], key).model_dump(mode="json")
         if section == "env_design":
@@ -59,7 +58,7 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("engineer_loop.engineer.temperature", 0.5), ("baseline_rl.rl.learning_rate", 1e-4), ("run.seeds", [3, 4])],
+    [("engineer_loop.engineer.temperature", 0.5), ("run.seeds", [3, 4])],
 )
 def test_dvc_changes_what_it_is_told_to(repo: Path, key: str, value: object) -> None:
     from dvc.utils.hydra import apply_overrides  # what `dvc exp run -S` calls
@@ -83,13 +82,7 @@ SEED_SAID = (
 MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
-    (r"hole_ratios: .*", "hole_ratios: [0, 0.7]", r"^env_design\.hole_ratios\.1: 0\.7 is not legal: .*equal to 0\.5$"),
     (r"boards: 480", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
-    (
-        r"boards: 480",
-        "bords: 8",
-        r"^env_design\.validation\.boards: missing\n.*bords: unknown key; .*keys: agents, boa",
-    ),
     (
         STRATA,
         CROWDED,
@@ -97,34 +90,18 @@ MISTAKES = [
     ),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
-    (r"^(run: .*seeds: \[)", r"\g<1>0, ", r"^run\.seeds: \[0, 0.*\] is not legal: each is there once, not 0, 0"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, gpu, pa"),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (r"^(run: .*trained: \[)", r"\1co_trained, ", r"^run\.trained: 'co_trained' belongs in arms"),
-    (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: \[0, 1\], but other runs of default have \[7, 0, 1\]"),
-    (r"^(run: .*arms: \[)", r"\1trained_shuffled, ", r"^run\.arms: 'trained_shuffled' belongs in trained"),
+    (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
     (
         V1,
         "    v1: {model: base, design_rl: before}",
         r"designers\.v1: design_rl: trains the current policy, but model is",
     ),
-    (V1, "    v1: {sample: 2}", r"designers\.v1\.sample: unknown key; did you mean 'samples'\?"),
     (V1, "    fixed: {}", r"^profiles\.default\.ablations: .*designers: 'fixed' is the name of an arm already"),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: .*'disabled', 'offline' or 'online'$"),
-    (
-        r"^analysis:",
-        "analyses:",
-        r"^analysis: missing\nanalyses: unknown key; did you mean 'analysis'\? legal keys: env_",
-    ),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r'^params\.yaml: .*found duplicate key "seed"'),
-    (r"^wandb: .*", "wandb: [default", r"^params\.yaml: .*expected"),
-    (r"(.*\n)+", "- a list", r"^params\.yaml: \['a list'\] is not legal: .*dictionary"),
-    (r"^  default: \{\}", "  default: fast", r"^profiles\.default: 'fast' is not legal: input should be a valid dict"),
-    (
-        r"^  default: \{\}",
-        "  default: {engine: 1}",
-        r"^profiles\.default\.engine: unknown key; .*legal keys: env_design",
-    ),
     (
         r"^        steps:",
         "        step:",
@@ -150,7 +127,7 @@ def test_a_mistake_is_one_line_and_touches_nothing(
     assert files(repo / "build") == before
 
 
-def test_check_names_a_notebook_that_does_not_fit(repo: Path, write_notebook) -> None:
+def test_check_names_a_notebook_that_does_not_fit(repo: Path) -> None:
     path = repo / "notebooks" / "05_analysis.ipynb"
     fits = "comparison = {}\narms = None\nseeds = None\nrun = ''"
     for sources, said in [

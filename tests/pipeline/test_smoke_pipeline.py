@@ -109,6 +109,11 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     fixed = json.loads(other["reports/cells/smoke/fixed-0.json"])
     first, last = (one["checkpoint_sha256"] for one in fixed["rounds"])
     assert first != last  # something was trained
+    (shared,) = json.loads(one["reports/cells/smoke/round_0-0.json"])["rounds"]
+    own = json.loads(one["reports/cells/smoke/trained_engineer-0.json"])["rounds"][0]
+    assert (own["config"], own["seed"]) == (shared["config"], shared["seed"])  # the same boards for all arms
+    assert own["parent_sha256"] != shared["parent_sha256"]
+    assert {"rollouts", "replies", "demonstrations"} == set(own["training"]["spent before"])
 
     kinds = {name.split("/")[1] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
@@ -147,3 +152,15 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     (found,) = [kept["revs"][0] for revision in told for kept in revision["experiments"] or []]
     assert found["name"] == "other"
     assert found["data"]["metrics"]["reports/summary.json"]["data"] == summary  # another question, the same cells
+
+    command(folders[0], sys.executable, "-m", "mapflake.nb", "training")
+    record = json.loads((folders[0] / "reports/cells/smoke/training/0.json").read_text())
+    assert {row["stage"] for row in record["times"]} >= {"warm_start", "baseline_rl/0", "engineer_loop/0"}
+    assert record["warm start"]["curve"][-1]["step"] == 240  # a loss each twenty steps
+    assert {(row["arm"], row["round"]) for row in record["rounds"]} == {
+        ("shared", 0), *((arm, i) for arm in ("fixed", "engineer") for i in (1, 2))
+    }  # fmt: skip
+    command(folders[0], sys.executable, "-m", "mapflake.nb", "page", "smoke")
+    page = (folders[0] / "reports/smoke.md").read_text()
+    assert f"{record['warm start']['tokens']:,} tokens" in page
+    assert all((folders[0] / f"reports/smoke/{name}.png").is_file() for name in ("loss", "grpo"))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from small_repo import prepared_stage, write_notebook
 
 from mapflake.nb import notebooks, stages
-from mapflake.repro import ParamError, read_jsonl, write_json
+from mapflake.repro import ParamError, read_jsonl
 
 NAME = "05_analysis"
 PARAMETERS = "arms = ['fixed']\nrun = 'runs/interactive'"
@@ -17,19 +18,15 @@ BEGIN = "import os, sys\nfrom mapflake import nb\nout = nb.start(run, 'analysis'
 
 
 @pytest.fixture
-def run(repo: Path, write_notebook, monkeypatch: pytest.MonkeyPatch):
+def run(repo: Path, monkeypatch: pytest.MonkeyPatch):
     """Runs the given cells as the last stage, as `dvc repro` would; returns its folder."""
     monkeypatch.chdir(repo)
     for name in ("PYTHONPATH", "WANDB_MODE", "TOKENIZERS_PARALLELISM"):  # a stage sets them: put back at the end
         monkeypatch.setenv(name, "")
-    write_json(repo / "build/params/analysis.json", {"arms": ["fixed", "heuristic"]})
 
-    def start(*sources: str) -> Path:
-        path = write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, *sources)
-        code = repo / "build/code" / f"{NAME}.py"
-        code.parent.mkdir(exist_ok=True)
-        code.write_text(notebooks.code_view(notebooks.read(path), NAME))
-        stages.run(repo, NAME, {})
+    def start(*sources: str, **more: int) -> Path:
+        values = {"arms": ["fixed", "heuristic"]} | more
+        stages.run(repo, prepared_stage(repo, "analysis", values, PARAMETERS, *sources), {})
         return repo / "runs/default/analysis"
 
     return start
@@ -80,13 +77,12 @@ def test_run_takes_a_cell_that_exits_for_a_failure(run) -> None:
         run("import sys; sys.exit(0)", "x = 2")
 
 
-def test_run_refuses_what_does_not_fit(run, repo: Path, write_notebook) -> None:
-    write_json(repo / "build/params/analysis.json", {"arms": ["fixed"], "sede": 1})
+def test_run_refuses_what_does_not_fit(run, repo: Path) -> None:
     with pytest.raises(
         notebooks.NotebookError, match=rf"^{NAME}: the parameters cell differs in sede; it takes arms, "
     ):
-        run("x = 1")
-    write_json(repo / "build/params/analysis.json", {"arms": ["fixed"]})
+        run("x = 1", sede=1)
+    prepared_stage(repo, "analysis", {"arms": ["fixed"]}, PARAMETERS, "x = 1")
     write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, "x = 2")
     with pytest.raises(stages.StageError, match=rf"^{NAME}: its code changed since it was checked: run `dvc repro`$"):
         stages.run(repo, NAME, {})
@@ -98,7 +94,7 @@ def test_run_refuses_what_does_not_fit(run, repo: Path, write_notebook) -> None:
         stages.run(repo, "04_ablations", {"arm": "other", "seed": 0})
 
 
-def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path, write_notebook) -> None:
+def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path) -> None:
     def one(number: int) -> str:
         path = write_notebook(repo / "notebooks" / f"{NAME}_{number}.ipynb", "n = 0", "print('kernel of', n)")
         executed = stages.execute(path, {"n": number}, repo, repo / f"runs/{number}.ipynb")

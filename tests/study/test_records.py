@@ -71,11 +71,11 @@ def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards: Path) -> N
     assert found.boards["size"].tolist() == [t.instance.size for t in TASKS]
 
 
-@pytest.mark.parametrize("samples", [10, 0])
-def test_outcomes_takes_one_to_nine_answers_to_each_board(boards: Path, samples: int) -> None:
-    rollouts = evaluate.rollout(Solver(BOARDS, 2), BOARDS, samples=samples or 2, seed=0)
-    with pytest.raises(ValueError, match="the same number of answers to each board, 1 to 9, board after board"):
-        records.outcomes(rollouts[: None if samples else -1], BOARDS)
+def test_outcomes_takes_one_to_nine_answers_to_each_board() -> None:
+    ten = evaluate.rollout(Solver(BOARDS, 2), BOARDS, samples=10, seed=0)
+    for wrong in (ten, [r for r in ten if r.sample < 2][:-1]):
+        with pytest.raises(ValueError, match="the same number of answers to each board, 1 to 9, board after board"):
+            records.outcomes(wrong, BOARDS)
 
 
 def test_made_names_the_commit_and_whether_more_than_results_was_changed(

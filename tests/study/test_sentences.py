@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
+from drawn import texts
 from simulated import simulate
 
 from mapflake import repro, study
@@ -28,12 +25,6 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
     return study.load(simulate(tmp_path_factory.mktemp("one"), ARMS, seeds=[4]))
-
-
-def texts(figure: Figure) -> str:
-    """All that is written in a figure."""
-    figure.savefig(io.BytesIO())
-    return "\n".join(t.get_text() for t in figure.findobj(lambda artist: hasattr(artist, "get_text")))
 
 
 def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None:
@@ -158,18 +149,6 @@ def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) ->
     assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
     assert "valid: points against fixed" in texts(figure)
     assert "nothing to compare" in texts(figures.learning(five, ["oracle"]))
-
-
-def test_designs_show_a_dot_a_design_with_units() -> None:
-    row = {"arm": "engineer", "below_frontier": 1.0, "hole_ratio": 0.1, "wait_ratio": np.nan, "moved": 0.2, "kept": 1.0}
-    changes = pd.DataFrame([row | {"round": 1}, row | {"round": 2}])
-    figure = figures.designs(changes, ["oracle", "engineer"])
-    said = texts(figure)
-    for text in ("engineer: RL checkpoint", "boards below frontier\n(sizes)", "holes\n(share of cells)"):
-        assert text in said
-    dots = [(*np.round(c.get_offsets()[:, 0], 6), to_hex(c.get_facecolor()[0])) for c in figure.axes[0].collections]
-    assert dots == [(1.0, "#ffffff"), (1.0, figures.style.COLORS[0].lower())]
-    assert "nothing to compare" in texts(figures.designs(changes, []))
 
 
 @pytest.mark.parametrize("other", [{}, {"engineer": 0.0}])

@@ -51,12 +51,6 @@ def test_log_probabilities_are_those_of_a_plain_forward_pass(tiny, temperature):
         assert decoded.logps == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_a_sample_does_not_depend_on_its_batch(tiny):
-    together = _decode(tiny, n=3)
-    apart = _decode(tiny, n=3, batch_size=3)
-    assert [d.ids for d in together] == [d.ids for d in apart]
-
-
 def test_a_batch_is_as_large_as_its_cache_may_be(tiny, monkeypatch):
     alone, rows = _decode(tiny, n=2), []
     token = 2 * 2 * 2 * 16  # keys and values, layers, heads, width

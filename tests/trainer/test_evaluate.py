@@ -3,8 +3,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mapflake.env import EnvConfig, format_plan, generate, parse_completion
 from mapflake.repro import seed_for
@@ -97,14 +95,6 @@ def test_a_file_that_holds_no_rollout_is_refused_by_line_and_key(tmp_path, chang
     (tmp_path / "r.jsonl").write_text(f"{first}\n{json.dumps(row)}\n")
     with pytest.raises(ValueError, match=rf"r\.jsonl, line 2: {said}"):
         load_rollouts(tmp_path / "r.jsonl")
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_an_interval_holds_its_mean(values):
-    mean, low, high = mean_interval(values)
-    assert mean == pytest.approx(np.mean(values))
-    assert low <= mean + 1e-12
-    assert mean <= high + 1e-12
 
 
 def test_the_interval_covers_as_often_as_it_says():

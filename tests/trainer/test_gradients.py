@@ -38,22 +38,16 @@ def plain(policy, rollouts, advantages):
     return found, tokens
 
 
-def test_it_is_the_gradient_of_the_mean_reward(policy, rollouts):
-    valid = [float(r.verdict.valid) for r in rollouts]
-    groups = [valid[i : i + 8] for i in range(0, len(valid), 8)]
-    advantages = [(v - sum(g) / 8) * 8 / 7 for g in groups for v in g]
-    expected, _ = plain(policy, rollouts, advantages)
-    assert any(advantages)
-    found = gradient(policy, rollouts, valid, normalise=False)
-    assert torch.allclose(found, expected / len(rollouts), atol=1e-5)
-
-
-def test_normalised_it_is_that_of_grpo(policy, rollouts):
+@pytest.mark.parametrize("normalise", [False, True])
+def test_it_is_the_gradient_of_the_mean_reward_and_normalised_that_of_grpo(policy, rollouts, normalise):
     rewards = [reward(r.verdict) for r in rollouts]
     groups = [torch.tensor(rewards[i : i + 8]) for i in range(0, len(rewards), 8)]
-    advantages = [float(a) for g in groups for a in (g - g.mean()) / (g.std() + 1e-4)]
+    scaled = [(g - g.mean()) / (g.std() + 1e-4) if normalise else (g - g.mean()) * 8 / 7 for g in groups]
+    advantages = [float(a) for g in scaled for a in g]
+    assert any(advantages)
     expected, tokens = plain(policy, rollouts, advantages)
-    assert torch.allclose(gradient(policy, rollouts, rewards, normalise=True), expected / tokens, atol=1e-5)
+    found = gradient(policy, rollouts, rewards, normalise=normalise)
+    assert torch.allclose(found, expected / (tokens if normalise else len(rollouts)), atol=1e-5)
 
 
 def test_boards_of_the_validation_set_are_aligned_with_it_and_boards_without_signal_are_not(policy, rollouts):

@@ -48,20 +48,6 @@ def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows,
         torch.testing.assert_close(gradients[0][name], gradient, atol=1e-3 * float(1 + gradient.abs().max()), rtol=1e-3)
 
 
-def test_a_shared_prompt_is_read_once(tiny, monkeypatch):
-    read = []
-    forward = type(tiny.model).forward
-
-    def counted(self, input_ids, **kwargs):
-        read.append(tuple(input_ids.shape))
-        return forward(self, input_ids=input_ids, **kwargs)
-
-    monkeypatch.setattr(type(tiny.model), "forward", counted)
-    ids = torch.cat([torch.full((8, 5), 7), torch.arange(2, 26).reshape(8, 3)], 1)
-    logps.completion_logps(tiny.model, ids, torch.ones_like(ids), 3)
-    assert read == [(1, 5), (8, 2)]
-
-
 @pytest.mark.parametrize(
     ("vocabulary", "rows", "length", "kinds", "fits"),
     [

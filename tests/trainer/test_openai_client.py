@@ -45,15 +45,39 @@ def _error(status, message="no"):
     return status, json.dumps({"error": {"message": message}})
 
 
-def test_each_sample_is_a_request_of_its_own_with_a_seed_of_its_own(served):
-    server, policy = served((200, completion("yes")))
-    assert policy.complete(["a", "b"], n=2, temperature=0.5, max_new_tokens=7, seed=3) == [["yes"] * 2] * 2
-    assert Counter(a["messages"][0]["content"] for a in server.asked) == {"a": 2, "b": 2}
-    assert {(a["temperature"], a["max_tokens"], a["model"]) for a in server.asked} == {(0.5, 7, "m")}
+def _choices(texts):
+    body = json.loads(completion(""))
+    body["choices"] = [json.loads(completion(text))["choices"][0] | {"index": i} for i, text in enumerate(texts)]
+    return 200, json.dumps(body)
+
+
+def test_the_samples_of_a_prompt_are_one_request(served):
+    server, policy = served(_choices(["x", "y"]))
+    assert policy.complete(["a", "b"], n=2, temperature=0.5, max_new_tokens=7, seed=3) == [["x", "y"]] * 2
+    assert Counter(a["messages"][0]["content"] for a in server.asked) == {"a": 1, "b": 1}
+    assert {(a["n"], a["temperature"], a["max_tokens"], a["model"]) for a in server.asked} == {(2, 0.5, 7, "m")}
     seeds = sorted(a["seed"] for a in server.asked)
-    assert len(set(seeds)) == 4
+    assert len(set(seeds)) == 2
     policy.complete(["a", "b"], n=2, seed=3)
-    assert sorted(a["seed"] for a in server.asked[4:]) == seeds
+    assert sorted(a["seed"] for a in server.asked[2:]) == seeds
+    assert policy.complete(["a"]) == [["x"]]
+    assert "n" not in server.asked[-1]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [(200, completion("yes")), _choices([]), _choices(["no", None]), (400, "{}"), (422, "{}")],
+    ids=["ignored", "empty", "half", "400", "422"],
+)
+def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, first):
+    server, policy = served(first, (200, completion("yes")), concurrency=1)
+    assert policy.complete(["a"], n=3, seed=3) == [["yes"] * 3]
+    group, *single = server.asked
+    assert group["n"] == 3
+    assert not any("n" in a for a in single)
+    assert len(single) == (2 if first == (200, completion("yes")) else 3)
+    assert len({a["seed"] for a in single}) == len(single)
+    assert not policy.failures
 
 
 def test_a_schema_is_sent_with_each_request(served):

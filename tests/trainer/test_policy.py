@@ -31,11 +31,6 @@ def test_from_scratch_depends_on_the_seed_and_leaves_the_global_generator_alone(
     assert not all(torch.equal(a[k], c[k]) for k in a)
 
 
-def test_an_unknown_word_is_named(tiny):
-    with pytest.raises(ValueError, match="'banana' is not in the policy's vocabulary"):
-        tiny.complete(["w1 banana"])
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
 def test_a_truncated_or_missing_file_is_refused_by_name(saved, name):
     content = (saved / name).read_bytes()

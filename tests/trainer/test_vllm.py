@@ -46,7 +46,7 @@ def _this_machine(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("VLLM_NO_USAGE_STATS", "1")
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
-    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")  # vLLM's processes import the worker
+    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")  # vLLM's processes import the worker
     yield
     engines.free()
 
@@ -204,7 +204,7 @@ def wholly(compact, tmp_path_factory):
     """Returns a round that vLLM sampled for in the trainer's place, with the gaps of its steps."""
     out = tmp_path_factory.mktemp("wholly") / "policy"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parents[1]}")
+        patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")
         patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
         watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
         grpo.train_round(compact, Variety(), _params(), out, seed=0)
@@ -316,7 +316,7 @@ def served(chat, tmp_path_factory):
         server.wait(60)
 
 
-def test_a_server_as_policy_and_as_engineer(served, chat):
+def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
     policy = OpenAIPolicy("tiny", f"http://127.0.0.1:{served}/v1", timeout=120.0, retries=1)
     rollouts = evaluate.rollout(policy, TASKS, samples=2, seed=0)
     assert len(rollouts) == 16
@@ -326,8 +326,14 @@ def test_a_server_as_policy_and_as_engineer(served, chat):
     ours, theirs = (p.complete(prompts, temperature=0, max_new_tokens=24) for p in (load_policy(chat), policy))
     half = "\ufffd"  # a character that was cut in two: the server leaves it out
     assert [text.rstrip(half) for (text,) in theirs] == [text.rstrip(half) for (text,) in ours]
-    (texts,) = policy.complete(prompts[:1], n=4, max_new_tokens=24, seed=1)
-    assert len(set(texts)) == 4
+    with monkeypatch.context() as patch:
+        ask, asked = OpenAIPolicy._ask, []
+        patch.setattr(OpenAIPolicy, "_ask", lambda *a: asked.append(a) or ask(*a))
+        sampled = policy.complete(prompts, n=4, max_new_tokens=24, seed=1)
+        assert len(asked) == len(prompts)  # the server takes n
+    assert all(len(set(texts)) == 4 for texts in sampled)
+    assert sampled == policy.complete(prompts, n=4, max_new_tokens=24, seed=1)
+    assert sampled != policy.complete(prompts, n=4, max_new_tokens=24, seed=2)
 
     (replies,) = policy.complete(["Design."], n=4, max_new_tokens=1500, schema=reply_schema((3, 4)))
     assert {read_reply(text, (3, 4)).rejection for text in replies} <= {None, ZERO}
@@ -336,6 +342,10 @@ def test_a_server_as_policy_and_as_engineer(served, chat):
     past = (Round("shared", 0, EnvConfig.uniform((3, 4), 0.0, 0.0), report, training=training),)
     proposal = llm_engineer(lambda _: policy, (3, 4), params, seed=0)(report, past)
     assert len(proposal.replies) == 2
+    kept = params.model_copy(update={"constrained": True, "max_new_tokens": 1500})
+    legal = llm_engineer(lambda _: policy, (3, 4), kept, seed=0)(report, past)
+    assert {read_reply(text, (3, 4)).rejection for text in legal.replies} <= {None, ZERO}
+    assert any(read_reply(text, (3, 4)).rejection not in (None, ZERO) for text in proposal.replies)
     (plain,) = policy.complete(["Design."], n=4, max_new_tokens=100)
     assert all(read_reply(text, (3, 4)).rejection for text in plain)
     with pytest.raises(ServerError, match="another"):

@@ -14,7 +14,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mapflake.engineer.actions import Proposal, legal_sizes, read_replies, read_reply, reply_format, reply_grammar
+from mapflake.engineer.actions import (
+    Proposal,
+    legal_sizes,
+    read_replies,
+    read_reply,
+    reply_format,
+    reply_grammar,
+    reply_schema,
+)
 from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt, known_variant
@@ -45,7 +53,8 @@ class EngineerParams(Params):
         report: The report that is shown: `current`, or a control (`apply_control`), `shuffled` or `previous`.
         samples: Replies drawn; the first legal one counts, all are recorded.
         temperature: Sampling temperature; 0 is greedy (then one sample says it all).
-        constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`).
+        constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
+            the JSON Schema of a reply (`reply_schema`), of which it may take no notice.
         prompt_tokens: The prompt's budget (see `build_prompt`).
         design_rl: Reinforcement over designs (`design_rl`): `none`, `before` round 0 (the arm then has a round 0 of its
             own, from the trained weights), or in `every_round`, before the design.
@@ -65,8 +74,6 @@ class EngineerParams(Params):
 
     @model_validator(mode="after")
     def _possible(self) -> EngineerParams:
-        if self.model.startswith("openai:") and self.constrained:
-            raise ValueError("constrained: a server decodes by itself; ask it plainly")
         if self.base_url is not None and not self.model.startswith("openai:"):
             raise ValueError(f"base_url: of a server, but model is {shown(self.model)}, not openai:<name>")
         if self.design_rl != "none" and self.model != "current":
@@ -117,13 +124,17 @@ def llm_engineer(
             told, past, sizes, variant=params.variant, prompt_format=prompt_format, num_agents=agents,
             budget=params.prompt_tokens, count=_counter(policy),
         )  # fmt: skip
+        bound: dict[str, Any] = {}
+        if params.constrained:
+            server = params.model.startswith("openai:")
+            bound = {"schema": reply_schema(sizes)} if server else {"grammar": reply_grammar(sizes, prompt_format)}
         (texts,) = policy.complete(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
             max_new_tokens=params.max_new_tokens or _longest(sizes, prompt_format),
             seed=seed_for(seed, "engineer", next_index(history)),
-            **({"grammar": reply_grammar(sizes, prompt_format)} if params.constrained else {}),
+            **bound,
         )
         if lost := sum(text is None for text in texts):
             logger.warning("%d of %d replies did not come: they count as empty ones", lost, len(texts))

@@ -27,11 +27,6 @@ typedef struct {
 } Table;
 
 typedef struct {
-    uint64_t key;
-    Table *table;
-} Pair;
-
-typedef struct {
     int slack, free; /* slack 0: not made yet */
     int *then_i, *then_j;
 } Stairs;
@@ -52,11 +47,10 @@ typedef struct {
 } Paths;
 
 static int width, stride, agents;
+static int distances, farthest; /* the sum over agents, and the largest */
 static Set field; /* the free cells */
 static Agent agent[AGENTS];
 static int64_t nodes, budget;
-static Pair *pairs;
-static size_t pair_count, pair_room;
 static Stairs stairs[AGENTS][AGENTS];
 
 typedef struct {
@@ -66,6 +60,7 @@ typedef struct {
 static Nogood *nogoods; /* agents and costs that cannot all be met */
 static size_t nogood_count, nogood_room;
 static Map possible;   /* threes of agents and costs that can all be met */
+static Map pairs;      /* two agents and costs -> their Table */
 static jmp_buf *ended; /* nodes are spent */
 static int reason[2];  /* the agents that have no plan */
 static Table never, always;
@@ -115,13 +110,12 @@ static void set_up(int size, const uint64_t holes[2], int count, const Cell *sta
     for (int row = 0; row < size; row++)
         field |= ((bit(size) - 1) << (row + 1) * width);
     field &= ~joined(holes[0], holes[1]);
-    nodes = 0;
+    nodes = distances = farthest = 0;
     budget = most;
-    pairs = NULL;
-    pair_count = pair_room = 0;
     memset(stairs, 0, sizeof stairs);
     nogood_count = nogood_room = 0;
     memset(&possible, 0, sizeof possible);
+    memset(&pairs, 0, sizeof pairs);
     for (int i = 0; i < count; i++) {
         Agent *a = &agent[i];
         memset(a, 0, sizeof *a);
@@ -138,20 +132,17 @@ static void set_up(int size, const uint64_t holes[2], int count, const Cell *sta
             append(&a->balls, cells = more);
         }
         a->distance = (int)a->balls.count - 1;
+        distances += a->distance;
+        farthest = larger(farthest, a->distance);
         append(&a->reach, bit(a->start));
         append(&a->ahead, bit(a->start));
         append(&a->back, bit(a->goal));
     }
 }
 
-static Paths *new_paths(void)
-{
-    return get(sizeof(Paths));
-}
-
 static Paths *shortest(void)
 {
-    Paths *paths = new_paths();
+    Paths *paths = get(sizeof *paths);
     for (int i = 0; i < agents; i++) {
         Agent *a = &agent[i];
         int cell = a->start;

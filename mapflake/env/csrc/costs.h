@@ -84,7 +84,7 @@ static void learn(const int *who, int count, const int *costs, Tables tables)
                 Key key = 0;
                 for (int m = 0; m < 3; m++)
                     key = key << 40 | (Key)costs[three[m]] << 8 | (Key)three[m];
-                if (map_has(&possible, key))
+                if (map_get(&possible, key))
                     continue;
                 Member group[AGENTS];
                 Paths paths;
@@ -140,7 +140,7 @@ static Paths *find_paths(const int *costs, int waits)
             for (int k = 0, from = group_of[j]; k < agents && tables[i][j] != &always; k++)
                 if (group_of[k] == from)
                     group_of[k] = group_of[i];
-    Paths *paths = new_paths();
+    Paths *paths = get(sizeof *paths);
     for (int g = 0; g < agents; g++) {
         Member group[AGENTS];
         int who[AGENTS], count = 0;

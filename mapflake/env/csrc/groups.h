@@ -157,7 +157,7 @@ static int group_paths(Member *group, int count, Paths *paths)
         fresh = 0;
         while (!fresh && next_choice(level, group, count, depth)) {
             Set left = level->left[last][last];
-            uint32_t number = dead.room ? map_find(&dead, packed(level->chosen, last) | (Key)(depth + 1) << 80)->value : 0;
+            uintptr_t number = map_get(&dead, packed(level->chosen, last) | (Key)(depth + 1) << 80);
             if (number)
                 left &= ~tried.at[number - 1];
             if (left) {
@@ -168,10 +168,10 @@ static int group_paths(Member *group, int count, Paths *paths)
         if (fresh) {
             memcpy(levels[++depth].cells, level->chosen, sizeof level->chosen);
         } else {
-            uint32_t *number = map_at(&dead, packed(level->cells, last) | (Key)depth << 80);
+            uintptr_t *number = map_at(&dead, packed(level->cells, last) | (Key)depth << 80);
             if (!*number) {
                 append(&tried, 0);
-                *number = (uint32_t)tried.count;
+                *number = tried.count;
             }
             tried.at[*number - 1] |= level->ways;
             if (--depth < 0)

@@ -174,7 +174,7 @@ static Paths *joint_paths(const State *last)
     int count = 1;
     for (const State *state = last; state->parent; state = &joint.states[state->parent - 1])
         count++;
-    Paths *paths = new_paths();
+    Paths *paths = get(sizeof *paths);
     for (int k = 0; k < agents; k++) {
         paths->count[k] = count;
         paths->cells[k] = get(count);

@@ -60,7 +60,7 @@ static void ask(int what, Answer *answer)
         }
     }
     if (what != MAKESPAN)
-        answer->best_sum = distances() + excess;
+        answer->best_sum = distances + excess;
     write_moves(paths, answer);
 }
 

@@ -74,10 +74,10 @@ static void *grown(void *old, size_t count, size_t *room, size_t each)
     return new;
 }
 
-/* A hash map from 128-bit keys to numbers that are not 0; with 1 for each key, a set. */
+/* A hash map from 128-bit keys to numbers (or pointers) that are not 0; with 1 for each key, a set. */
 typedef struct {
     Key key;
-    uint32_t value;
+    uintptr_t value;
 } Item;
 
 typedef struct {
@@ -94,7 +94,7 @@ static Item *map_find(const Map *map, Key key)
     return &map->items[at];
 }
 
-static uint32_t *map_at(Map *map, Key key) /* its value, 0 if it is new: then it has to be set */
+static uintptr_t *map_at(Map *map, Key key) /* its value, 0 if it is new: then it has to be set */
 {
     if (2 * map->count >= map->room) {
         Map old = *map;
@@ -114,4 +114,4 @@ static uint32_t *map_at(Map *map, Key key) /* its value, 0 if it is new: then it
     return &item->value;
 }
 
-static int map_has(const Map *map, Key key) { return map->room && map_find(map, key)->value; }
+static uintptr_t map_get(const Map *map, Key key) { return map->room ? map_find(map, key)->value : 0; } /* 0 if it is not there */

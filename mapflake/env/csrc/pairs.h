@@ -173,33 +173,15 @@ static Table *make_pair(int i, int j, int cost_i, int cost_j, int waits)
     return has(occupied, agent[i].start) && has(after[agent[i].start], agent[j].start) ? table : &never;
 }
 
-static size_t slot(uint64_t key, size_t room) { return (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (room - 1); }
-
 static Table *pair(int i, int j, int cost_i, int cost_j, int waits)
 {
-    uint64_t key = (uint64_t)cost_i << 36 | (uint64_t)cost_j << 9 | (uint64_t)i << 5 | (uint64_t)j << 1 | (uint64_t)waits;
-    if (2 * pair_count >= pair_room) {
-        size_t room = pair_room ? 2 * pair_room : 256;
-        Pair *all = get(room * sizeof *all);
-        memset(all, 0, room * sizeof *all);
-        for (size_t k = 0; k < pair_room; k++)
-            if (pairs[k].table) {
-                size_t at = slot(pairs[k].key, room);
-                while (all[at].table)
-                    at = (at + 1) & (room - 1);
-                all[at] = pairs[k];
-            }
-        pairs = all;
-        pair_room = room;
+    Key key = (Key)cost_i << 36 | (Key)cost_j << 9 | (Key)i << 5 | (Key)j << 1 | (Key)waits;
+    uintptr_t known = map_get(&pairs, key);
+    if (!known) {
+        known = (uintptr_t)make_pair(i, j, cost_i, cost_j, waits);
+        *map_at(&pairs, key) = known;
     }
-    size_t at = slot(key, pair_room);
-    for (; pairs[at].table; at = (at + 1) & (pair_room - 1))
-        if (pairs[at].key == key)
-            return pairs[at].table;
-    Table *made = make_pair(i, j, cost_i, cost_j, waits);
-    pairs[at] = (Pair){key, made};
-    pair_count++;
-    return made;
+    return (Table *)known;
 }
 
 static int pair_makespan(int i, int j)

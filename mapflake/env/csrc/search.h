@@ -59,40 +59,21 @@ static int longest(const Paths *paths)
     return most;
 }
 
-static int distances(void)
-{
-    int sum = 0;
-    for (int i = 0; i < agents; i++)
-        sum += agent[i].distance;
-    return sum;
-}
-
-static int farthest(void)
-{
-    int most = 0;
-    for (int i = 0; i < agents; i++)
-        most = larger(most, agent[i].distance);
-    return most;
-}
-
 static int excess_of(const Paths *paths)
 {
     int sum = 0;
     for (int i = 0; i < agents; i++)
         sum += arrival(paths->cells[i], paths->count[i]);
-    return sum - distances();
+    return sum - distances;
 }
 
 static Paths *independent(void)
 {
     Paths *paths = shortest();
-    int horizon = 0;
-    for (int i = 0; i < agents; i++)
-        horizon = larger(horizon, paths->count[i]);
     for (int i = 0; i < agents; i++)
         for (int j = 0; j < i; j++) {
             const Cell *p = paths->cells[i], *q = paths->cells[j];
-            for (int t = 1; t < horizon; t++) {
+            for (int t = 1; t <= farthest; t++) {
                 int last_p = paths->count[i] - 1, last_q = paths->count[j] - 1;
                 int a = p[t - 1 < last_p ? t - 1 : last_p], c = p[t < last_p ? t : last_p];
                 int b = q[t - 1 < last_q ? t - 1 : last_q], d = q[t < last_q ? t : last_q];
@@ -124,7 +105,7 @@ static Paths *all_by(int cost)
 
 static Paths *least_makespan(void)
 {
-    volatile int makespan = farthest();
+    volatile int makespan = farthest;
     for (int i = 0; i < agents; i++)
         for (int j = 0; j < i; j++) {
             int alone = pair_makespan(j, i);
@@ -149,18 +130,26 @@ static Paths *least_makespan(void)
     return paths;
 }
 
-static Paths *fewest_moves(Paths *paths, int excess)
+/* Paths of the least excess from `least` to below `most`, NULL if there are none; `allowed` as for begin. Counts `least` up to the
+ * first excess that is not ruled out. */
+static Paths *scan(volatile int *least, int most, int cap, int64_t allowed, volatile int *jumped)
 {
-    volatile int makespan = longest(paths), most = excess_of(paths);
     Allowance a;
     Paths *volatile found = NULL;
-    volatile int jumped = 1;
-    if (!setjmp(begin(&a, TIE_BREAK)->here)) {
-        for (int fewer = excess; fewer < most && !found; fewer++)
-            found = first_paths(fewer, makespan);
-        jumped = 0;
+    *jumped = 1;
+    if (!setjmp(begin(&a, allowed)->here)) {
+        while (*least < most && !(found = first_paths(*least, cap)))
+            ++*least;
+        *jumped = 0;
     }
-    end(&a, jumped);
+    end(&a, *jumped);
+    return found;
+}
+
+static Paths *fewest_moves(Paths *paths, int excess)
+{
+    volatile int jumped, least = excess;
+    Paths *found = scan(&least, excess_of(paths), longest(paths), TIE_BREAK, &jumped);
     return found ? found : paths;
 }
 
@@ -183,24 +172,17 @@ static Paths *down_to(Paths *paths, int least)
         Paths *found = first_paths(least_excess_of_two(most), -1);
         return found ? found : paths;
     }
-    Allowance a;
-    Paths *volatile found = NULL;
-    volatile int jumped = 1;
-    if (!setjmp(begin(&a, 0)->here)) {
-        for (int excess = least; excess < most && !found; excess++)
-            found = first_paths(excess, -1);
-        jumped = 0;
-    }
-    end(&a, jumped);
+    volatile int jumped, from = least;
+    Paths *found = scan(&from, most, -1, 0, &jumped);
     if (jumped)
-        found = joint_search(0, 1, most + distances());
+        found = joint_search(0, 1, most + distances);
     return found ? found : paths;
 }
 
 static Paths *sooner(const Paths *paths)
 {
     Paths *found = NULL;
-    for (int makespan = farthest(), most = longest(paths); makespan < most && !found; makespan++)
+    for (int makespan = farthest, most = longest(paths); makespan < most && !found; makespan++)
         found = all_by(makespan);
     return found;
 }
@@ -230,16 +212,8 @@ static Paths *best_makespan(int *bound)
 /* Paths of optimal sum of costs if they are soon found, and a bound from below on the excess. */
 static Paths *soon_best_sum(int *least)
 {
-    Allowance a;
-    Paths *volatile paths = NULL;
-    volatile int jumped = 1, excess = 0;
-    if (!setjmp(begin(&a, 0)->here)) {
-        while (!paths && excess <= SMALL_EXCESS)
-            if (!(paths = first_paths(excess, -1)))
-                excess++;
-        jumped = 0;
-    }
-    end(&a, jumped);
+    volatile int jumped, excess = 0;
+    Paths *paths = scan(&excess, SMALL_EXCESS + 1, -1, 0, &jumped);
     *least = excess;
     return paths;
 }
@@ -264,7 +238,7 @@ static int waits_needed(int excess)
         jumped = 0;
     }
     end(&a, jumped);
-    return jumped ? joint_search(0, 0, distances() + excess + 1) == NULL : !found;
+    return jumped ? joint_search(0, 0, distances + excess + 1) == NULL : !found;
 }
 
 static int wait_label(void)
@@ -274,8 +248,8 @@ static int wait_label(void)
     if (!paths) {
         paths = least_makespan();
         if (joint_states() <= SMALL_SPACE) {
-            Paths *restless = joint_search(0, 0, distances() + excess_of(paths) + 1);
-            return !restless || joint_search(0, 1, distances() + excess_of(restless)) != NULL;
+            Paths *restless = joint_search(0, 0, distances + excess_of(paths) + 1);
+            return !restless || joint_search(0, 1, distances + excess_of(restless)) != NULL;
         }
         paths = down_to(paths, least);
     }
