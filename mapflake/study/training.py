@@ -169,7 +169,7 @@ def markdown(
         "## Whether it reads",
         _reading_table(record, small).to_markdown(disable_numparse=True),
         "Of each engineer: the share of replies that are accepted; what its designs are worth in the made-up situation "
-        "that it was asked in (`own`), and in the next one (`another's`); `moved` is the share of the data that goes "
+        "that it was asked in (`own`), and in the others (`another's`); `moved` is the share of the data that goes "
         "elsewhere if the rows of the report belong to other sizes, with the same noise. The rule does as the report "
         "says, without noise. The small policy was asked about other sizes, those of its own profile.",
     ]
