@@ -52,37 +52,6 @@ def publish(root: Path) -> None:
     repro.write_json(target / "validation.json", metrics["validation_by_round"])
 
 
-def measure_training(root: Path, control: Path | None) -> None:
-    """Writes the record of the active run's training, of its first seed (`study.training`), beside its cells."""
-    from mapflake.engineer import EngineerParams
-    from mapflake.engineer.compact.base import BaseParams
-    from mapflake.study import training
-
-    run = params.load(root).run
-    base = BaseParams.parse(params.prepared(root, "warm_start"), "warm_start")
-    asked = EngineerParams.parse(params.prepared(root, "engineer_loop")["engineer"], "engineer")
-    record = training.measure(root / "runs" / run.profile, base, asked, seed=run.seeds[0], control=control)
-    repro.write_json(root / REPORTS / "cells" / run.profile / "training" / f"{run.seeds[0]}.json", record)
-
-
-def training_page(root: Path, profile: str) -> None:
-    """Writes reports/<profile>.md and its figures, of the committed records of a profile's training."""
-    from mapflake import plots, study
-    from mapflake.study import engineers, training
-
-    cells, out = root / REPORTS / "cells", root / REPORTS / profile
-    (path,) = sorted((cells / profile / "training").glob("*.json"))[:1]
-    record, found = repro.read_json(path), study.load(cells / profile, seeds=[int(path.stem)])
-    losses, steps = training.losses(record), training.curve(record)
-    plots.show(plots.curves(losses, metrics=["loss"], xlabel="step of the warm start"), out / "loss.png")
-    starts = steps.groupby("round")["step"].min().tolist()[1:]
-    metrics = ["valid", "optimal", "entropy", "kl"]
-    plots.show(plots.curves(steps, metrics=metrics, smooth=3, boundaries=starts), out / "grpo.png")
-    small = engineers.load(cells / "default")
-    text = training.markdown(record, found, profile, small, seed=int(path.stem), pictures=profile)
-    repro.write_text(root / REPORTS / f"{profile}.md", text)
-
-
 def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Returns an extract of metrics.json: by arm the rates on the benchmark and the gain over `fixed`."""
     found = {}

@@ -3,10 +3,14 @@
 For a model that others trained, of which one asks what the whole method cost and what it learned where. `measure` reads
 a finished run of one training seed and asks its checkpoints once more; `markdown` says what records hold. The page has
 no number that is not in a committed record. Not covered: several seeds.
+
+    python -m benchmarks.training record          writes reports/cells/<profile>/training/<seed>.json
+    python -m benchmarks.training page smollm2    writes reports/smollm2.md and its figures from the records
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mapflake import repro
+from mapflake import plots, repro, study
 from mapflake.engineer import EngineerParams, Grpo, Ledger, read_reply, reading
 from mapflake.engineer.compact.base import BaseParams, base_pairs
 from mapflake.engineer.compact.demonstrations import made_up
@@ -22,9 +26,11 @@ from mapflake.engineer.designers.llm import apply_control
 from mapflake.engineer.designers.rules import heuristic_expert
 from mapflake.env import load_tasks
 from mapflake.env.config import total_variation
+from mapflake.nb import params
+from mapflake.nb.folders import REPORTS, root
 from mapflake.study import engineers
 from mapflake.study.names import BASE, METRICS, ROUND_0, name
-from mapflake.study.records import Study, made, outcomes
+from mapflake.study.records import Study, outcomes
 from mapflake.study.report import measured_rounds, results_markdown
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
@@ -91,7 +97,7 @@ def measure(
         "rounds": steps,
         "reading": reads,
         "moved by a rule": _moved_by_a_rule(situations, sizes, seed),
-        "made": repro.to_json(made()),
+        "made": repro.to_json(study.made()),
     }
 
 
@@ -237,3 +243,49 @@ def _reading_table(record: Mapping[str, Any], small: engineers.Records) -> pd.Da
     rows["half-solved rule"] = {"moved": record["moved by a rule"]}
     columns = ["accepted", "own", "another's", "moved"]
     return pd.DataFrame(rows).T[columns].map(lambda value: "" if pd.isna(value) else f"{value:.3f}")
+
+
+# ---------------------------------------------------------------- commands
+
+
+def record(base: Path, control: Path | None = None) -> None:
+    """Writes the record of the active run's training, of its first seed, beside its cells; `control`: see `measure`."""
+    run = params.load(base).run
+    start = BaseParams.parse(params.prepared(base, "warm_start"), "warm_start")
+    asked = EngineerParams.parse(params.prepared(base, "engineer_loop")["engineer"], "engineer")
+    found = measure(base / "runs" / run.profile, start, asked, seed=run.seeds[0], control=control)
+    repro.write_json(base / REPORTS / "cells" / run.profile / "training" / f"{run.seeds[0]}.json", found)
+
+
+def page(base: Path, profile: str) -> None:
+    """Writes reports/<profile>.md and its figures, of the committed records of a profile's training."""
+    cells, out = base / REPORTS / "cells", base / REPORTS / profile
+    (path,) = sorted((cells / profile / "training").glob("*.json"))[:1]
+    found, seed = repro.read_json(path), int(path.stem)
+    steps = curve(found)
+    plots.show(plots.curves(losses(found), metrics=["loss"], xlabel="step of the warm start"), out / "loss.png")
+    starts = steps.groupby("round")["step"].min().tolist()[1:]
+    metrics = ["valid", "optimal", "entropy", "kl"]
+    plots.show(plots.curves(steps, metrics=metrics, smooth=3, boundaries=starts), out / "grpo.png")
+    small = engineers.load(cells / "default")
+    text = markdown(found, study.load(cells / profile, seeds=[seed]), profile, small, seed=seed, pictures=profile)
+    repro.write_text(base / REPORTS / f"{profile}.md", text)
+
+
+def main() -> None:
+    """Runs one command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description="What a run's training took.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    recorded = commands.add_parser("record", help="record the active run's training: time, tokens, curves, reading")
+    recorded.add_argument("--control", type=Path, help="a save of the warm start of a run with `weights: random`")
+    written = commands.add_parser("page", help="write reports/<profile>.md from the records of a profile's training")
+    written.add_argument("profile")
+    chosen = parser.parse_args()
+    if chosen.command == "record":
+        record(root(), chosen.control)
+    else:
+        page(root(), chosen.profile)
+
+
+if __name__ == "__main__":
+    main()
