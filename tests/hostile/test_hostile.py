@@ -19,7 +19,6 @@ from starts import TASKS
 
 from mapflake import repro
 from mapflake.env import load_tasks, save_tasks
-from mapflake.env.maps import read_map
 from mapflake.nb import params, stages
 from mapflake.nb.folders import start
 from mapflake.nb.notebooks import NotebookError
@@ -76,8 +75,6 @@ def test_files_of_boards(folder):
     fails(ValueError, "both.jsonl, line 3", load_tasks, "both.jsonl")
     Path("bytes.jsonl").write_bytes(whole.splitlines(keepends=True)[0] + b"\xff\xfe\xfd\n")
     fails(ValueError, "line 2: not JSON", load_tasks, "bytes.jsonl")
-    Path("a.map").write_bytes(bytes(range(256)))
-    fails(ValueError, "a.map: not a text file", read_map, Path("a.map"))
 
 
 # ---------------------------------------------------------------- checkpoints
