@@ -13,9 +13,11 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from mapflake.plots import style
 from mapflake.study import Study, report, statistics
+from mapflake.study.designs import by_round
 from mapflake.study.names import name
 from mapflake.study.report import Difference
 
@@ -158,4 +160,27 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
         ax.set_xlabel(DESIGNS[column], fontsize=8.5)
         ax.set_ylabel("")
     figure.supxlabel("a dot: one design (open: round 1); |: mean of the arm", x=1, ha="right", fontsize=7.5)
+    return figure
+
+
+@style.styled
+def frontiers(study: Study, arms: Sequence[str]) -> Figure:
+    """Returns what policies solve (above) and which boards they trained on (below), by size: a column an arm, a bar a round.
+
+    Rates are those on the validation boards; all are means over the seeds of the arm.
+    """
+    kept = [arm for arm in arms if study.seeds(arm)]
+    if not kept:
+        return _nothing()
+    figure = Figure(figsize=(2.1 * len(kept) + 0.8, 4.1), layout="constrained")
+    axes = figure.subplots(2, len(kept), squeeze=False, sharex=True, sharey="row")
+    for arm, column in zip(kept, axes.T, strict=True):
+        for ax, table in zip(column, by_round(study, arm), strict=True):
+            style.bars(ax, table)
+            ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            ax.tick_params(axis="x", labelsize=8)
+        column[0].set_title(f"{name(arm)} ({len(study.seeds(arm))})", loc="left", fontsize=7)
+    axes[0, 0].set_ylabel("solved after it")
+    axes[1, 0].set_ylabel("boards asked for")
+    style.legend(figure, axes[0, 0])
     return figure

@@ -48,6 +48,19 @@ def changes(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Returns an arm's valid rates on the validation boards and its data ratios: a row a size, a column a round.
+
+    Means over its seeds. A round's ratios are those that it trained on, its rates those that came of it.
+    """
+    rounds = [one for seed in study.seeds(arm) for one in study.history(arm, seed)]
+    solved = [{"round": one.index, **one.report.valid_rates} for one in rounds]
+    asked = [{"round": one.index, **dict.fromkeys(one.report.valid_rates, 0.0), **one.config.data_ratios} for one in rounds]
+    tables = (pd.DataFrame(rows).groupby("round").mean().T.rename_axis("size") for rows in (solved, asked))
+    success, ratios = (table.rename(columns="round {}".format) for table in tables)
+    return success, ratios
+
+
 def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> dict[str, float]:
     able = [size for size, rate in valid.items() if rate >= FRONTIER]
     parts, share = after.sizes, after.data_ratios

@@ -212,6 +212,7 @@ def training_arguments(
         gradient_accumulation_steps=accumulation,
         steps_per_generation=accumulation,  # a save then never falls inside a generation: resume is exact
         num_generations=params.generations,
+        num_iterations=params.iterations,
         max_completion_length=params.max_new_tokens,
         learning_rate=params.learning_rate,
         lr_scheduler_type=params.schedule,
@@ -227,9 +228,9 @@ def training_arguments(
         vllm_tensor_parallel_size=params.vllm_engine.tensor_parallel_size,
         vllm_gpu_memory_utilization=params.vllm_engine.gpu_memory_utilization,
         vllm_max_model_length=params.vllm_engine.max_model_len,
-        save_steps=params.save_every,
+        save_steps=params.save_every * params.iterations,  # never between two uses of the same samples
         save_total_limit=2,
-        logging_steps=1,
+        logging_steps=params.iterations,
         seed=seed_for(seed, "grpo") % 2**31,
         use_cpu=not cuda,
         bf16=cuda or params.precision == "bfloat16",

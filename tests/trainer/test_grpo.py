@@ -48,6 +48,18 @@ def test_a_round_raises_the_reward_on_its_training_boards(start, tmp_path):
     assert after > before + 0.2
 
 
+def test_samples_can_be_used_for_several_optimizer_steps(start, trained, tmp_path):
+    _, once = trained
+    twice = PARAMS.model_copy(update={"iterations": 2})
+    curve = train_round(start, Boards(TASKS), twice, tmp_path / "checkpoint", seed=0)
+    assert [row["step"] for row in curve] == [2, 4, 6, 8]  # optimizer steps; a row for each time that it samples
+    assert len(curve) == twice.steps == PARAMS.steps
+    assert curve[0]["reward"] == once[0]["reward"]  # the same samples first, then of other weights
+    assert curve[0]["num_tokens"] == once[0]["num_tokens"]
+    assert curve[1]["entropy"] != once[1]["entropy"]
+    assert "iterations" not in PARAMS.model_dump()  # as in records from before the parameter was there
+
+
 def test_the_number_of_tasks_must_fit(start, tmp_path):
     with pytest.raises(ValueError, match="takes 8 instances, 7 were given"):
         train_round(start, Boards(TASKS[:7]), PARAMS, tmp_path / "x", seed=0)
