@@ -141,11 +141,15 @@ class TrainedEngineer(Params):
 
 
 class Comparison(Params):
-    """The question asked first, named before the runs: an arm against another in one metric on the benchmark."""
+    """The question asked first, named before the runs: an arm against another in one metric on the benchmark.
+
+    `agents` restricts it to the boards with so many; None takes all.
+    """
 
     metric: Literal["valid", "optimal"]
     arm: str
     against: str
+    agents: int | None = None
 
 
 class Analysis(Params):

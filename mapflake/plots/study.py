@@ -165,9 +165,9 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 @style.styled
 def frontiers(study: Study, arms: Sequence[str]) -> Figure:
-    """Returns what policies solve (above) and which boards they trained on (below), by size: a column an arm, a bar a round.
+    """Returns what policies solve (above) and which boards they trained on (below), by size.
 
-    Rates are those on the validation boards; all are means over the seeds of the arm.
+    A column an arm, a bar a round. Rates are those on the validation boards; all are means over the seeds of the arm.
     """
     kept = [arm for arm in arms if study.seeds(arm)]
     if not kept:

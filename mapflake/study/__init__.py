@@ -6,12 +6,13 @@ that designers made, `report` makes tables and sentences. Figures are in `mapfla
 
 from mapflake.study.designs import changes
 from mapflake.study.records import Record, Study, benchmark, load, made, write_boards, write_record
-from mapflake.study.report import compare, metrics, readme_blocks, results_markdown, sentences, table
+from mapflake.study.report import boards_of, compare, metrics, readme_blocks, results_markdown, sentences, table
 
 __all__ = [
     "Record",
     "Study",
     "benchmark",
+    "boards_of",
     "changes",
     "compare",
     "load",

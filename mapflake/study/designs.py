@@ -55,7 +55,9 @@ def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     rounds = [one for seed in study.seeds(arm) for one in study.history(arm, seed)]
     solved = [{"round": one.index, **one.report.valid_rates} for one in rounds]
-    asked = [{"round": one.index, **dict.fromkeys(one.report.valid_rates, 0.0), **one.config.data_ratios} for one in rounds]
+    asked = [
+        {"round": one.index, **dict.fromkeys(one.report.valid_rates, 0.0), **one.config.data_ratios} for one in rounds
+    ]
     tables = (pd.DataFrame(rows).groupby("round").mean().T.rename_axis("size") for rows in (solved, asked))
     success, ratios = (table.rename(columns="round {}".format) for table in tables)
     return success, ratios

@@ -18,7 +18,9 @@ from mapflake.study.names import BASE, BEGINNINGS, METRICS, ROUND_0, name
 from mapflake.study.records import Study, code_sha256
 from mapflake.study.statistics import Estimate, estimate, paired
 
-ASKED = {"metric": "valid", "arm": "engineer", "against": "fixed"}
+ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": "fixed"}
+"""A question named before the runs; with the key `agents`, on the boards with so many."""
+
 VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
 
 PAPER = {
@@ -82,7 +84,7 @@ def compare(
     ]
 
 
-def power(study: Study, comparison: Mapping[str, str] = ASKED) -> pd.DataFrame:
+def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
     """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
 
     From the validation boards alone; empty where the two arms have fewer than two seeds in common.
@@ -171,27 +173,37 @@ def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boar
     return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if found.seen else 'no'} difference is seen."
 
 
-def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
+def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
     Topics: asked, paper, validation, training, arms, matched, model, trained, contexts, designs, agents.
     """
     arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
-    agents = sorted({*study.boards["agents"]})
+    agents, there = sorted({*study.boards["agents"]}), boards_of(comparison)
     found = {
-        "asked": sentence(study, arm, against, metric) or f"*{name(arm)}* against *{name(against)}*: not run.",
+        "asked": sentence(study, arm, against, metric, **there) or f"*{name(arm)}* against *{name(against)}*: not run.",
         "paper": _beside_gain(study, arm, against, metric),
         "validation": sentence(study, arm, against, metric, validation=1),
-        "training": sentence(study, "fixed", BASE),
+        "training": sentence(study, "fixed", BASE, **there),
         "arms": _which(study, "fixed"),
         "matched": _which(study, "evaluation_matched"),
         "model": sentence(study, "base_engineer", "engineer"),
-        "trained": " ".join(sentence(study, "trained_engineer", one) for one in ("fixed", "engineer")).strip(),
+        "trained": " ".join(
+            said
+            for one in ("fixed", "engineer", "trained_shuffled", "trained_schema_only")
+            if ("trained_engineer", one) != (arm, against)
+            and (said := sentence(study, "trained_engineer", one, metric, **there))
+        ),
         "contexts": " ".join(sentence(study, one, "engineer") for one in ("shuffled_failures", "schema_only")).strip(),
         "designs": _designs(study),
         "agents": " ".join(f"{n} agents: {said}" for n in agents if (said := _which(study, "fixed", agents=n))),
     }
     return {topic: text for topic, text in found.items() if text}
+
+
+def boards_of(comparison: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the boards that a question is asked on, as `compare` takes them."""
+    return {"agents": comparison["agents"]} if comparison.get("agents") else {}
 
 
 def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
@@ -241,7 +253,7 @@ def _designs(study: Study) -> str:
 # ---------------------------------------------------------------- files
 
 
-def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED, *more: str) -> dict[str, str]:
+def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
     topics = ("asked", "trained", "training", "arms", "matched", "designs")
@@ -252,7 +264,7 @@ def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED, *more: st
     }
 
 
-def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] = ASKED, *more: str) -> str:
+def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, *more: str) -> str:
     """Returns reports/results.md: the full table, the conclusions, and the commits that the cells were made at.
 
     `more` are further conclusions.
@@ -278,13 +290,13 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] =
     return "\n".join(lines) + "\n"
 
 
-def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, Any]:
+def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:
     """Returns metrics.json: every rate and difference as shares, with intervals where there are two seeds.
 
     Keys: `asked`, the comparison that was named beforehand; `benchmark`, by arm `all`, `by_agents`, `by_size` and
     `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
-    asked = compare(study, [comparison["arm"]], comparison["against"], comparison["metric"])
+    asked = compare(study, [comparison["arm"]], comparison["against"], comparison["metric"], **boards_of(comparison))
     everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
     against = {m: {d.arm: d for d in compare(study, everyone, "fixed", m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
@@ -303,7 +315,10 @@ def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, An
         for i, index in enumerate(measured_rounds(study, arm)):
             means = {m: round(float(study.validation(arm, m, i).to_numpy().mean()), 4) for m in METRICS}
             by_round.append({"arm": name(arm), "round": index, **means})
-    shown = {**comparison, **(_json(asked[0].found) if asked else {})}
+    shown = {
+        **{key: value for key, value in comparison.items() if value is not None},
+        **(_json(asked[0].found) if asked else {}),
+    }
     return {"asked": shown, "benchmark": found, "validation_by_round": by_round}
 
 
