@@ -72,7 +72,8 @@ def measure(
     for stage, checkpoint in {"before RL": start, "after RL": rounds[-1].checkpoint}.items():
         policy = trainer.load(checkpoint)
         assert isinstance(policy, Policy)
-        reads[stage] = reading.reading(policy, situations, sizes, REWARD, variant=asked.variant, seed=seed)
+        options: dict[str, Any] = {"variant": asked.variant, "max_new_tokens": asked.max_new_tokens, "seed": seed}
+        reads[stage] = reading.reading(policy, situations, sizes, REWARD, **options)
         if checkpoint == start and base.training:
             pairs = base_pairs(base, boards, base.training.steps * base.training.batch_size)
             rows = encode_pairs(policy.tokenizer, pairs)
