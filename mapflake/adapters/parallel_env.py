@@ -11,7 +11,8 @@ on the moves played:
 - infos: `action_mask` `[5]`, 1 for moves that stay on the ice, and `verdict` once the game is over.
 
 An observation is an agent's own view: the planes `PLANES` `[5, S, S]` of 0 and 1, S the largest size of all tasks;
-smaller boards lie top left. Not covered: partial views, `state()` (the observations together are the state).
+smaller boards lie top left. `plots.animate(env.task.instance, {"game": env.plan})` is a picture of a game. Not covered:
+partial views, `state()` (the observations together are the state).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class FrozenLake(ParallelEnv):
 
     metadata: ClassVar[dict[str, Any]] = {
         "name": "mapflake_frozenlake_v0",
-        "render_modes": ["ansi", "rgb_array"],
+        "render_modes": ["ansi"],
         "is_parallelizable": True,
         "render_fps": 2,
     }
@@ -49,7 +50,7 @@ class FrozenLake(ParallelEnv):
         Args:
             tasks: The boards to play; each game takes one at random. Numbers of agents and sizes may differ.
             max_steps: Joint moves of a game; None: three times the optimal makespan of its board, at least one.
-            render_mode: "ansi" (text), "rgb_array" (a picture `[H, W, 3]`) or None.
+            render_mode: "ansi" (text) or None.
 
         Raises:
             ValueError: There are no tasks, or an argument is out of range.
@@ -59,7 +60,7 @@ class FrozenLake(ParallelEnv):
         if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
             raise ValueError(f"max_steps: {max_steps!r} is not an integer from 1")
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode: {render_mode!r} is none of ansi, rgb_array, None")
+            raise ValueError(f"render_mode: {render_mode!r} is neither ansi nor None")
         self.tasks, self.max_steps, self.render_mode = tuple(tasks), max_steps, render_mode
         self.size = max(task.instance.size for task in tasks)
         self.possible_agents = [f"agent_{i}" for i in range(max(task.instance.num_agents for task in tasks))]
@@ -143,15 +144,9 @@ class FrozenLake(ParallelEnv):
             self.agents = []
         return result
 
-    def render(self) -> str | np.ndarray | None:
-        """Returns the board as it is, in `render_mode`: text with agents as their numbers, or a picture."""
-        if self.render_mode == "ansi":
-            return _text(self.task.instance, self.cells)
-        if self.render_mode == "rgb_array":
-            from mapflake.plots import snapshot
-
-            return snapshot(self.task.instance, self.plan)
-        return None
+    def render(self) -> str | None:
+        """Returns the board as it is, agents as their numbers; None without `render_mode`."""
+        return _text(self.task.instance, self.cells) if self.render_mode else None
 
     def _observations(self) -> dict[str, np.ndarray]:
         instance, cells = self.task.instance, self.cells

@@ -26,10 +26,6 @@ def main(arguments: list[str] | None = None) -> int:
     cell = "the cell that it is for: arm=heuristic seed=0"
     run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
-    commands.add_parser("training", help="record the active run's training: time, tokens, curves, reading")
-    commands.add_parser("control", help="record the active run's warm start with `weights: random`, a control")
-    page = commands.add_parser("page", help="write reports/<profile>.md from the records of the training of profiles")
-    page.add_argument("profiles", nargs="+", metavar="profile")
     commands.add_parser("readme", help="write the generated blocks of README.md from reports/")
     chosen = parser.parse_args(arguments)
 
@@ -48,9 +44,6 @@ def main(arguments: list[str] | None = None) -> int:
             "gains": lambda: stages.gains(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),
-            "training": lambda: publish.measure_training(base),
-            "control": lambda: publish.measure_control(base),
-            "page": lambda: publish.training_page(base, chosen.profiles),
             "readme": lambda: publish.write_readme(base),
         }
         actions[chosen.command]()

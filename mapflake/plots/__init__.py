@@ -1,6 +1,6 @@
-"""Boards, animations and figures; imported by notebooks, and for its pictures by an adapter."""
+"""Boards, animations and figures; imported by notebooks."""
 
-from mapflake.plots.boards import animate, describe, gallery, snapshot
+from mapflake.plots.boards import animate, describe, gallery
 from mapflake.plots.figures import (
     configurations,
     correlations,
@@ -24,5 +24,4 @@ __all__ = [
     "gallery",
     "rates",
     "show",
-    "snapshot",
 ]

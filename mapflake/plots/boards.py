@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib
-import numpy as np
 import PIL.Image
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -164,23 +163,6 @@ def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str
     ax.set_xlabel("\n".join(describe_all(found)), color=ALARM, fontsize=8)
     if verdict.valid and time >= plan.horizon:
         ax.set_xlabel(f"valid, {verdict.makespan} steps", color=GOOD)
-
-
-def snapshot(instance: Instance, plan: Plan) -> np.ndarray:
-    """Returns a picture `[H, W, 3]` (uint8) of the board after the plan's last move, for a game that goes on.
-
-    Agents are discs; a cross is where a move was wrong. All pictures of a board have the same size.
-
-    Raises:
-        ValueError: The plan has not one string for each agent.
-    """
-    side = min(0.55 * max(instance.size, 4), 8)
-    figure = Figure(figsize=(side, side), dpi=100)
-    ax = figure.add_axes((0, 0, 1, 1))  # so that there is no room for words
-    draw_frame(ax, instance, plan, plan.horizon - 1 + MOVING)  # before goals are checked
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def describe(violation: Violation) -> str:

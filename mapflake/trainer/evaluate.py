@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 RESAMPLES = 2000
 SCHEMA = 2
 COLUMNS = ["board", "agents", "size", "holes", "needs_wait", "sample", "valid", "optimal", "soc_optimal"]
-PART = 2048  # completions asked for at once, which bounds the memory of decoding
 
 
 class Completer(Protocol):
@@ -93,33 +92,28 @@ def rollout(
     Samples for which a server had no answer (None) are left out, with a warning: they are not wrong answers.
 
     Raises:
-        ValueError: A part of the tasks got no answer at all.
+        ValueError: There was no answer at all.
         ServerError: The server is gone, or refuses.
     """
     written = policy.prompt_format
-    size = max(1, PART // samples)  # tasks of a part
-    parts = [tasks[first : first + size] for first in range(0, len(tasks), size)]
-    rollouts: list[Rollout] = []
-    for number, part in enumerate(parts):
-        completions = policy.complete(
-            [render_prompt(task.instance, prompt_format=written) for task in part],
-            n=samples,
-            temperature=temperature,
-            seed=repro.seed_for(seed, "part", number) if number else seed,
-            progress=f"{progress}, part {number + 1} of {len(parts)}" if progress and len(parts) > 1 else progress,
-        )
-        answered = [
-            (task, sample, text.encode(errors="replace").decode())
-            for task, texts in zip(part, completions, strict=True)
-            for sample, text in enumerate(texts)
-            if text is not None
-        ]
-        if lost := len(part) * samples - len(answered):
-            if not answered:
-                raise ValueError(f"none of {lost} samples was answered")
-            logger.warning("%d of %d samples were not answered and are left out", lost, len(part) * samples)
-        rollouts += [Rollout(t, i, written, text, *judge_completion(t, text, written)) for t, i, text in answered]
-    return rollouts
+    completions = policy.complete(
+        [render_prompt(task.instance, prompt_format=written) for task in tasks],
+        n=samples,
+        temperature=temperature,
+        seed=seed,
+        progress=progress,
+    )
+    answered = [
+        (task, sample, text.encode(errors="replace").decode())
+        for task, texts in zip(tasks, completions, strict=True)
+        for sample, text in enumerate(texts)
+        if text is not None
+    ]
+    if lost := len(tasks) * samples - len(answered):
+        if not answered:
+            raise ValueError(f"none of {lost} samples was answered")
+        logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
+    return [Rollout(t, i, written, text, *judge_completion(t, text, written)) for t, i, text in answered]
 
 
 def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:

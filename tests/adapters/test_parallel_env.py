@@ -122,20 +122,14 @@ def test_renderings():
     assert env.render() == "1  G1 H\n.  .  .\nG2 .  2"
     env.step({"agent_0": 3, "agent_1": 2})
     assert env.render() == ".   1G1 H\n.   .   .\nG2  2   ."
-    env.render_mode = "rgb_array"
-    picture = env.render()
-    assert (picture.ndim, picture.shape[2], picture.dtype) == (3, 3, np.uint8)
-    env.step({"agent_0": 3, "agent_1": 2})  # into the hole
-    after = env.render()
-    assert after.shape == picture.shape
-    red = [(abs(image.astype(int) - [0xB3, 0x00, 0x1B]).sum(2) < 30).sum() for image in (picture, after)]
-    assert red[0] == 0 < 50 < red[1]  # the cross
+    env.render_mode = None
+    assert env.render() is None
 
 
 def test_wrong_calls_name_what_is_legal():
     with pytest.raises(ValueError, match="max_steps: 0 is not an integer from 1"):
         FrozenLake(PAIRS, max_steps=0)
-    with pytest.raises(ValueError, match="render_mode: 'human' is none of ansi, rgb_array, None"):
+    with pytest.raises(ValueError, match="render_mode: 'human' is neither ansi nor None"):
         FrozenLake(PAIRS, render_mode="human")
     env = FrozenLake(PAIRS)
     with pytest.raises(ValueError, match="no game is on; call reset first"):

@@ -39,6 +39,14 @@ def test_rewards_of_trl(prompt_format):
     assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
 
 
+def test_wrong_calls_of_rewards_name_what_is_missing():
+    with pytest.raises(ValueError, match="prompt_format: 'json' is none of chat, brief, compact"):
+        reward_functions("json")
+    valid, _ = reward_functions("compact")
+    with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
+        valid(completions=[""], prompts=["size4"])
+
+
 def test_the_environment_imports_no_framework():
     code = "import sys, mapflake, mapflake.env, mapflake.adapters; print({*sys.argv[1:]} & {*sys.modules})"
     heavy = [

@@ -22,7 +22,7 @@ from transformers import Trainer
 from mapflake import env, repro
 from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
-from mapflake.trainer import checkpoint, decoding, evaluate, training
+from mapflake.trainer import checkpoint, decoding, training
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
 
@@ -47,7 +47,6 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the pipeline has it
     for name, *arguments in faults:
         FAULTS[name](*arguments)
-    evaluate.PART = 8
     validation = generate(CONFIG, 6, seed=1, split="validation")
     settings = RoundSettings(folder / stage, Grpo(RL), validation, seed=0, samples=2)
     first = Ledger(folder / "shared/rounds.jsonl").rounds

@@ -153,14 +153,14 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
     assert found["name"] == "other"
     assert found["data"]["metrics"]["reports/summary.json"]["data"] == summary  # another question, the same cells
 
-    command(folders[0], sys.executable, "-m", "mapflake.nb", "training")
+    command(folders[0], sys.executable, "-m", "benchmarks.training", "record")
     record = json.loads((folders[0] / "reports/cells/smoke/training/0.json").read_text())
     assert {row["stage"] for row in record["times"]} >= {"warm_start", "baseline_rl/0", "engineer_loop/0"}
     assert record["warm start"]["curve"][-1]["step"] == 240  # a loss each twenty steps
     assert {(row["arm"], row["round"]) for row in record["rounds"]} == {
         ("shared", 0), *((arm, i) for arm in ("fixed", "engineer") for i in (1, 2))
     }  # fmt: skip
-    command(folders[0], sys.executable, "-m", "mapflake.nb", "page", "smoke")
+    command(folders[0], sys.executable, "-m", "benchmarks.training", "page", "smoke")
     page = (folders[0] / "reports/smoke.md").read_text()
     assert f"{record['warm start']['tokens']:,} tokens" in page
     assert all((folders[0] / f"reports/smoke/{name}.png").is_file() for name in ("loss", "grpo"))

@@ -24,8 +24,8 @@ def run(repo: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("PYTHONPATH", "WANDB_MODE", "TOKENIZERS_PARALLELISM"):  # a stage sets them: put back at the end
         monkeypatch.setenv(name, "")
 
-    def start(*sources: str, **more: int) -> Path:
-        values = {"arms": ["fixed", "heuristic"]} | more
+    def start(*sources: str) -> Path:
+        values = {"arms": ["fixed", "heuristic"]}
         stages.run(repo, prepared_stage(repo, "analysis", values, PARAMETERS, *sources), {})
         return repo / "runs/default/analysis"
 
@@ -77,11 +77,8 @@ def test_run_takes_a_cell_that_exits_for_a_failure(run) -> None:
         run("import sys; sys.exit(0)", "x = 2")
 
 
-def test_run_refuses_what_does_not_fit(run, repo: Path) -> None:
-    with pytest.raises(
-        notebooks.NotebookError, match=rf"^{NAME}: the parameters cell differs in sede; it takes arms, "
-    ):
-        run("x = 1", sede=1)
+@pytest.mark.usefixtures("run")
+def test_run_refuses_what_does_not_fit(repo: Path) -> None:
     prepared_stage(repo, "analysis", {"arms": ["fixed"]}, PARAMETERS, "x = 1")
     write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, "x = 2")
     with pytest.raises(stages.StageError, match=rf"^{NAME}: its code changed since it was checked: run `dvc repro`$"):

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import training
 from mapflake import repro
 from mapflake.engineer.compact.base import BaseParams, base_model
 from mapflake.env import EnvConfig, generate, save_tasks
-from mapflake.nb import publish
-from mapflake.study import training
 
 REPORTS = Path(__file__).parents[2] / "reports"
 PROFILES = ["smollm2", "smollm2_chat"]
@@ -24,19 +23,21 @@ def copy(tmp_path):
 
 def test_the_page_is_that_of_the_committed_records(copy):
     page, record = copy / "reports/smollm2.md", copy / "reports/cells/smollm2/training/0.json"
-    publish.training_page(copy, PROFILES)
-    assert page.read_text() == (REPORTS / "smollm2.md").read_text(), "python -m mapflake.nb page smollm2 smollm2_chat"
+    training.page(copy, PROFILES)
+    assert page.read_text() == (REPORTS / "smollm2.md").read_text(), (
+        "python -m benchmarks.training page smollm2 smollm2_chat"
+    )
 
     changed = repro.read_json(record)  # the control
     changed["warm start"]["tokens"] += 1
     repro.write_json(record, changed)
-    publish.training_page(copy, PROFILES)
+    training.page(copy, PROFILES)
     assert page.read_text() != (REPORTS / "smollm2.md").read_text()
 
 
 def test_a_page_needs_no_twin_and_none_beside_it(copy):
     shutil.rmtree(copy / "reports/cells/smollm2_chat/control")
-    publish.training_page(copy, ["smollm2_chat"])
+    training.page(copy, ["smollm2_chat"])
     page = (copy / "reports/smollm2_chat.md").read_text()
     assert page.startswith("# Results, profile smollm2_chat\n")
     assert "andom weights" not in page

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from mapflake.env import EnvConfig, format_plan, generate, parse_completion
-from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import (
     frame,
@@ -43,24 +42,6 @@ def test_rollouts_are_task_major_and_judged():
     assert table["valid"].tolist() == [1.0, 0.5]
     assert table["optimal"].tolist() == [1.0, 0.5]
     assert table["rollouts"].sum() == 24
-
-
-def test_a_large_rollout_is_asked_for_in_parts_with_noise_of_their_own(monkeypatch):
-    monkeypatch.setattr(evaluate, "PART", 8)
-    calls = []
-
-    class Noise(Oracle):
-        def complete(self, prompts, *, n=1, temperature=None, max_new_tokens=None, seed=0, progress=None):
-            calls.append((len(prompts), n, seed, progress))
-            rng = np.random.default_rng(seed)
-            return [[f"a{rng.integers(10**9)}" for _ in range(n)] for _ in prompts]
-
-    rollouts = rollout(Noise(), TASKS, samples=2, seed=5, progress="here")
-    assert calls == [
-        (4, 2, noise, f"here, part {i} of 3")
-        for i, noise in enumerate((5, seed_for(5, "part", 1), seed_for(5, "part", 2)), start=1)
-    ]
-    assert len({r.completion for r in rollouts}) == 24
 
 
 def test_rollouts_survive_a_file_and_are_not_judged_again(tmp_path, monkeypatch):

@@ -22,14 +22,14 @@ static int can_meet(const Set *first, const Set *second, int horizon)
     return 0;
 }
 
-/* The joint positions one move later; `then` holds zeros and gets them, `now` is set to zeros. Returns the cells of i. */
-static Set step(Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
+/* The joint positions one move later, or earlier: `then` holds zeros where the layer of i is, and gets them. `now` stays.
+ * Returns the cells of i. */
+static Set step(const Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
 {
     Set filled = 0;
     for (Set rest = occupied; rest;) {
         int cell = pop(&rest);
         Set here = bit(cell), cells = now[cell], reach = spread(cells) & layer_j;
-        now[cell] = 0;
         if (layer_i & here && reach & ~here) {
             then[cell] |= reach & ~here;
             filled |= here;
@@ -37,7 +37,7 @@ static Set step(Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
         for (Set next = around(here) & layer_i; next;) {
             int to = pop(&next);
             Set others = reach & ~bit(to);
-            /* j could enter the cell that i leaves only from where i goes. */
+            /* j could enter the cell that i leaves only from where i goes (earlier: leave the one that i enters). */
             if (others & here && !(cells & around(here) & ~bit(to)))
                 others ^= here;
             if (others) {
@@ -47,6 +47,12 @@ static Set step(Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
         }
     }
     return filled;
+}
+
+static void clear(Set *rows, Set cells)
+{
+    while (cells)
+        rows[pop(&cells)] = 0;
 }
 
 static int count_cells(Set set)
@@ -106,7 +112,9 @@ static Stairs staircase(int i, int j, int slack)
         }
         if (t < last) {
             spend(count_cells(occupied));
-            occupied = step(now, occupied, rows[~t & 1], layer_i[t + 1], layer_j[t + 1]);
+            Set filled = step(now, occupied, rows[~t & 1], layer_i[t + 1], layer_j[t + 1]);
+            clear(now, occupied);
+            occupied = filled;
         }
     }
     return made;
@@ -138,33 +146,10 @@ static Table *make_pair(int i, int j, int cost_i, int cost_j, int waits)
     Set occupied = bit(goal_i);
     after[goal_i] = bit(goal_j);
     for (int t = horizon - 1; t >= 0; t--) {
-        Set here_i = layer_i[t], here_j = layer_j[t], filled = 0;
         Set *before = after - stride;
-        for (Set rest = here_i; rest;)
-            before[pop(&rest)] = 0;
-        int rows = 0;
-        for (Set rest = occupied; rest; rows++) {
-            int to = pop(&rest);
-            Set here = bit(to), cells = after[to], reach = spread(cells) & here_j;
-            if (!reach)
-                continue;
-            if (here_i & here && reach & ~here) {
-                before[to] |= reach & ~here;
-                filled |= here;
-            }
-            for (Set from = around(here) & here_i; from;) {
-                int cell = pop(&from);
-                Set others = reach & ~bit(cell);
-                /* j leaves the cell that i enters: somewhere else than to where i comes from. */
-                if (others & here && !(cells & around(here) & ~bit(cell)))
-                    others ^= here;
-                if (others) {
-                    before[cell] |= others;
-                    filled |= bit(cell);
-                }
-            }
-        }
-        spend(rows);
+        clear(before, layer_i[t]);
+        spend(count_cells(occupied));
+        Set filled = step(after, occupied, before, layer_i[t], layer_j[t]);
         if (!filled)
             return &never;
         occupied = filled;
@@ -193,6 +178,7 @@ static int pair_makespan(int i, int j)
     for (; !has(reached[goal_i], goal_j); time++) {
         spend(count_cells(occupied));
         Set filled = step(frontier, occupied, found, field, field);
+        clear(frontier, occupied);
         occupied = 0;
         for (Set rest = filled; rest;) {
             int cell = pop(&rest);

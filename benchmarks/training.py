@@ -3,10 +3,15 @@
 For a model that others trained, of which one asks what the whole method cost and what it learned where. `measure` reads
 a finished run of one training seed and asks its checkpoints once more; `markdown` says what records hold. The page has
 no number that is not in a committed record. Not covered: several seeds.
+
+    python -m benchmarks.training record          writes reports/cells/<profile>/training/<seed>.json
+    python -m benchmarks.training control         the same for a warm start with `weights: random`: control/<seed>.json
+    python -m benchmarks.training page smollm2    writes reports/smollm2.md and its figures; further profiles beside it
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from mapflake import repro
+from mapflake import plots, repro, study
 from mapflake.engineer import EngineerParams, Grpo, Ledger, read_reply, reading
 from mapflake.engineer.compact.base import BaseParams, base_pairs
 from mapflake.engineer.compact.demonstrations import made_up
@@ -24,10 +29,11 @@ from mapflake.engineer.designers.rules import heuristic_expert
 from mapflake.engineer.report import storable
 from mapflake.env import Task, load_tasks, render_prompt
 from mapflake.env.config import total_variation
+from mapflake.nb import params
+from mapflake.nb.folders import REPORTS, root
 from mapflake.study import engineers
 from mapflake.study.names import BASE, METRICS, ROUND_0, name
-from mapflake.study.records import Study, made, outcomes
-from mapflake.study.records import load as load_study
+from mapflake.study.records import Study, outcomes
 from mapflake.study.report import measured_rounds, results_markdown
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
@@ -71,7 +77,7 @@ def measure(run: Path, base: BaseParams, asked: EngineerParams, *, seed: int) ->
         for one in rounds
         for step in repro.read_jsonl(one.checkpoint / "curve.jsonl")
     ]
-    situations = [made_up(i, sizes, seed=repro.seed_for(seed, "unseen")) for i in range(len(validation) // 2)]
+    situations = [made_up(i, sizes, seed=repro.seed_for(seed, "unseen")) for i in range(len(validation) // 4)]
     reads, replies, warm_start = {}, {}, {}
     for stage, checkpoint in {"before RL": start, "after RL": rounds[-1].checkpoint}.items():
         policy = trainer.load(checkpoint)
@@ -90,7 +96,7 @@ def measure(run: Path, base: BaseParams, asked: EngineerParams, *, seed: int) ->
         "reading": reads,
         "replies": replies,
         "moved by a rule": _moved_by_a_rule(situations, sizes, seed),
-        "made": repro.to_json(made()),
+        "made": repro.to_json(study.made()),
     }
 
 
@@ -111,7 +117,7 @@ def measure_control(run: Path, base: BaseParams, *, seed: int) -> dict[str, Any]
         "times": [row for row in _recorded_times(run) if row["stage"] == "warm_start"],
         "warm start": _supervised(policy, base, run, seed),
         "replies": {"before RL": _replies(policy, validation, seed)},
-        "made": repro.to_json(made()),
+        "made": repro.to_json(study.made()),
     }
 
 
@@ -192,7 +198,7 @@ def load(cells: Path) -> Training:
         cells.name,
         seed,
         repro.read_json(cells / "training" / f"{seed}.json"),
-        load_study(cells, seeds=[seed]),
+        study.load(cells, seeds=[seed]),
         repro.read_json(control) if control.is_file() else None,
     )
 
@@ -404,3 +410,59 @@ def _reading_table(record: Mapping[str, Any], small: engineers.Records) -> pd.Da
     rows["half-solved rule"] = {"moved": record["moved by a rule"]}
     columns = ["accepted", "own", "another's", "moved"]
     return pd.DataFrame(rows).T[columns].map(lambda value: "" if pd.isna(value) else f"{value:.3f}")
+
+
+# ---------------------------------------------------------------- commands
+
+
+def record(base: Path, what: str) -> None:
+    """Writes the record of the active run's training, or of its warm start as a control, of its first seed."""
+    run = params.load(base).run
+    start = BaseParams.parse(params.prepared(base, "warm_start"), "warm_start")
+    folder, seed = base / "runs" / run.profile, run.seeds[0]
+    if what == "control":
+        found = measure_control(folder, start, seed=seed)
+    else:
+        asked = EngineerParams.parse(params.prepared(base, "engineer_loop")["engineer"], "engineer")
+        found = measure(folder, start, asked, seed=seed)
+    repro.write_json(base / REPORTS / "cells" / run.profile / what / f"{seed}.json", found)
+
+
+def page(base: Path, profiles: Sequence[str]) -> None:
+    """Writes reports/<first profile>.md, and each profile's figures, of the committed records of their training."""
+    found = [load(base / REPORTS / "cells" / profile) for profile in profiles]
+    small, parts, several = engineers.load(base / REPORTS / "cells/default"), [], len(found) > 1
+    if several:
+        parts = [
+            f"# Training of {' and '.join(profiles)}",
+            beside(found).to_markdown(disable_numparse=True),
+            HOW_TO_READ,
+        ]
+    for one in found:
+        out, steps = base / REPORTS / one.profile, curve(one.record)
+        of = losses(one.record, one.control)
+        plots.show(plots.curves(of, metrics=["loss"], xlabel="step of the warm start"), out / "loss.png")
+        starts = steps.groupby("round")["step"].min().tolist()[1:]
+        metrics = ["valid", "optimal", "entropy", "kl"]
+        plots.show(plots.curves(steps, metrics=metrics, smooth=3, boundaries=starts), out / "grpo.png")
+        parts.append(markdown(one, small, pictures=one.profile, level=1 + several))
+    repro.write_text(base / REPORTS / f"{profiles[0]}.md", "\n\n".join(part.strip() for part in parts) + "\n")
+
+
+def main() -> None:
+    """Runs one command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description="What a run's training took.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands.add_parser("record", help="record the active run's training: time, tokens, curves, reading")
+    commands.add_parser("control", help="record the active run's warm start with `weights: random`, a control")
+    written = commands.add_parser("page", help="write reports/<profile>.md from the records of profiles' training")
+    written.add_argument("profiles", nargs="+", metavar="profile")
+    chosen = parser.parse_args()
+    if chosen.command == "page":
+        page(root(), chosen.profiles)
+    else:
+        record(root(), {"record": "training"}.get(chosen.command, chosen.command))
+
+
+if __name__ == "__main__":
+    main()
