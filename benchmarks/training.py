@@ -103,6 +103,8 @@ def measure(run: Path, base: BaseParams, asked: EngineerParams, *, seed: int) ->
 def measure_control(run: Path, base: BaseParams, *, seed: int) -> dict[str, Any]:
     """Returns the record of a warm start with random weights, the control of "pretrained", as JSON values.
 
+    Of one that was stopped there is the curve alone, up to its last save.
+
     Raises:
         ValueError: The weights were not random, or it was not trained.
     """
@@ -110,15 +112,19 @@ def measure_control(run: Path, base: BaseParams, *, seed: int) -> dict[str, Any]
 
     if base.weights != "random" or not base.training:
         raise ValueError("warm_start: the control has `weights: random` and the `training` of the run beside it")
-    policy = load_policy(run / "warm_start/checkpoint", precision=base.training.precision)
-    validation = load_tasks(run / "env_design/validation.jsonl")
-    return {
+    found: dict[str, Any] = {
         "model": base.model_dump(),
         "times": [row for row in _recorded_times(run) if row["stage"] == "warm_start"],
-        "warm start": _supervised(policy, base, run, seed),
-        "replies": {"before RL": _replies(policy, validation, seed)},
         "made": repro.to_json(study.made()),
     }
+    checkpoint = run / "warm_start/checkpoint"
+    if not checkpoint.is_dir():
+        saves = checkpoint.with_name("checkpoint.unfinished").glob("**/trainer_state.json")
+        newest = max(map(repro.read_json, saves), key=lambda state: state["global_step"])
+        return found | {"warm start": {"curve": _losses(newest["log_history"])}}
+    policy = load_policy(checkpoint, precision=base.training.precision)
+    replies = _replies(policy, load_tasks(run / "env_design/validation.jsonl"), seed)
+    return found | {"warm start": _supervised(policy, base, run, seed), "replies": {"before RL": replies}}
 
 
 def _supervised(policy: Policy, base: BaseParams, run: Path, seed: int) -> dict[str, Any]:
@@ -193,14 +199,11 @@ class Training:
 def load(cells: Path) -> Training:
     """Returns the records in a profile's folder of cells, of the first seed whose training was measured."""
     seed = min(int(path.stem) for path in (cells / "training").glob("*.json"))
-    control = cells / "control" / f"{seed}.json"
-    return Training(
-        cells.name,
-        seed,
-        repro.read_json(cells / "training" / f"{seed}.json"),
-        study.load(cells, seeds=[seed]),
-        repro.read_json(control) if control.is_file() else None,
-    )
+    found, path = repro.read_json(cells / "training" / f"{seed}.json"), cells / "control" / f"{seed}.json"
+    control = repro.read_json(path) if path.is_file() else None
+    if control is None and found["warm start"].get("control"):  # as earlier records have it: the curve alone
+        control = {"warm start": {"curve": found["warm start"]["control"]}}
+    return Training(cells.name, seed, found, study.load(cells, seeds=[seed]), control)
 
 
 def curve(record: Mapping[str, Any]) -> pd.DataFrame:
@@ -285,15 +288,17 @@ def _summary(one: Training) -> dict[str, str]:
         "demonstrations": f"{start['pairs']:,}",
         "tokens of these": f"{start['tokens']:,} ({start['tokens'] / start['pairs']:.0f} each)",
         "CPU minutes, supervised / all": f"{times['warm_start']} / {times['all']}",
-        "loss at the end": f"{start['curve'][-1]['loss']:.2f}",
+        "last loss": f"{start['curve'][-1]['loss']:.2f} at step {start['curve'][-1]['step']}",
         "solved greedily": _solved(start["greedy"]),
     }
     if one.control:
         twin = one.control["warm start"]
-        found["loss at the end, random weights"] = f"{twin['curve'][-1]['loss']:.2f}"
-        found["solved greedily, random weights"] = _solved(twin["greedy"])
-        found["solved at temperature 1, random weights"] = _solved(twin["sampled"])
-        found["plans that parse at temperature 1, random weights"] = f"{twin['parsed']['sampled']:.1%}"
+        last = twin["curve"][-1]
+        found["last loss, random weights"] = f"{last['loss']:.2f} at step {last['step']}"
+        if "greedy" in twin:
+            found["solved greedily, random weights"] = _solved(twin["greedy"])
+            found["solved at temperature 1, random weights"] = _solved(twin["sampled"])
+            found["plans that parse at temperature 1, random weights"] = f"{twin['parsed']['sampled']:.1%}"
     if "parsed" in start:
         found["plans that parse at temperature 1"] = f"{start['parsed']['sampled']:.1%}"
     for title, rates in _by_size(study, one.seed).iterrows():
@@ -336,18 +341,19 @@ def _loss_words(training: Training) -> str:
     steps = [row for row in twin["curve"] if row["step"] in own]
     some = steps[:: max(1, len(steps) // 4)] + steps[-1:]
     pairs = {row["step"]: f"{own[row['step']]:.2f} against {row['loss']:.2f} at step {row['step']}" for row in some}
+    said = f"{said}. Against random weights of the same shape, all else equal: {', '.join(pairs.values())}.\n\n{solved}"
+    if "greedy" not in twin:
+        return f"{said}. The twin was stopped at step {twin['curve'][-1]['step']}, and what it solves was not counted."
     return (
-        f"{said}. Against random weights of the same shape, all else equal (these in "
-        f"{control['model']['training']['precision']}): {', '.join(pairs.values())}.\n\n{solved}, with random weights "
-        f"{_solved(twin['greedy'])}; at temperature 1 these solve {_solved(twin['sampled'])} answers, and "
-        f"{twin['parsed']['sampled']:.1%} of their plans parse."
+        f"{said}, with random weights {_solved(twin['greedy'])}; at temperature 1 these solve "
+        f"{_solved(twin['sampled'])} answers, and {twin['parsed']['sampled']:.1%} of their plans parse."
     )
 
 
 def _replies_said(training: Training) -> str:
     """Returns recorded replies: of each board the prompt, then what each model wrote."""
     found = dict(training.record.get("replies", {}))
-    if training.control and found:
+    if training.control and "replies" in training.control:
         found["random weights"] = training.control["replies"]["before RL"]
     lines = []
     for i, one in enumerate(next(iter(found.values()), [])):
