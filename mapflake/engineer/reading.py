@@ -7,6 +7,7 @@ scored under the tables of all situations of other runs too, and it is asked aga
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,7 @@ def ask(
     *,
     variant: str | Variant = DEFAULT_VARIANT,
     shuffled: bool = False,
+    max_new_tokens: int | None = None,
     seed: int,
 ) -> list[EnvConfig | None]:
     """Returns one design at temperature 1 for each situation, None for a rejected reply.
@@ -41,6 +43,7 @@ def ask(
         sizes: Board sizes that may be asked for.
         variant: The prompt's sections.
         shuffled: Whether the rows of its report belong to other sizes (`apply_control`).
+        max_new_tokens: Most tokens of a reply, as in `EngineerParams`.
         seed: Seed of the noise: the same for two engineers that are compared.
     """
     form = reply_format(policy.prompt_format)
@@ -48,7 +51,7 @@ def ask(
     for one in situations:
         report, history = apply_control(one.report, one.history, "shuffled" if shuffled else "current", seed=seed)
         prompts.append(build_prompt(report, history, sizes, variant=variant, prompt_format=form))
-    return answers(policy, prompts, sizes, seed=seed)
+    return answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
 
 
 def worth(designs: Designs, situations: Sequence[Situation], reward: str) -> float:
@@ -81,6 +84,7 @@ def reading(
     reward: str,
     *,
     variant: str | Variant = DEFAULT_VARIANT,
+    max_new_tokens: int | None = None,
     seed: int,
 ) -> dict[str, float]:
     """Returns what an engineer's designs are worth, and how far they depend on what it is told.
@@ -92,8 +96,9 @@ def reading(
     Raises:
         ValueError: All situations are of one run.
     """
-    told = ask(policy, situations, sizes, variant=variant, seed=seed)
-    shuffled = ask(policy, situations, sizes, variant=variant, shuffled=True, seed=seed)
+    asked: dict[str, Any] = {"variant": variant, "max_new_tokens": max_new_tokens, "seed": seed}
+    told = ask(policy, situations, sizes, **asked)
+    shuffled = ask(policy, situations, sizes, shuffled=True, **asked)
     own, other = worth(told, situations, reward), elsewhere(told, situations, reward)
     apart = [total_variation(a.data_ratios, b.data_ratios) for a, b in zip(told, shuffled, strict=True) if a and b]
     return {

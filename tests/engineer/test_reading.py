@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reading import ask, data_ratios, elsewhere, only, reading, worth, yardsticks
 
@@ -19,9 +20,10 @@ class Engineer:
     prompt_format = "compact"
 
     def __init__(self, reply):
-        self.reply = reply
+        self.reply, self.asked = reply, set()
 
-    def complete(self, prompts, **options):
+    def complete(self, prompts, *, max_new_tokens=None, **options):
+        self.asked.add(max_new_tokens)
         return [[self.reply(prompt)] for prompt in prompts]
 
 
@@ -51,6 +53,13 @@ def test_one_that_does_not_read_loses_nothing():
     assert found["reading"] == pytest.approx(0)
     assert found["shuffled"] == found["own"]
     assert found["moved"] == 0
+
+
+def test_a_reply_is_as_long_as_the_engineer_s_may_be():
+    for given, asked in ((None, reply_words(SIZES)), (7, 7)):
+        engineer = Engineer(lambda prompt: "no")
+        reading(engineer, SITUATIONS, SIZES, "learnability", max_new_tokens=given, seed=0)
+        assert engineer.asked == {asked}
 
 
 def test_rejected_replies_are_worth_nothing():

@@ -5,7 +5,7 @@ from mapflake.repro import ParamError, rng_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import load_policy
-from mapflake.trainer.warmstart import _order, warm_start
+from mapflake.trainer.warmstart import _collate, _order, encode_pairs, warm_start
 
 WORDS = [f"w{i}" for i in range(12)]
 PAIRS = [(f"w{i} w{j}", " ".join([f"w{j}"] * (1 + i % 3))) for i in range(12) for j in range(12)]
@@ -70,3 +70,13 @@ def test_wrong_input_is_named(tmp_path):
         WarmStartParams.parse({"microbatch": 5}, "warm_start")
     with pytest.raises(ValidationError):
         WarmStartParams(steps=0)
+
+
+def test_the_loss_of_the_last_positions_is_that_of_all(chat_start):
+    policy = load_policy(chat_start)
+    rows = encode_pairs(policy.tokenizer, [("a", "b c d"), ("a longer prompt than that", "e"), ("f", "g " * 9)])
+    whole, tail = (_collate(rows, policy.tokenizer.pad_token_id, tail=tail) for tail in (False, True))
+    assert tail["labels"].size(1) < whole["labels"].size(1)
+    assert policy.model(**tail).loss.item() == pytest.approx(policy.model(**whole).loss.item(), rel=1e-5)
+    tail["labels"] = tail["labels"].roll(1, 1)  # the control: not those of these positions
+    assert policy.model(**tail).loss.item() != pytest.approx(policy.model(**whole).loss.item(), rel=1e-2)

@@ -144,10 +144,12 @@ def llm_engineer(
     return design
 
 
-def answers(policy: Completer, prompts: Sequence[str], sizes: Sequence[int], *, seed: int) -> list[EnvConfig | None]:
+def answers(
+    policy: Completer, prompts: Sequence[str], sizes: Sequence[int], *, max_new_tokens: int | None = None, seed: int
+) -> list[EnvConfig | None]:
     """Returns the design of one reply to each prompt, at temperature 1; None for a rejected one."""
     form = reply_format(policy.prompt_format)
-    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=_longest(sizes, form), seed=seed)
+    texts = policy.complete(prompts, temperature=1.0, max_new_tokens=max_new_tokens or _longest(sizes, form), seed=seed)
     return [read_reply(text or "", sizes, form).config for (text,) in texts]
 
 
