@@ -141,15 +141,15 @@ class TrainedEngineer(Params):
 
 
 class Comparison(Params):
-    """The question asked first, named before the runs: an arm against another in one metric on the benchmark.
+    """The question asked first, named before the runs: an arm against another, in one metric on one set of boards.
 
-    `agents` restricts it to the boards with so many; None takes all.
+    `held_out` are boards like those of validation, which no designer sees.
     """
 
     metric: Literal["valid", "optimal"]
     arm: str
     against: str
-    agents: int | None = None
+    boards: Literal["held_out", "benchmark"]
 
 
 class Analysis(Params):

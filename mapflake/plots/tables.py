@@ -27,6 +27,7 @@ from mapflake.env import (
     naive_plan_fails,
     num_holes,
 )
+from mapflake.study.names import APART
 from mapflake.study.names import METRICS as METRICS
 from mapflake.study.names import name as name
 from mapflake.trainer import evaluate
@@ -116,11 +117,12 @@ def curves(history: Sequence[Round], arm: str) -> pd.DataFrame:
 
 
 def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.DataFrame:
-    """Returns the rollouts of `study.benchmark`, by arm, as an `evaluate.frame` with the columns arm and subset."""
+    """Returns the rollouts of `study.benchmark` on the paper's subsets: an `evaluate.frame`, arm and subset."""
     parts = [
         evaluate.frame(rollouts).assign(arm=arm, subset=subset)
         for arm, by_subset in measured.items()
         for subset, rollouts in by_subset.items()
+        if subset not in APART
     ]
     return pd.concat(parts, ignore_index=True)
 

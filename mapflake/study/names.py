@@ -2,6 +2,9 @@
 
 METRICS = ("valid", "optimal", "soc_optimal")
 
+APART = ("validation", "held_out")
+"""The sets of boards that are not of the paper's benchmark."""
+
 BASE, ROUND_0 = "base", "round_0"
 BEGINNINGS = (BASE, ROUND_0)
 """The model before RL and the round that all arms of a seed branch from, measured as if they were arms."""

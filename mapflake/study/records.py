@@ -21,7 +21,7 @@ import pandas as pd
 from mapflake import repro
 from mapflake.engineer import History, Round
 from mapflake.env import Task, load_tasks
-from mapflake.study.names import BEGINNINGS, METRICS, NAMES, ROUND_0
+from mapflake.study.names import APART, BEGINNINGS, METRICS, NAMES, ROUND_0
 from mapflake.trainer import evaluate
 
 UNMADE = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")
@@ -73,7 +73,7 @@ class Record:
         arm: A name of `engineer.ARMS`, a designer of one's own, or one of `names.BEGINNINGS`.
         seed: Training seed.
         parameters: All parameters that decide the record, as JSON values.
-        benchmark: Subset -> outcomes of the last checkpoint.
+        benchmark: Subset, or "held_out" -> outcomes of the last checkpoint.
         validation: Outcomes of each measured checkpoint on the validation boards, the last one last.
         rounds: The arm's own rounds as rows of its ledger.
         made: How it came to be.
@@ -164,7 +164,8 @@ def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequ
     Args:
         path: boards.json in the folder of notebook 01.
         sizes: Board sizes of the study.
-        sets: "validation" and each subset of the benchmark -> its boards. A board in several sets gets one number.
+        sets: "validation", "held_out" and each subset of the benchmark -> its boards. A board in several sets gets one
+            number.
     """
     numbers: dict[str, int] = {}
     found = {}
@@ -240,7 +241,8 @@ class Study:
 
     Attributes:
         records: (arm, seed) -> record.
-        sets: "validation" and each subset of the benchmark -> a row a board: board (its number), agents, size.
+        sets: "validation", "held_out" (may be missing) and each subset of the benchmark -> a row a board: board (its
+            number), agents, size.
     """
 
     records: Mapping[tuple[str, int], Record]
@@ -256,7 +258,7 @@ class Study:
     @functools.cached_property
     def boards(self) -> pd.DataFrame:
         """Agents and size of each board of the benchmark, by its number."""
-        rows = pd.concat([rows for name, rows in self.sets.items() if name != "validation"])
+        rows = pd.concat([rows for name, rows in self.sets.items() if name not in APART])
         return rows.drop_duplicates("board").set_index("board").sort_index()
 
     def seeds(self, arm: str) -> list[int]:
@@ -271,23 +273,28 @@ class Study:
             metric: One of `names.METRICS`.
             chosen: Only boards of these, e.g. `agents=2`.
         """
-        found = self._rates(arm, metric)
+        found = self._rates(arm, metric, "benchmark")
         for key, value in chosen.items():
             found = found.loc[:, (self.boards[key].loc[found.columns] == value).to_numpy()]
         return found
 
     def validation(self, arm: str, metric: str, index: int = -1) -> pd.DataFrame:
         """Returns an arm's rates on the validation boards, `[seeds, boards]`, after its `index`-th measured round."""
-        return self._rates(arm, metric, index)
+        return self._rates(arm, metric, "validation", index)
+
+    def held_out(self, arm: str, metric: str) -> pd.DataFrame:
+        """Returns an arm's rates on the boards like those of validation that no designer sees, `[seeds, boards]`."""
+        return self._rates(arm, metric, "held_out")
 
     @functools.cache  # noqa: B019 - a study lives as long as the analysis
-    def _rates(self, arm: str, metric: str, index: int | None = None) -> pd.DataFrame:
-        names = [name for name in self.sets if (name == "validation") == (index is not None)]
+    def _rates(self, arm: str, metric: str, kind: str, index: int = -1) -> pd.DataFrame:
+        names = [name for name in self.sets if name not in APART] if kind == "benchmark" else [kind]
         numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)
         sums = []
         for seed in self.seeds(arm):
             record = self.records[arm, seed]
-            found = [record.benchmark[name] for name in names] if index is None else [record.validation[index]]
+            one = record.validation[index] if kind == "validation" else None
+            found = [one] if one else [record.benchmark[name] for name in names]
             sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
         return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
 

@@ -18,8 +18,7 @@ from mapflake.study.names import BASE, BEGINNINGS, METRICS, ROUND_0, name
 from mapflake.study.records import Study, code_sha256
 from mapflake.study.statistics import Estimate, estimate, paired
 
-ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": "fixed"}
-"""A question named before the runs; with the key `agents`, on the boards with so many."""
+ASKED = {"metric": "valid", "arm": "engineer", "against": "fixed", "boards": "benchmark"}
 
 VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
 
@@ -66,15 +65,20 @@ def compare(
         arms: The arms, corrected together.
         against: An arm, or several, of which the mean is taken.
         metric: One of `names.METRICS`.
-        boards: Boards of the benchmark to keep, e.g. `agents=2`; `validation=1` takes the validation boards instead.
+        boards: Boards of the benchmark to keep, e.g. `agents=2`; `validation=1` takes the validation boards instead,
+            `held_out=1` those like them that no designer sees.
     """
     others = [against] if isinstance(against, str) else list(against)
     common = set.intersection(*({*study.seeds(other)} for other in others)) if others else set()
     kept = [arm for arm in arms if arm not in others and common & {*study.seeds(arm)}]
 
     def rates(arm: str) -> pd.DataFrame:
-        return study.validation(arm, metric) if "validation" in boards else study.benchmark(arm, metric, **boards)
+        if "validation" in boards:
+            return study.validation(arm, metric)
+        return study.held_out(arm, metric) if "held_out" in boards else study.benchmark(arm, metric, **boards)
 
+    if "held_out" in boards and "held_out" not in study.sets:
+        return []
     found = {arm: paired(rates(arm), *map(rates, others)) for arm in kept}
     estimates = [estimate(values) for values in found.values()]
     corrected = statistics.holm([one.p for one in estimates])
@@ -84,7 +88,7 @@ def compare(
     ]
 
 
-def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
+def power(study: Study, comparison: Mapping[str, str] = ASKED) -> pd.DataFrame:
     """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
 
     From the validation boards alone; empty where the two arms have fewer than two seeds in common.
@@ -118,17 +122,19 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     found: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
-    for metric in ("valid", "optimal"):
-        rates = {arm: estimate(study.benchmark(arm, metric)) for arm in chosen}
-        found[f"{metric} %"] = {arm: f"{100 * e.mean:.1f}{_interval(e, '.1f')}" for arm, e in rates.items()}
+    columns = {"held out, valid %": study.held_out} if "held_out" in study.sets else {}
+    columns |= {f"{metric} %": study.benchmark for metric in ("valid", "optimal")}
+    for title, rates in columns.items():
+        shares = {arm: estimate(rates(arm, "optimal" if "optimal" in title else "valid")) for arm in chosen}
+        found[title] = {arm: f"{100 * e.mean:.1f}{_interval(e, '.1f')}" for arm, e in shares.items()}
     asked: dict[str, tuple[str, dict[str, int]]] = {
+        "held out against fixed": ("fixed", {"held_out": 1}),
         "valid against fixed": ("fixed", {}),
         "valid against evaluation-matched": ("evaluation_matched", {}),
         "on validation against fixed": ("fixed", {"validation": 1}),
     }
     for title, (other, boards) in asked.items():
-        if other in chosen:
-            rows = compare(study, chosen, other, "valid", **boards)
+        if other in chosen and (rows := compare(study, chosen, other, "valid", **boards)):
             found[title] = {d.arm: points(d.found, d.seen) for d in rows}
     return pd.DataFrame(found).fillna("").rename(index=name).rename_axis("arm")
 
@@ -163,7 +169,8 @@ def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boar
     if not (rows := compare(study, [arm], against, metric, **boards)):
         return ""
     found = rows[0].found
-    where = "the validation boards" if "validation" in boards else f"the benchmark's {found.boards} boards"
+    sets = {"validation": "the validation boards", "held_out": f"{found.boards} held-out boards"}
+    where = next((sets[key] for key in boards if key in sets), f"the benchmark's {found.boards} boards")
     where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
     more = "more" if found.mean >= 0 else "less"
     said = f"*{name(arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than *{name(against)}*"
@@ -173,7 +180,7 @@ def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boar
     return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if found.seen else 'no'} difference is seen."
 
 
-def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
+def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
     Topics: asked, paper, validation, training, arms, matched, model, trained, contexts, designs, agents.
@@ -184,7 +191,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "asked": sentence(study, arm, against, metric, **there) or f"*{name(arm)}* against *{name(against)}*: not run.",
         "paper": _beside_gain(study, arm, against, metric),
         "validation": sentence(study, arm, against, metric, validation=1),
-        "training": sentence(study, "fixed", BASE, **there),
+        "training": sentence(study, "fixed", BASE, "valid", **there),
         "arms": _which(study, "fixed"),
         "matched": _which(study, "evaluation_matched"),
         "model": sentence(study, "base_engineer", "engineer"),
@@ -201,9 +208,9 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
     return {topic: text for topic, text in found.items() if text}
 
 
-def boards_of(comparison: Mapping[str, Any]) -> dict[str, int]:
+def boards_of(comparison: Mapping[str, str]) -> dict[str, int]:
     """Returns the boards that a question is asked on, as `compare` takes them."""
-    return {"agents": comparison["agents"]} if comparison.get("agents") else {}
+    return {} if comparison["boards"] == "benchmark" else {comparison["boards"]: 1}
 
 
 def _beside_gain(study: Study, arm: str, against: str, metric: str) -> str:
@@ -253,7 +260,7 @@ def _designs(study: Study) -> str:
 # ---------------------------------------------------------------- files
 
 
-def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
+def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
     topics = ("asked", "trained", "training", "arms", "matched", "designs")
@@ -264,7 +271,7 @@ def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: st
     }
 
 
-def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, *more: str) -> str:
+def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] = ASKED, *more: str) -> str:
     """Returns reports/results.md: the full table, the conclusions, and the commits that the cells were made at.
 
     `more` are further conclusions.
@@ -290,7 +297,7 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] =
     return "\n".join(lines) + "\n"
 
 
-def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:
+def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, Any]:
     """Returns metrics.json: every rate and difference as shares, with intervals where there are two seeds.
 
     Keys: `asked`, the comparison that was named beforehand; `benchmark`, by arm `all`, `by_agents`, `by_size` and
@@ -315,10 +322,7 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
         for i, index in enumerate(measured_rounds(study, arm)):
             means = {m: round(float(study.validation(arm, m, i).to_numpy().mean()), 4) for m in METRICS}
             by_round.append({"arm": name(arm), "round": index, **means})
-    shown = {
-        **{key: value for key, value in comparison.items() if value is not None},
-        **(_json(asked[0].found) if asked else {}),
-    }
+    shown = {**comparison, **(_json(asked[0].found) if asked else {})}
     return {"asked": shown, "benchmark": found, "validation_by_round": by_round}
 
 
