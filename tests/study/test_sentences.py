@@ -12,6 +12,9 @@ from simulated import simulate
 from mapflake import repro, study
 from mapflake.plots import study as figures
 from mapflake.study import report, statistics
+from mapflake.study.designs import by_round
+
+ROOT = Path(__file__).parents[2]
 
 ARMS = {"fixed": 0.0, "engineer": 0.15, "heuristic": 0.0, "evaluation_matched": -0.15}
 
@@ -125,6 +128,36 @@ def test_beside_paper_sets_gains_beside_gains(five: study.Study) -> None:
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
     assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
+
+
+def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
+    asked = report.ASKED | {"boards": "held_out"}
+    said, alone = study.sentences(five, asked), five.held_out("engineer", "valid") - five.held_out("fixed", "valid")
+    assert "of 40 held-out boards than" in said["asked"]
+    assert study.metrics(five, asked)["asked"]["mean"] == round(float(alone.to_numpy().mean()), 4)
+    assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
+    row = study.table(five).loc["engineer: RL checkpoint"]
+    assert row["held out against fixed"].startswith(report.points(statistics.estimate(alone)))
+    without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
+    assert study.sentences(without, asked)["asked"].endswith("not run.")
+    assert not [column for column in study.table(without) if "held out" in column]
+
+
+def test_frontiers_shows_rates_and_data_of_every_round() -> None:
+    cells = study.load(ROOT / "reports/cells/default")
+    success, asked = by_round(cells, "fixed")
+    assert list(success.columns) == list(asked.columns)
+    boards = cells.sets["validation"]  # the outcomes of boards, where by_round reads the engineer's reports
+    rates = boards.assign(valid=cells.validation("fixed", "valid").mean().loc[boards["board"]].to_numpy())
+    assert success.iloc[:, -1].to_dict() == pytest.approx(rates.groupby("size")["valid"].mean().to_dict(), abs=0.005)
+    assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
+    figure = figures.frontiers(cells, ["fixed", "no such arm", "engineer"])
+    assert [ax.get_title(loc="left").rpartition(" ")[0] for ax in figure.axes[:2]] == [
+        "fixed configuration", "engineer: RL checkpoint"
+    ]  # fmt: skip
+    heights = [bar.get_height() for bars in figure.axes[0].containers for bar in bars]
+    assert heights == pytest.approx(success.T.to_numpy().ravel())
+    assert "nothing to compare" in texts(figures.frontiers(cells, ["no such arm"]))
 
 
 def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, one: study.Study) -> None:
