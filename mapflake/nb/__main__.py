@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from pathlib import Path
 
 from mapflake.nb.folders import NOTEBOOKS, root
 
@@ -27,10 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     cell = "the cell that it is for: arm=heuristic seed=0"
     run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
-    training = commands.add_parser("training", help="record the active run's training: time, tokens, curves, reading")
-    training.add_argument("--control", type=Path, help="a save of the warm start of a run with `weights: random`")
-    page = commands.add_parser("page", help="write reports/<profile>.md from the records of a profile's training")
-    page.add_argument("profile")
+    commands.add_parser("training", help="record the active run's training: time, tokens, curves, reading")
+    commands.add_parser("control", help="record the active run's warm start with `weights: random`, a control")
+    page = commands.add_parser("page", help="write reports/<profile>.md from the records of the training of profiles")
+    page.add_argument("profiles", nargs="+", metavar="profile")
     commands.add_parser("readme", help="write the generated blocks of README.md from reports/")
     chosen = parser.parse_args(arguments)
 
@@ -49,8 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
             "gains": lambda: stages.gains(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),
-            "training": lambda: publish.measure_training(base, chosen.control),
-            "page": lambda: publish.training_page(base, chosen.profile),
+            "training": lambda: publish.measure_training(base),
+            "control": lambda: publish.measure_control(base),
+            "page": lambda: publish.training_page(base, chosen.profiles),
             "readme": lambda: publish.write_readme(base),
         }
         actions[chosen.command]()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
+
+if TYPE_CHECKING:
+    from mapflake.engineer.compact.base import BaseParams
 
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
 
@@ -52,35 +55,53 @@ def publish(root: Path) -> None:
     repro.write_json(target / "validation.json", metrics["validation_by_round"])
 
 
-def measure_training(root: Path, control: Path | None) -> None:
+def measure_training(root: Path) -> None:
     """Writes the record of the active run's training, of its first seed (`study.training`), beside its cells."""
     from mapflake.engineer import EngineerParams
-    from mapflake.engineer.compact.base import BaseParams
     from mapflake.study import training
+
+    asked = EngineerParams.parse(params.prepared(root, "engineer_loop")["engineer"], "engineer")
+    run, base, seed, cells = _active(root)
+    repro.write_json(cells / "training" / f"{seed}.json", training.measure(run, base, asked, seed=seed))
+
+
+def measure_control(root: Path) -> None:
+    """Writes the record of the active run's warm start as the control of one with the same parameters but `weights`."""
+    from mapflake.study import training
+
+    run, base, seed, cells = _active(root)
+    repro.write_json(cells / "control" / f"{seed}.json", training.measure_control(run, base, seed=seed))
+
+
+def _active(root: Path) -> tuple[Path, BaseParams, int, Path]:
+    """Returns the active run's folder, how its model before RL is made, its first seed, and the folder of its cells."""
+    from mapflake.engineer.compact.base import BaseParams
 
     run = params.load(root).run
     base = BaseParams.parse(params.prepared(root, "warm_start"), "warm_start")
-    asked = EngineerParams.parse(params.prepared(root, "engineer_loop")["engineer"], "engineer")
-    record = training.measure(root / "runs" / run.profile, base, asked, seed=run.seeds[0], control=control)
-    repro.write_json(root / REPORTS / "cells" / run.profile / "training" / f"{run.seeds[0]}.json", record)
+    return root / "runs" / run.profile, base, run.seeds[0], root / REPORTS / "cells" / run.profile
 
 
-def training_page(root: Path, profile: str) -> None:
-    """Writes reports/<profile>.md and its figures, of the committed records of a profile's training."""
-    from mapflake import plots, study
+def training_page(root: Path, profiles: Sequence[str]) -> None:
+    """Writes reports/<first profile>.md, and each profile's figures, of the committed records of their training."""
+    from mapflake import plots
     from mapflake.study import engineers, training
 
-    cells, out = root / REPORTS / "cells", root / REPORTS / profile
-    (path,) = sorted((cells / profile / "training").glob("*.json"))[:1]
-    record, found = repro.read_json(path), study.load(cells / profile, seeds=[int(path.stem)])
-    losses, steps = training.losses(record), training.curve(record)
-    plots.show(plots.curves(losses, metrics=["loss"], xlabel="step of the warm start"), out / "loss.png")
-    starts = steps.groupby("round")["step"].min().tolist()[1:]
-    metrics = ["valid", "optimal", "entropy", "kl"]
-    plots.show(plots.curves(steps, metrics=metrics, smooth=3, boundaries=starts), out / "grpo.png")
-    small = engineers.load(cells / "default")
-    text = training.markdown(record, found, profile, small, seed=int(path.stem), pictures=profile)
-    repro.write_text(root / REPORTS / f"{profile}.md", text)
+    found = [training.load(root / REPORTS / "cells" / profile) for profile in profiles]
+    small, several = engineers.load(root / REPORTS / "cells/default"), len(found) > 1
+    parts = []
+    if several:
+        table = training.beside(found).to_markdown(disable_numparse=True)
+        parts = [f"# Training of {' and '.join(profiles)}", table, training.HOW_TO_READ]
+    for one in found:
+        out, steps = root / REPORTS / one.profile, training.curve(one.record)
+        losses = training.losses(one.record, one.control)
+        plots.show(plots.curves(losses, metrics=["loss"], xlabel="step of the warm start"), out / "loss.png")
+        starts = steps.groupby("round")["step"].min().tolist()[1:]
+        metrics = ["valid", "optimal", "entropy", "kl"]
+        plots.show(plots.curves(steps, metrics=metrics, smooth=3, boundaries=starts), out / "grpo.png")
+        parts.append(training.markdown(one, small, pictures=one.profile, level=1 + several))
+    repro.write_text(root / REPORTS / f"{profiles[0]}.md", "\n\n".join(part.strip() for part in parts) + "\n")
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:

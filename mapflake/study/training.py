@@ -8,8 +8,9 @@ no number that is not in a committed record. Not covered: several seeds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,16 +21,23 @@ from mapflake.engineer.compact.base import BaseParams, base_pairs
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.llm import apply_control
 from mapflake.engineer.designers.rules import heuristic_expert
-from mapflake.env import load_tasks
+from mapflake.engineer.report import storable
+from mapflake.env import Task, load_tasks, render_prompt
 from mapflake.env.config import total_variation
 from mapflake.study import engineers
 from mapflake.study.names import BASE, METRICS, ROUND_0, name
 from mapflake.study.records import Study, made, outcomes
+from mapflake.study.records import load as load_study
 from mapflake.study.report import measured_rounds, results_markdown
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
 
+if TYPE_CHECKING:
+    from mapflake.trainer.policy import Policy
+
 REWARD = "learnability"
+SHOWN = 4  # boards whose replies are recorded
+QUOTED = 600  # characters of a reply on the page
 CURVE = {
     "rewards/valid/mean": "valid",
     "rewards/optimal/mean": "optimal",
@@ -41,9 +49,7 @@ CURVE = {
 """Column of a GRPO curve -> its name here; tokens are counted from the beginning of the round."""
 
 
-def measure(
-    run: Path, base: BaseParams, asked: EngineerParams, *, seed: int, control: Path | None = None
-) -> dict[str, Any]:
+def measure(run: Path, base: BaseParams, asked: EngineerParams, *, seed: int) -> dict[str, Any]:
     """Returns the record of a run's training, as JSON values.
 
     Args:
@@ -51,10 +57,8 @@ def measure(
         base: How its model before RL was made.
         asked: How it was asked for designs.
         seed: Training seed.
-        control: A save of another warm start, with random weights and all else equal; None: there is none.
     """
     from mapflake.trainer.policy import Policy
-    from mapflake.trainer.warmstart import encode_pairs
 
     boards, start = run / "env_design", run / "warm_start/checkpoint"
     sizes, validation = repro.read_json(boards / "settings.json")["sizes"], load_tasks(boards / "validation.jsonl")
@@ -68,32 +72,86 @@ def measure(
         for step in repro.read_jsonl(one.checkpoint / "curve.jsonl")
     ]
     situations = [made_up(i, sizes, seed=repro.seed_for(seed, "unseen")) for i in range(len(validation) // 2)]
-    reads, warm_start = {}, {}
+    reads, replies, warm_start = {}, {}, {}
     for stage, checkpoint in {"before RL": start, "after RL": rounds[-1].checkpoint}.items():
         policy = trainer.load(checkpoint)
         assert isinstance(policy, Policy)
         options: dict[str, Any] = {"variant": asked.variant, "max_new_tokens": asked.max_new_tokens, "seed": seed}
-        reads[stage] = reading.reading(policy, situations, sizes, REWARD, **options)
+        found = reading.reading(policy, situations, sizes, REWARD, **options)
+        reads[stage] = {name: None if np.isnan(value) else value for name, value in found.items()}
+        replies[stage] = _replies(policy, validation, seed)
         if checkpoint == start and base.training:
-            pairs = base_pairs(base, boards, base.training.steps * base.training.batch_size)
-            rows = encode_pairs(policy.tokenizer, pairs)
-            greedy = evaluate.rollout(policy, validation, temperature=0.0, seed=seed, progress="greedy")
-            warm_start = {
-                "pairs": len(pairs),
-                "tokens": sum(len(row["input_ids"]) for row in rows),
-                "curve": _losses(repro.read_jsonl(start / "curve.jsonl")),
-                "control": _losses(repro.read_json(control / "trainer_state.json")["log_history"]) if control else [],
-                "greedy": repro.to_json(outcomes(greedy, validation)),
-            }
+            warm_start = _supervised(policy, base, run, seed)
     return {
-        "model": {"base": base.base, "prompt_format": base.prompt_format, "weights": base.weights},
-        "times": [row for path in sorted((run / "times").glob("*.jsonl")) for row in repro.read_jsonl(path)],
+        "model": base.model_dump(),
+        "times": _recorded_times(run),
         "warm start": warm_start,
         "rounds": steps,
         "reading": reads,
+        "replies": replies,
         "moved by a rule": _moved_by_a_rule(situations, sizes, seed),
         "made": repro.to_json(made()),
     }
+
+
+def measure_control(run: Path, base: BaseParams, *, seed: int) -> dict[str, Any]:
+    """Returns the record of a warm start with random weights, the control of "pretrained", as JSON values.
+
+    Raises:
+        ValueError: The weights were not random, or it was not trained.
+    """
+    from mapflake.trainer.policy import load_policy
+
+    if base.weights != "random" or not base.training:
+        raise ValueError("warm_start: the control has `weights: random` and the `training` of the run beside it")
+    policy = load_policy(run / "warm_start/checkpoint", precision=base.training.precision)
+    validation = load_tasks(run / "env_design/validation.jsonl")
+    return {
+        "model": base.model_dump(),
+        "times": [row for row in _recorded_times(run) if row["stage"] == "warm_start"],
+        "warm start": _supervised(policy, base, run, seed),
+        "replies": {"before RL": _replies(policy, validation, seed)},
+        "made": repro.to_json(made()),
+    }
+
+
+def _supervised(policy: Policy, base: BaseParams, run: Path, seed: int) -> dict[str, Any]:
+    """Returns what a warm start took, its curve, and what it solves afterwards."""
+    from mapflake.trainer.warmstart import encode_pairs
+
+    assert base.training
+    boards = run / "env_design"
+    validation = load_tasks(boards / "validation.jsonl")
+    pairs = base_pairs(base, boards, base.training.steps * base.training.batch_size)
+    rows = encode_pairs(policy.tokenizer, pairs)
+    found: dict[str, Any] = {
+        "pairs": len(pairs),
+        "tokens": sum(len(row["input_ids"]) for row in rows),
+        "curve": _losses(repro.read_jsonl(run / "warm_start/checkpoint/curve.jsonl")),
+        "parsed": {},
+    }
+    for decoding, options in {"greedy": {"temperature": 0.0}, "sampled": {"samples": 2}}.items():
+        rolled = evaluate.rollout(policy, validation, seed=seed, progress=decoding, **options)  # type: ignore[arg-type]
+        found[decoding] = repro.to_json(outcomes(rolled, validation))
+        found["parsed"][decoding] = float(np.mean([one.plan is not None for one in rolled]))
+    return found
+
+
+def _replies(policy: Policy, validation: Sequence[Task], seed: int) -> list[dict[str, Any]]:
+    """Returns what a policy writes greedily on a few boards: prompt, reply, and the rules that its plan breaks."""
+    some = validation[:: len(validation) // SHOWN][:SHOWN]
+    return [
+        {
+            "prompt": render_prompt(one.task.instance, prompt_format=one.prompt_format),
+            "reply": storable(one.completion),
+            "breaks": [violation.kind for violation in one.verdict.violations],
+        }
+        for one in evaluate.rollout(policy, some, temperature=0.0, seed=seed)
+    ]
+
+
+def _recorded_times(run: Path) -> list[dict[str, Any]]:
+    return [row for path in sorted((run / "times").glob("*.jsonl")) for row in repro.read_jsonl(path)]
 
 
 def _losses(log: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -115,6 +173,30 @@ def _moved_by_a_rule(situations: Iterable[Any], sizes: Sequence[int], seed: int)
 # ---------------------------------------------------------------- the page
 
 
+@dataclass(frozen=True)
+class Training:
+    """The records of a profile's training under one seed: from `measure`, of its cells, from `measure_control`."""
+
+    profile: str
+    seed: int
+    record: Mapping[str, Any]
+    study: Study
+    control: Mapping[str, Any] | None
+
+
+def load(cells: Path) -> Training:
+    """Returns the records in a profile's folder of cells, of the first seed whose training was measured."""
+    seed = min(int(path.stem) for path in (cells / "training").glob("*.json"))
+    control = cells / "control" / f"{seed}.json"
+    return Training(
+        cells.name,
+        seed,
+        repro.read_json(cells / "training" / f"{seed}.json"),
+        load_study(cells, seeds=[seed]),
+        repro.read_json(control) if control.is_file() else None,
+    )
+
+
 def curve(record: Mapping[str, Any]) -> pd.DataFrame:
     """Returns a row a GRPO step, for `plots.curves`: steps are counted on from round 0, which the arms share."""
     rows = pd.DataFrame(record["rounds"])
@@ -126,55 +208,110 @@ def curve(record: Mapping[str, Any]) -> pd.DataFrame:
     return pd.concat(both, ignore_index=True)
 
 
-def losses(record: Mapping[str, Any]) -> pd.DataFrame:
+def losses(record: Mapping[str, Any], control: Mapping[str, Any] | None) -> pd.DataFrame:
     """Returns the curve of the warm start beside the control's, for `plots.curves`."""
-    found = {"pretrained": record["warm start"]["curve"], "random weights": record["warm start"]["control"]}
-    return pd.concat([pd.DataFrame(rows).assign(arm=which) for which, rows in found.items() if rows])
+    found = {"pretrained": record, "random weights": control}
+    return pd.concat([pd.DataFrame(one["warm start"]["curve"]).assign(arm=name) for name, one in found.items() if one])
 
 
-def markdown(
-    record: Mapping[str, Any], study: Study, profile: str, small: engineers.Records, *, seed: int, pictures: str
-) -> str:
+def markdown(training: Training, small: engineers.Records, *, pictures: str, level: int = 1) -> str:
     """Returns the page of a profile's training: results first, then time, curves, designs and what they depend on.
 
     Args:
-        record: From `measure`.
-        study: The profile's cells.
-        profile: Its name.
+        training: The profile's records.
         small: Records of design RL of another policy to stand beside: the small one of the default profile.
-        seed: Training seed of the record.
         pictures: Folder of the figures loss.png and grpo.png, as the page's links name it.
+        level: Of the page's heading; the others are below it.
     """
-    start, steps = record["warm start"], pd.DataFrame(record["rounds"])
-    solved = np.frombuffer(start["greedy"]["valid"].encode(), np.uint8) - ord("0")
+    record, study, seed = training.record, training.study, training.seed
+    start, steps, title = record["warm start"], pd.DataFrame(record["rounds"]), "#" * (level + 1)
     words = "our closed vocabulary in place of its own: a pretrained body, which reads no English and writes no JSON"
-    asked = words if record["model"]["prompt_format"] == "compact" else "its own vocabulary"
+    asked = (
+        words if record["model"]["prompt_format"] == "compact" else "its own vocabulary, and plans and designs are JSON"
+    )
     parts = [
-        results_markdown(study, profile),
+        "#" * (level - 1) + results_markdown(study, training.profile),
         f"The model is `{record['model']['base']}` with {asked}." if record["model"]["base"] else "",
-        "## Time and tokens",
+        f"{title} Time and tokens",
         _times(record["times"]).to_markdown(disable_numparse=True),
         f"Supervised: {start['pairs']} demonstrations, {start['tokens']:,} tokens, each read once. GRPO: "
         f"{int(steps.groupby(['arm', 'round'])['tokens'].max().sum()):,} tokens of prompts and completions, in "
         f"{len(steps)} steps of all rounds. A stage that was interrupted counts its parts, unless it was killed.",
-        "## The supervised start",
+        f"{title} The supervised start",
         f"![loss]({pictures}/loss.png)",
-        _loss_words(start),
-        f"After it {solved.mean():.1%} of {len(solved)} validation boards are solved greedily.",
-        "## Valid plans on the validation boards, temperature 1, percent",
+        _loss_words(training),
+        f"{title} Valid plans on the validation boards, temperature 1, percent",
         _by_size(study, seed).to_markdown(disable_numparse=True),
         _gains(study, seed),
         f"![GRPO]({pictures}/grpo.png)",
-        "## What the engineer wrote",
+        f"{title} What it wrote on boards, greedily" if "replies" in record else "",
+        _replies_said(training),
+        f"{title} What the engineer wrote",
         _written(study, seed),
-        "## Whether it reads",
+        f"{title} Whether it reads",
         _reading_table(record, small).to_markdown(disable_numparse=True),
         "Of each engineer: the share of replies that are accepted; what its designs are worth in the made-up situation "
         "that it was asked in (`own`), and in the others (`another's`); `moved` is the share of the data that goes "
-        "elsewhere if the rows of the report belong to other sizes, with the same noise. The rule does as the report "
-        "says, without noise. The small policy was asked about other sizes, those of its own profile.",
+        "elsewhere if the rows of the report belong to other sizes, with the same noise (total variation). The rule "
+        "does as the report says, without noise. The small policy was asked about the sizes of its own profile.",
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+HOW_TO_READ = (
+    "Losses of two formats are not comparable: a token is a word of ours in one and a piece of text in the other. Nor "
+    "are rates over all boards where the sizes differ; those of 3x3 and 4x4 are. What follows is each in full."
+)
+
+
+def beside(trainings: Sequence[Training]) -> pd.DataFrame:
+    """Returns as text a column a profile, so that two formats of one model stand beside each other."""
+    return pd.DataFrame({f"`{one.profile}`": _summary(one) for one in trainings}).fillna("")
+
+
+def _summary(one: Training) -> dict[str, str]:
+    record, study, start = one.record, one.study, one.record["warm start"]
+    sets = study.sets["validation"]
+    times = _times(record["times"])["CPU minutes"]
+    found = {
+        "format": record["model"]["prompt_format"],
+        "board sizes": ", ".join(f"{size}x{size}" for size in sorted({*sets["size"]})),
+        "demonstrations": f"{start['pairs']:,}",
+        "tokens of these": f"{start['tokens']:,} ({start['tokens'] / start['pairs']:.0f} each)",
+        "CPU minutes, supervised / all": f"{times['warm_start']} / {times['all']}",
+        "loss at the end": f"{start['curve'][-1]['loss']:.2f}",
+        "solved greedily": _solved(start["greedy"]),
+    }
+    if one.control:
+        twin = one.control["warm start"]
+        found["loss at the end, random weights"] = f"{twin['curve'][-1]['loss']:.2f}"
+        found["solved greedily, random weights"] = _solved(twin["greedy"])
+        found["solved at temperature 1, random weights"] = _solved(twin["sampled"])
+        found["plans that parse at temperature 1, random weights"] = f"{twin['parsed']['sampled']:.1%}"
+    if "parsed" in start:
+        found["plans that parse at temperature 1"] = f"{start['parsed']['sampled']:.1%}"
+    for title, rates in _by_size(study, one.seed).iterrows():
+        small = ", ".join(f"{size} {rates[size]}" for size in ("3x3", "4x4"))
+        found[f"solved at temperature 1, percent: {title}"] = f"{rates['all']} ({small})"
+    accepted, drawn = _accepted(study, one.seed)
+    found["designs accepted in the loop"] = f"{accepted} of {drawn}"
+    for stage, measured in record["reading"].items():
+        other = measured["another's"]
+        found[f"designs accepted in made-up situations, {stage}"] = f"{measured['accepted']:.1%}"
+        found[f"worth of a design, {stage}: own / another's"] = f"{measured['own']:.3f} / {other:.3f}"
+        found[f"moved by shuffled tables, {stage}"] = _or_none(measured["moved"])
+    return found
+
+
+def _solved(given: Mapping[str, Any]) -> str:
+    """Returns the share of answers that are valid, with their number."""
+    digits = np.frombuffer(given["valid"].encode(), np.uint8) - ord("0")
+    answers = len(digits) * given["samples"]
+    return f"{digits.sum() / answers:.1%} of {answers}"
+
+
+def _or_none(value: float | None) -> str:
+    return "none to compare" if value is None else f"{value:.3f}"
 
 
 def _times(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -183,14 +320,36 @@ def _times(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return found.map("{:.0f}".format).rename(columns={"cpu_seconds": "CPU minutes", "seconds": "minutes"})
 
 
-def _loss_words(start: Mapping[str, Any]) -> str:
-    own = {row["step"]: row["loss"] for row in start["curve"]}
-    said = f"Its loss, a token of the completion, ends at {start['curve'][-1]['loss']:.2f}."
-    beside = [f"{row['loss']:.2f} against {own[row['step']]:.2f}" for row in start["control"] if row["step"] in own]
-    if beside:
-        last = start["control"][-1]["step"]
-        said += f" With random weights, all else equal, up to step {last}: {', '.join(beside)} with its own."
-    return said
+def _loss_words(training: Training) -> str:
+    start, control = training.record["warm start"], training.control
+    said = f"Its loss, a token of the completion, ends at {start['curve'][-1]['loss']:.2f}"
+    solved = f"After it {_solved(start['greedy'])} validation boards are solved greedily"
+    if not control:
+        return f"{said}.\n\n{solved}."
+    twin, own = control["warm start"], {row["step"]: row["loss"] for row in start["curve"]}
+    steps = [row for row in twin["curve"] if row["step"] in own]
+    some = steps[:: max(1, len(steps) // 4)] + steps[-1:]
+    pairs = {row["step"]: f"{own[row['step']]:.2f} against {row['loss']:.2f} at step {row['step']}" for row in some}
+    return (
+        f"{said}. Against random weights of the same shape, all else equal (these in "
+        f"{control['model']['training']['precision']}): {', '.join(pairs.values())}.\n\n{solved}, with random weights "
+        f"{_solved(twin['greedy'])}; at temperature 1 these solve {_solved(twin['sampled'])} answers, and "
+        f"{twin['parsed']['sampled']:.1%} of their plans parse."
+    )
+
+
+def _replies_said(training: Training) -> str:
+    """Returns recorded replies: of each board the prompt, then what each model wrote."""
+    found = dict(training.record.get("replies", {}))
+    if training.control and found:
+        found["random weights"] = training.control["replies"]["before RL"]
+    lines = []
+    for i, one in enumerate(next(iter(found.values()), [])):
+        lines += ["~~~text", one["prompt"], "~~~", ""]
+        for stage, replies in found.items():
+            breaks = ", ".join(dict.fromkeys(replies[i]["breaks"])) or "nothing"
+            lines += [f"{stage}, breaks {breaks}:", "", "~~~text", replies[i]["reply"][:QUOTED], "~~~", ""]
+    return "\n".join(lines)
 
 
 def _by_size(study: Study, seed: int) -> pd.DataFrame:
@@ -217,15 +376,22 @@ def _gains(study: Study, seed: int) -> str:
 
 
 def _written(study: Study, seed: int) -> str:
-    lines, accepted, drawn = [], 0, 0
+    lines = []
     for one in study.history("engineer", seed)[1:]:
-        proposal = one.proposal
-        assert proposal is not None
-        form = proposal.prompt_format or "json"
-        legal = [read_reply(text, proposal.sizes, form).config is not None for text in proposal.replies]
-        accepted, drawn = accepted + sum(legal), drawn + len(legal)
-        lines += [f"Round {one.index}:", "", "```text", *proposal.replies, "```", ""]
+        assert one.proposal is not None
+        lines += [f"Round {one.index}:", "", "~~~text", *(text[:QUOTED] for text in one.proposal.replies), "~~~", ""]
+    accepted, drawn = _accepted(study, seed)
     return "\n".join([*lines, f"{accepted} of {drawn} replies are accepted; the first of a round that is counts."])
+
+
+def _accepted(study: Study, seed: int) -> tuple[int, int]:
+    """Returns how many of the engineer's replies are designs, and how many there are."""
+    legal = []
+    for one in study.history("engineer", seed)[1:]:
+        assert one.proposal is not None
+        form = one.proposal.prompt_format or "json"
+        legal += [read_reply(text, one.proposal.sizes, form).config is not None for text in one.proposal.replies]
+    return sum(legal), len(legal)
 
 
 def _reading_table(record: Mapping[str, Any], small: engineers.Records) -> pd.DataFrame:
