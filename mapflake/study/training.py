@@ -71,7 +71,7 @@ def measure(run: Path, base: BaseParams, asked: EngineerParams, *, seed: int) ->
         for one in rounds
         for step in repro.read_jsonl(one.checkpoint / "curve.jsonl")
     ]
-    situations = [made_up(i, sizes, seed=repro.seed_for(seed, "unseen")) for i in range(len(validation) // 2)]
+    situations = [made_up(i, sizes, seed=repro.seed_for(seed, "unseen")) for i in range(len(validation) // 4)]
     reads, replies, warm_start = {}, {}, {}
     for stage, checkpoint in {"before RL": start, "after RL": rounds[-1].checkpoint}.items():
         policy = trainer.load(checkpoint)
