@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from starts import PARAMS, TASKS
+from transformers import TrainerCallback
 
 from mapflake.env import reward
 from mapflake.repro import ParamError, read_jsonl
@@ -58,6 +59,24 @@ def test_samples_can_be_used_for_several_optimizer_steps(start, trained, tmp_pat
     assert curve[0]["num_tokens"] == once[0]["num_tokens"]
     assert curve[1]["entropy"] != once[1]["entropy"]
     assert "iterations" not in PARAMS.model_dump()  # as in records from before the parameter was there
+
+
+def test_a_round_that_reuses_samples_goes_on_to_the_same_weights(start, tmp_path, monkeypatch):
+    class Stop(TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            if state.global_step == 5:  # between two uses of the same samples
+                raise KeyboardInterrupt
+
+    twice, original = PARAMS.model_copy(update={"iterations": 2, "learning_rate": 1e-3}), grpo.run
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    curve = train_round(start, Boards(TASKS), twice, whole, seed=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(grpo, "run", lambda trainer, *rest: trainer.add_callback(Stop()) or original(trainer, *rest))
+        with pytest.raises(KeyboardInterrupt):
+            train_round(start, Boards(TASKS), twice, broken, seed=0)
+    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-4"
+    assert train_round(start, Boards(TASKS), twice, broken, seed=0) == curve
+    assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(whole) != checkpoint.weights_sha256(start)
 
 
 def test_the_number_of_tasks_must_fit(start, tmp_path):
