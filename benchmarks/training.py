@@ -32,8 +32,9 @@ from mapflake.env.config import total_variation
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.study import engineers
+from mapflake.study.cells import Study
 from mapflake.study.names import BASE, METRICS, ROUND_0, name
-from mapflake.study.records import Study, outcomes
+from mapflake.study.records import outcomes
 from mapflake.study.report import measured_rounds, results_markdown
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams

@@ -10,7 +10,7 @@ import pandas as pd
 
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
-from mapflake.study.records import Study
+from mapflake.study.cells import Study
 
 FRONTIER = 0.5  # valid rate from which on a size counts as one that the policy can do; our choice
 ALIKE = 0.051  # ratios that differ by less count as left alone: a step of the compact prompt format; our choice

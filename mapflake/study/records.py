@@ -1,5 +1,7 @@
 """The record of a cell, an arm under one training seed: small, of one JSON file, and all that the analysis reads.
 
+This module decides what a record says; `cells` reads it and decides nothing.
+
 Within a seed every arm branches from the same round 0 and has the same budget, boards and sampling noise: arms are
 paired. A record keeps one digit a board, the rounds with every prompt and reply, and the commit that made it; made
 again at that commit, it is the same file. Checkpoints and rollouts stay in the run.
@@ -15,13 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import pandas as pd
-
 from mapflake import repro
-from mapflake.engineer import History, Round
+from mapflake.engineer import History
 from mapflake.env import Task, load_tasks
-from mapflake.study.names import APART, BEGINNINGS, METRICS, NAMES, ROUND_0
+from mapflake.study.names import METRICS
 from mapflake.trainer import evaluate
 
 UNMADE = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")
@@ -87,9 +86,6 @@ class Record:
     validation: tuple[Outcomes, ...]
     rounds: tuple[dict[str, Any], ...]
     made: Made
-
-
-# ---------------------------------------------------------------- writing
 
 
 def benchmark(
@@ -230,126 +226,3 @@ def _subsets(boards_folder: Path) -> dict[str, list[Task]]:
 
 def _boards_sha256(tasks: Sequence[Task]) -> str:
     return repro.json_sha256([t.instance.key for t in tasks])
-
-
-# ---------------------------------------------------------------- reading
-
-
-@dataclass(frozen=True, eq=False)
-class Study:
-    """Finished cells that belong together; rates are mean shares of the samples, `[seeds, boards]`.
-
-    Attributes:
-        records: (arm, seed) -> record.
-        sets: "validation", "held_out" (may be missing) and each subset of the benchmark -> a row a board: board (its
-            number), agents, size.
-    """
-
-    records: Mapping[tuple[str, int], Record]
-    sets: Mapping[str, pd.DataFrame]
-
-    @property
-    def arms(self) -> list[str]:
-        """Arms with a finished cell in the order of tables, without what all arms begin with."""
-        order = [*NAMES]
-        arms = {arm for arm, _ in self.records} - {*BEGINNINGS}
-        return sorted(arms, key=lambda arm: (order.index(arm) if arm in NAMES else len(order), arm))
-
-    @functools.cached_property
-    def boards(self) -> pd.DataFrame:
-        """Agents and size of each board of the benchmark, by its number."""
-        rows = pd.concat([rows for name, rows in self.sets.items() if name not in APART])
-        return rows.drop_duplicates("board").set_index("board").sort_index()
-
-    def seeds(self, arm: str) -> list[int]:
-        """Returns the seeds under which an arm is finished."""
-        return sorted(seed for one, seed in self.records if one == arm)
-
-    def benchmark(self, arm: str, metric: str, **chosen: int) -> pd.DataFrame:
-        """Returns an arm's rates on the benchmark, `[seeds, boards]`; a board in several subsets is one.
-
-        Args:
-            arm: One of `arms`, or what all begin with.
-            metric: One of `names.METRICS`.
-            chosen: Only boards of these, e.g. `agents=2`.
-        """
-        found = self._rates(arm, metric, "benchmark")
-        for key, value in chosen.items():
-            found = found.loc[:, (self.boards[key].loc[found.columns] == value).to_numpy()]
-        return found
-
-    def validation(self, arm: str, metric: str, index: int = -1) -> pd.DataFrame:
-        """Returns an arm's rates on the validation boards, `[seeds, boards]`, after its `index`-th measured round."""
-        return self._rates(arm, metric, "validation", index)
-
-    def held_out(self, arm: str, metric: str) -> pd.DataFrame:
-        """Returns an arm's rates on the boards like those of validation that no designer sees, `[seeds, boards]`."""
-        return self._rates(arm, metric, "held_out")
-
-    @functools.cache  # noqa: B019 - a study lives as long as the analysis
-    def _rates(self, arm: str, metric: str, kind: str, index: int = -1) -> pd.DataFrame:
-        names = [name for name in self.sets if name not in APART] if kind == "benchmark" else [kind]
-        numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)
-        sums = []
-        for seed in self.seeds(arm):
-            record = self.records[arm, seed]
-            one = record.validation[index] if kind == "validation" else None
-            found = [one] if one else [record.benchmark[name] for name in names]
-            sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
-        return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
-
-    @functools.cache  # noqa: B019
-    def history(self, arm: str, seed: int) -> History:
-        """Returns the rounds of an arm under a seed, with round 0, the shared one or its own, if that cell is there."""
-        cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
-        rounds = [repro.from_json(Round, row, arm) for record in cells for row in record.rounds]
-        return tuple({one.index: one for one in rounds}.values())
-
-
-def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
-    """Returns the study of the records in `folder`, with boards.json beside them.
-
-    Args:
-        folder: Has a file `<arm>-<seed>.json` for each finished cell.
-        arms: The arms to take, with what they begin with; all that there are, unless given.
-        seeds: The training seeds to take; all that there are, unless given.
-
-    Raises:
-        ValueError: There is no record, one cannot be read, or two do not belong together.
-    """
-    folder = Path(folder)
-    paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"
-    if arms is not None:
-        paths = [p for p in paths if p.stem.rpartition("-")[0] in (*BEGINNINGS, *arms)]
-    if seeds is not None:
-        paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
-    if not paths or not boards.is_file():
-        missing = "records" if boards.is_file() else boards.name
-        raise ValueError(f"{folder}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
-    sets = repro.read_json(boards)["sets"]
-    records: dict[tuple[str, int], Record] = {}
-    for path in paths:
-        record = repro.from_json(Record, repro.read_json(path), str(path))
-        first, key = next(iter(records.values()), record), (record.arm, record.seed)
-        if key in records:
-            raise ValueError(f"{path}: arm {record.arm} under seed {record.seed} is there twice")
-        for name in ("rl", "samples"):
-            if record.parameters.get(name) != first.parameters.get(name):
-                found, other = (repro.dumps(r.parameters.get(name)) for r in (record, first))
-                raise ValueError(f"{path}: {name} {found} is not that of {first.arm}-{first.seed}, {other}")
-        if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
-            raise ValueError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
-        for name, outcome in [*record.benchmark.items(), *(("validation", one) for one in record.validation)]:
-            if outcome.boards_sha256 != sets[name]["sha256"]:
-                raise ValueError(f"{path}: was measured on other {name} boards than boards.json has: run the cell anew")
-            for metric in METRICS:
-                digits, legal = getattr(outcome, metric), "0123456789"[: outcome.samples + 1]
-                if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
-                    raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
-        records[key] = record
-    columns = ("board", "agents", "size")
-    return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
-
-
-def _shares(outcome: Outcomes, metric: str) -> np.ndarray:
-    return (np.frombuffer(getattr(outcome, metric).encode(), np.uint8) - ord("0")) / outcome.samples

@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 
 from mapflake.study import statistics
+from mapflake.study.cells import Study
 from mapflake.study.designs import changes
 from mapflake.study.names import BASE, BEGINNINGS, METRICS, ROUND_0, name
-from mapflake.study.records import Study, code_sha256
+from mapflake.study.records import code_sha256
 from mapflake.study.statistics import Estimate, estimate, paired
 
 ASKED = {"metric": "valid", "arm": "engineer", "against": "fixed", "boards": "benchmark"}
