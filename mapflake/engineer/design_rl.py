@@ -123,16 +123,10 @@ def beside_boards(designs: Designs, params: DesignRLParams, *, seed: int) -> Pro
 def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParams, *, seed: int) -> list[Situation]:
     """Returns the situations of a training: real ones and made-up ones, at random in the share that `params` says.
 
-    Made-up ones have learnability alone; for another reward, or without real ones, all are of the other kind.
-
-    Raises:
-        ValueError: There is neither kind.
+    Without real ones all are made up.
     """
     rng = repro.rng_for(seed, "situations")
-    share = 1.0 if params.reward != "learnability" else params.real_share if real else 0.0
-    if share and not real:
-        raise ValueError(f"reward {params.reward!r}: made-up situations have no such table, and there are no real ones")
-    chosen = rng.random(params.rl.instances - params.boards) < share
+    chosen = rng.random(params.rl.instances - params.boards) < (params.real_share if real else 0.0)
     return [
         real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, seed=repro.seed_for(seed, "made up"))
         for i, is_real in enumerate(chosen)
@@ -163,7 +157,7 @@ class CoTraining:
         """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
         last, seed = history[-1], repro.seed_for(self.seed, "co-training", history[-1].index)
         policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
-        tables = measure(policy, self.sizes, self.validation, self.params.tables, seed=seed)
+        tables = measure(policy, self.sizes, self.validation, self.params.tables, [self.params.reward], seed=seed)
         real = [Situation(last.report, history, tables, "this run")]
         designs = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
         problem = beside_boards(designs, self.params, seed=seed)
@@ -188,7 +182,7 @@ def cost(
         tables: Policies that were measured.
         each: What the training of each of them took (`bank.round_cost`).
     """
-    boards = len(kinds(sizes)) * params.tables.boards + validation * ("alignment" in params.tables.rewards)
+    boards = len(kinds(sizes)) * params.tables.boards + validation * (params.reward == "alignment")
     samples = params.rl.epochs * params.rl.generations  # of each prompt
     found = {what: tables * n for what, n in (each or {}).items()}
     found["rollouts"] = found.get("rollouts", 0) + tables * boards * params.tables.samples + params.boards * samples

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mapflake import repro
 from mapflake.engineer.ledger import History
@@ -43,14 +43,10 @@ RewardName = Literal["learnability", "alignment"]
 
 
 class TableParams(Params):
-    """The tables of a policy, and how much is sampled: `boards` of each kind, and `samples` of each board.
-
-    `alignment` takes gradients, and rollouts on the validation boards beside.
-    """
+    """How much is sampled for a policy's tables: `boards` of each kind, and `samples` of each board."""
 
     boards: int = Field(default=12, ge=1)
     samples: int = Field(default=4, ge=2)
-    rewards: list[RewardName] = Field(default=["learnability"], min_length=1)
 
 
 class DesignRLParams(Params):
@@ -64,17 +60,11 @@ class DesignRLParams(Params):
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
     """
 
-    reward: RewardName = "learnability"
+    reward: RewardName = "alignment"
     boards_share: float = Field(default=0.0, ge=0, lt=1)
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
     rl: RLParams
-
-    @model_validator(mode="after")
-    def _measured(self) -> DesignRLParams:
-        if self.reward not in self.tables.rewards:
-            raise ValueError(f"tables.rewards: {self.tables.rewards} lacks {self.reward!r}, the reward")
-        return self
 
     @property
     def boards(self) -> int:
@@ -127,7 +117,7 @@ class KindTable:
         calm, busy = (float(np.interp(part.hole_ratio, HOLES, column)) for column in columns)
         waits = part.wait_ratio
         if waits is None:
-            waits = float(np.interp(part.hole_ratio, HOLES, _natural_waits(size, self.num_agents)))
+            waits = float(np.interp(part.hole_ratio, HOLES, natural_waits(size, self.num_agents)))
         return (1 - waits) * calm + waits * busy
 
     def value(self, kind: Kind) -> float:
@@ -141,7 +131,7 @@ class KindTable:
 
 
 @functools.cache
-def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
+def natural_waits(size: int, num_agents: int = 2) -> tuple[float, ...]:
     """Returns for each ratio of `HOLES` the share of random solvable boards that need a wait."""
     counts = [board_statistics(size, num_agents, hole, boards=CENSUS, seed=0) for hole in HOLES]
     return tuple(one.waits / max(1, one.solved) for one in counts)
@@ -229,6 +219,7 @@ def measure(
     sizes: Sequence[int],
     validation: Sequence[Task],
     params: TableParams,
+    rewards: Sequence[RewardName],
     *,
     num_agents: int = 2,
     seed: int,
@@ -240,6 +231,7 @@ def measure(
         sizes: Board sizes of the tables.
         validation: Boards whose success `alignment` looks for.
         params: How much is sampled.
+        rewards: The tables to make; `alignment` takes gradients, and rollouts on the validation boards beside.
         num_agents: Agents of the boards.
         seed: Root of boards and noise.
     """
@@ -249,8 +241,8 @@ def measure(
     kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
     for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
         by_kind[kind_of[r.task.instance.key]].append(r)
-    found = {"learnability": learnability_table(by_kind)} if "learnability" in params.rewards else {}
-    if "alignment" in params.rewards and getattr(policy, "model", None) is not None:
+    found = {"learnability": learnability_table(by_kind)} if "learnability" in rewards else {}
+    if "alignment" in rewards and getattr(policy, "model", None) is not None:
         from mapflake.trainer.gradients import alignments  # imports torch
 
         noise = repro.seed_for(seed, "aim")

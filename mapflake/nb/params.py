@@ -125,9 +125,12 @@ def prepare(root: Path) -> None:
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
     shared["base"] = sections.warm_start.taken_as_it_is
     tried = everything["trained_engineer"]
-    values["bank"] = shared | {"bank_runs": tried["bank"], "tables": tried["before"]["tables"]}
-    both = tried["before"]["tables"] | {"rewards": ["learnability", "alignment"]}
-    as_arms = {"bank_runs": {"rounds": tried["gains_rounds"], "training": None}, "tables": both}
+    shared["tables"] = tried["before"]["tables"]
+    values["bank"] = shared | {"bank_runs": tried["bank"], "rewards": [tried["before"]["reward"]]}
+    as_arms = {
+        "bank_runs": {"rounds": tried["gains_rounds"], "training": None},
+        "rewards": ["learnability", "alignment"],
+    }
     values["gains"] = {"gains": tried["gains"], "bank": shared | as_arms}
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)

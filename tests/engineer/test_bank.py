@@ -20,6 +20,7 @@ from mapflake.trainer.params import RLParams, WarmStartParams
 SIZES = (3, 4)
 VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1), 12, seed=0, split="validation")
 PARAMS = DesignRLParams(
+    reward="learnability",
     tables=TableParams(boards=3, samples=4),
     rl=RLParams(instances=40, epochs=1, prompts=8, generations=4, microbatch=32),
 )
@@ -27,7 +28,8 @@ PARAMS = DesignRLParams(
 
 def run(folder, number=0, rounds=2):
     params = BankParams(rounds=rounds)
-    return bank_run(folder, number, ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables, samples=2)
+    given = (ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables, ["learnability", "alignment"])
+    return bank_run(folder, number, *given, samples=2)
 
 
 def test_a_situation_after_every_round_with_its_table(tmp_path):
@@ -79,10 +81,6 @@ def test_situations_of_a_training_are_mixed_in_the_share_that_is_asked_for(tmp_p
     assert 10 < sum(one in real for one in chosen) < 30
     assert chosen == mixed(real, SIZES, PARAMS, seed=0) != mixed(real, SIZES, PARAMS, seed=1)
     assert not any(one in real for one in mixed([], SIZES, PARAMS, seed=0))  # made up, all of them
-    aligned = PARAMS.model_copy(update={"reward": "alignment"})
-    assert all(one in real for one in mixed(real, SIZES, aligned, seed=0))
-    with pytest.raises(ValueError, match="reward 'alignment': made-up situations have no such table"):
-        mixed([], SIZES, aligned, seed=0)
 
 
 def test_runs_have_ranges_of_sizes_of_their_own():
@@ -104,9 +102,8 @@ def test_what_it_costs():
     }
     shown = round_cost(rl, BankParams(rounds=1, training=WarmStartParams(steps=5, batch_size=16)), validation=24)
     assert shown == {"rollouts": 24, "demonstrations": 80}
-    tables = TableParams(boards=3, samples=4, rewards=["learnability", "alignment"])
-    both = PARAMS.model_copy(update={"tables": tables})
-    assert cost(both, SIZES, 12, tables=2, each=shown) == {
+    aligned = PARAMS.model_copy(update={"reward": "alignment"})
+    assert cost(aligned, SIZES, 12, tables=2, each=shown) == {
         "rollouts": 2 * ((kinds_measured + 12) * 4 + 24),
         "demonstrations": 160,
         "replies": 160,
