@@ -16,7 +16,7 @@ from mapflake import repro
 from mapflake.engineer.backend import Grpo, Supervised, TrainingBackend
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
-from mapflake.engineer.situations import KindTable, RewardName, Situation, TableParams, measure
+from mapflake.engineer.situations import KindTable, Situation, TableParams, measure
 from mapflake.env import Task
 from mapflake.repro import Params
 from mapflake.trainer.params import WarmStartParams
@@ -43,8 +43,8 @@ def bank_run(
     sizes: Sequence[int],
     params: BankParams,
     tables: TableParams,
-    rewards: Sequence[RewardName],
     *,
+    alignment: bool = False,
     samples: int,
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
@@ -58,7 +58,7 @@ def bank_run(
         sizes: Board sizes that may be asked for.
         params: The rounds, and how they train.
         tables: How much is sampled for the tables of its policies.
-        rewards: The tables to make.
+        alignment: Whether they have this table too.
         samples: Completions a validation board.
     """
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
@@ -71,9 +71,9 @@ def bank_run(
     found = []
     for one in history:
         path = one.checkpoint.with_name("tables.json")
-        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), list(rewards), repro.code_sha256()]
+        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), alignment, repro.code_sha256()]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
-            measured = measure(trainer.load(one.checkpoint), sizes, validation, tables, rewards, seed=own)
+            measured = measure(trainer.load(one.checkpoint), sizes, validation, tables, alignment=alignment, seed=own)
             values = {name: repro.to_json(value) for name, value in measured.items()}
             repro.write_json(path, {"made_from": key, "tables": values})
         values = repro.read_json(path)["tables"]

@@ -157,7 +157,8 @@ class CoTraining:
         """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
         last, seed = history[-1], repro.seed_for(self.seed, "co-training", history[-1].index)
         policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
-        tables = measure(policy, self.sizes, self.validation, self.params.tables, [self.params.reward], seed=seed)
+        aligned = self.params.reward == "alignment"
+        tables = measure(policy, self.sizes, self.validation, self.params.tables, alignment=aligned, seed=seed)
         real = [Situation(last.report, history, tables, "this run")]
         designs = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
         problem = beside_boards(designs, self.params, seed=seed)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mapflake import repro
 from mapflake.engineer.ledger import History
@@ -37,8 +37,13 @@ Kind = tuple[int, float, bool]
 
 CENSUS = 400  # random boards from which the natural share of waits of a kind is counted
 
+VALIDATED_HOLES = 0.3
+"""`transfer` looks at natural boards with holes up to this ratio, as validation has them (our choice)."""
 
-RewardName = Literal["learnability", "alignment"]
+NEAR_SIZES, NEAR_HOLES, OTHER_WAITS = 1.5, 0.2, 0.5  # of `transfer_table`
+
+
+RewardName = Literal["learnability", "transfer", "alignment"]
 """A table by which designs can be rewarded."""
 
 
@@ -60,11 +65,17 @@ class DesignRLParams(Params):
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
     """
 
-    reward: RewardName = "alignment"
+    reward: RewardName = "transfer"
     boards_share: float = Field(default=0.0, ge=0, lt=1)
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
     rl: RLParams
+
+    @model_validator(mode="after")
+    def _real(self) -> DesignRLParams:
+        if self.reward == "alignment" and self.real_share < 1:
+            raise ValueError(f"real_share: {self.real_share:g}, but made-up situations have no alignment: takes 1")
+        return self
 
     @property
     def boards(self) -> int:
@@ -117,7 +128,7 @@ class KindTable:
         calm, busy = (float(np.interp(part.hole_ratio, HOLES, column)) for column in columns)
         waits = part.wait_ratio
         if waits is None:
-            waits = float(np.interp(part.hole_ratio, HOLES, natural_waits(size, self.num_agents)))
+            waits = float(np.interp(part.hole_ratio, HOLES, _natural_waits(size, self.num_agents)))
         return (1 - waits) * calm + waits * busy
 
     def value(self, kind: Kind) -> float:
@@ -131,7 +142,7 @@ class KindTable:
 
 
 @functools.cache
-def natural_waits(size: int, num_agents: int = 2) -> tuple[float, ...]:
+def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
     """Returns for each ratio of `HOLES` the share of random solvable boards that need a wait."""
     counts = [board_statistics(size, num_agents, hole, boards=CENSUS, seed=0) for hole in HOLES]
     return tuple(one.waits / max(1, one.solved) for one in counts)
@@ -206,6 +217,36 @@ def learnable(valid: int, samples: int) -> float:
     return 4 * valid * (samples - valid) / (samples * (samples - 1))
 
 
+def transfer_table(learnability: KindTable) -> KindTable:
+    """Returns the table of what boards teach for those of validation, from their learnability L.
+
+    It is how much a kind can teach, times how near it is to what validation boards can teach: L_k sum_j w_j K(k, j).
+    The weights w_j, which sum to 1, are as L_j, as the length of plans (the size) and as the share of kind j among
+    natural boards with holes up to `VALIDATED_HOLES`. K falls with the distance in size (a normal curve of deviation
+    `NEAR_SIZES`) and in holes (`NEAR_HOLES`), and is less by the factor `OTHER_WAITS` between boards of which one needs
+    a wait. It stands for `alignment` where there are no gradients, and is less noisy (reports/log.md). Our choice.
+    """
+    some = kinds(learnability.values)
+    values = np.array([learnability.value(kind) for kind in some])
+    weights = values * [_asked(*kind, learnability.num_agents) for kind in some]
+    found = values * (_nearness(tuple(some)) @ weights) / (weights.sum() or 1.0)
+    return table(dict(zip(some, map(float, found), strict=True)), learnability.num_agents)
+
+
+def _asked(size: int, hole_ratio: float, wait: bool, num_agents: int) -> float:
+    """Returns the size times a kind's share among natural boards of its size and holes; 0 beyond `VALIDATED_HOLES`."""
+    waits = _natural_waits(size, num_agents)[HOLES.index(hole_ratio)]
+    return size * (waits if wait else 1 - waits) if hole_ratio <= VALIDATED_HOLES else 0.0
+
+
+@functools.cache
+def _nearness(some: tuple[Kind, ...]) -> np.ndarray:
+    """Returns K of `transfer_table`, `[kinds, kinds]`, 1 between a kind and itself."""
+    size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
+    apart = ((size - size.T) / NEAR_SIZES) ** 2 + ((hole - hole.T) / NEAR_HOLES) ** 2
+    return np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
+
+
 def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:
     """Returns for each board how many of its samples are valid, and how many there are."""
     counts: dict[str, list[bool]] = {}
@@ -219,8 +260,8 @@ def measure(
     sizes: Sequence[int],
     validation: Sequence[Task],
     params: TableParams,
-    rewards: Sequence[RewardName],
     *,
+    alignment: bool = False,
     num_agents: int = 2,
     seed: int,
 ) -> dict[str, KindTable]:
@@ -231,7 +272,7 @@ def measure(
         sizes: Board sizes of the tables.
         validation: Boards whose success `alignment` looks for.
         params: How much is sampled.
-        rewards: The tables to make; `alignment` takes gradients, and rollouts on the validation boards beside.
+        alignment: Whether to make this table too, which takes gradients, and rollouts on the validation boards.
         num_agents: Agents of the boards.
         seed: Root of boards and noise.
     """
@@ -241,8 +282,9 @@ def measure(
     kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
     for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
         by_kind[kind_of[r.task.instance.key]].append(r)
-    found = {"learnability": learnability_table(by_kind)} if "learnability" in rewards else {}
-    if "alignment" in rewards and getattr(policy, "model", None) is not None:
+    learnability = learnability_table(by_kind)
+    found = {"learnability": learnability, "transfer": transfer_table(learnability)}
+    if alignment and getattr(policy, "model", None) is not None:
         from mapflake.trainer.gradients import alignments  # imports torch
 
         noise = repro.seed_for(seed, "aim")

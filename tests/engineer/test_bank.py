@@ -28,8 +28,8 @@ PARAMS = DesignRLParams(
 
 def run(folder, number=0, rounds=2):
     params = BankParams(rounds=rounds)
-    given = (ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables, ["learnability", "alignment"])
-    return bank_run(folder, number, *given, samples=2)
+    given = (ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables)
+    return bank_run(folder, number, *given, alignment=True, samples=2)
 
 
 def test_a_situation_after_every_round_with_its_table(tmp_path):
@@ -38,7 +38,7 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
     assert [one.report for one in found] == [one.history[-1].report for one in found]
     assert found[0].history[0].config != found[1].history[1].config  # a new random configuration every round
     for one in found:
-        assert set(one.tables) == {"learnability"}  # no weights in this process: no gradients
+        assert set(one.tables) == {"learnability", "transfer"}  # no weights in this process: no gradients
         table = one.tables["learnability"]
         assert 0 < table.value(table.best_kind()) <= 1.34  # unbiased: 4 samples can say 4/3
         kept = repro.from_json(Situation, repro.to_json(portable(one)), "record")

@@ -7,25 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mapflake.engineer.compact.demonstrations import assumed_alignment, made_up
+from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.situations import (
     HOLES,
+    DesignRLParams,
     KindTable,
     boards_of_kinds,
     kinds,
     learnability_table,
     learnable,
-    natural_waits,
     table,
+    transfer_table,
 )
-from mapflake.env import EnvConfig, SizeConfig, generate, judge_completion
-from mapflake.repro import rng_for
+from mapflake.env import EnvConfig, SizeConfig, board_statistics, generate, judge_completion
+from mapflake.repro import ParamError, rng_for
 from mapflake.trainer.evaluate import Rollout
+from mapflake.trainer.params import RLParams
 
 SIZES = (3, 4, 5)
 RNG = np.random.default_rng(0)
 KINDS = kinds(SIZES)
+NATURAL = {(size, hole): board_statistics(size, 2, hole, boards=400, seed=0) for size, hole, _ in KINDS}
 TABLE = table({kind: float(RNG.random()) for kind in kinds(SIZES)})
 
 
@@ -99,24 +102,30 @@ def test_made_up_situations_hide_the_policy_that_their_report_shows():
 
 
 @given(st.lists(st.floats(0, 1), min_size=len(KINDS), max_size=len(KINDS)))
-def test_assumed_alignment_is_learnability_times_nearness_to_what_validation_can_learn(values):
+def test_transfer_is_learnability_times_nearness_to_what_validation_can_learn(values):
     learnable = dict(zip(KINDS, values, strict=True))
-    found = assumed_alignment(learnable)
-    for kind, value in found.items():
-        assert 0 <= value <= learnable[kind] * (1 + 1e-9)
+    found = transfer_table(table(learnable))
+    for kind in KINDS:
         total = near = 0.0
-        for other, (size, hole, wait) in zip(KINDS, KINDS, strict=True):
-            natural = natural_waits(size)[HOLES.index(hole)]
-            weight = learnable[other] * size * (natural if wait else 1 - natural) * (hole <= 0.3)
+        for other in KINDS:
+            size, hole, wait = other
+            waits = NATURAL[size, hole].waits / NATURAL[size, hole].solved
+            weight = learnable[other] * size * (waits if wait else 1 - waits) * (hole <= 0.3)
             apart = ((kind[0] - size) / 1.5) ** 2 + ((kind[1] - hole) / 0.2) ** 2
             total += weight
             near += weight * math.exp(-apart / 2) * (1 if kind[2] == wait else 0.5)
-        assert value == pytest.approx(learnable[kind] * near / total if total else 0.0, abs=1e-9)
+        assert found.value(kind) == pytest.approx(learnable[kind] * near / total if total else 0.0, abs=1e-9)
+        assert 0 <= found.value(kind) <= learnable[kind] * (1 + 1e-9)
 
 
 def test_boards_that_validation_does_not_have_teach_less_however_learnable():
-    alike = assumed_alignment(dict.fromkeys(KINDS, 1.0))
-    assert alike[5, 0.15, False] > alike[5, 0.45, False]  # holes beyond those of validation
-    assert alike[5, 0.15, False] > alike[5, 0.15, True]  # waits are rare
+    alike = transfer_table(table(dict.fromkeys(KINDS, 1.0)))
+    assert alike.value((5, 0.15, False)) > alike.value((5, 0.45, False))  # holes beyond those of validation
+    assert alike.value((5, 0.15, False)) > alike.value((5, 0.15, True))  # waits are rare
     only = {kind: float(kind == (4, 0.15, False)) for kind in KINDS}
-    assert assumed_alignment(only) == only  # what teaches nothing is worth nothing, near or not
+    assert transfer_table(table(only)) == table(only)  # what teaches nothing is worth nothing, near or not
+
+
+def test_alignment_needs_real_situations():
+    with pytest.raises(ParamError, match=r"before: real_share: 0.5, but made-up situations have no alignment: takes 1"):
+        DesignRLParams.parse({"reward": "alignment", "rl": RLParams().model_dump()}, "before")

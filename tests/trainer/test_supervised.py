@@ -37,10 +37,10 @@ def test_a_run_of_the_bank_asks_for_sizes_of_its_own_and_is_measured_on_all(star
     assert sizes_of_run(number, sizes) == [4]
     validation = generate(EnvConfig.uniform(sizes, 0.1), 8, seed=0, split="validation")
     given = (Grpo(PARAMS), start, validation, sizes, BankParams(rounds=2, training=RECIPE))
-    first, second = bank_run(tmp_path, number, *given, TableParams(boards=2, samples=2), ["learnability"], samples=1)
+    first, second = bank_run(tmp_path, number, *given, TableParams(boards=2, samples=2), samples=1)
     assert [set(one.config.sizes) for one in second.history] == [{4}, {4}]
     assert [one.training["algorithm"] for one in second.history] == ["supervised"] * 2
     assert second.history[1].parent_sha256 == first.history[0].checkpoint_sha256 != second.history[1].checkpoint_sha256
-    assert set(first.tables) == {"learnability"}
+    assert set(first.tables) == {"learnability", "transfer"}
     assert set(first.tables["learnability"].values) == {3, 4}
     assert [s.size for s in first.report.sizes] == [3, 4]

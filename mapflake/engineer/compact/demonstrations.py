@@ -19,7 +19,6 @@ examples of failures, what guidelines mean (they stand in all prompts of a varia
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from mapflake.engineer.designers.rules import half_solved, random_config, toward
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt, known_variant
 from mapflake.engineer.report import FailureReport, SizeReport
-from mapflake.engineer.situations import HOLES, Kind, Situation, kinds, natural_waits, table
+from mapflake.engineer.situations import Kind, Situation, kinds, table, transfer_table
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for
@@ -41,8 +40,6 @@ ROUNDS_SHOWN = (0.4, 0.3, 0.2, 0.1)  # chance that the last round of a pair's ru
 RANDOM_DESIGN = 1 / 8  # chance that an answer ignores the report
 PER_HOLE = 8.0
 REPORTED_HOLES = 0.15
-VALIDATED_HOLES = 0.3
-NEAR_SIZES, NEAR_HOLES, OTHER_WAITS = 1.5, 0.2, 0.5
 REJECTED = 0.05  # chance that a past round's reply is marked as rejected
 FAILURE_MIX = {  # concentrations of the Dirichlet distribution of a made-up policy's failures
     "parse": 0.3, "agents": 0.1, "move": 0.1, "bounds": 0.3, "hole": 1.0, "vertex": 1.0, "edge": 0.3, "goal": 1.0,
@@ -118,11 +115,10 @@ def synthetic_report(
 
 
 def made_up(number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2) -> Situation:
-    """Returns a made-up situation with its learnability, 4 p (1 - p) under the made-up policy, and its alignment.
+    """Returns a made-up situation with its learnability, 4 p (1 - p) under the made-up policy, and its transfer.
 
     Holes cost it up to `PER_HOLE` log-odds a unit of the hole ratio, at random; the reported rates are at the ratio
-    `REPORTED_HOLES`. There are no gradients to compare: `assumed_alignment` has what stands for them. All of it is our
-    choice.
+    `REPORTED_HOLES`. All of it is our choice.
     """
     one = synthetic_report(number, sizes, seed=seed)
     per_hole = rng_for(seed, "per hole", number).uniform(0, PER_HOLE)
@@ -132,39 +128,9 @@ def made_up(number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2
         p = _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
         return 4 * p * (1 - p)
 
-    values = {kind: learnability(kind) for kind in kinds(one.logits)}
-    tables = {"learnability": values, "alignment": assumed_alignment(values)}
-    made = {name: table(one, num_agents) for name, one in tables.items()}
-    return Situation(one.report, one.history, made, f"made up {number}")
-
-
-def assumed_alignment(learnability: Mapping[Kind, float]) -> dict[Kind, float]:
-    """Returns for each kind of boards what stands for the alignment of a policy without gradients, in [0, 1].
-
-    It is how much the kind can teach, times how near it is to what validation boards can teach: L_k sum_j w_j K(k, j),
-    where w_j, which sum to 1, are as L_j, as the length of plans (the size) and as the share of kind j among natural
-    boards with holes up to `VALIDATED_HOLES`. K falls with the distance in size (a normal curve of deviation
-    `NEAR_SIZES`) and in holes (`NEAR_HOLES`), and is less by the factor `OTHER_WAITS` between boards of which one needs
-    a wait. The gradients of real policies are like that in rough (reports/log.md); the numbers are our choice.
-    """
-    values = np.array([*learnability.values()])
-    weights = values * [size * _asked(size, hole, wait) for size, hole, wait in learnability]
-    found = values * (_nearness(tuple(learnability)) @ weights) / (weights.sum() or 1.0)
-    return dict(zip(learnability, map(float, found), strict=True))
-
-
-def _asked(size: int, hole_ratio: float, wait: bool) -> float:
-    """Returns the share of boards of a kind among natural ones of its size and holes; 0 beyond `VALIDATED_HOLES`."""
-    waits = natural_waits(size)[HOLES.index(hole_ratio)]
-    return (hole_ratio <= VALIDATED_HOLES) * (waits if wait else 1 - waits)
-
-
-@functools.cache
-def _nearness(some: tuple[Kind, ...]) -> np.ndarray:
-    """Returns K of `assumed_alignment`, `[kinds, kinds]`, 1 between a kind and itself."""
-    size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
-    apart = ((size - size.T) / NEAR_SIZES) ** 2 + ((hole - hole.T) / NEAR_HOLES) ** 2
-    return np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
+    values = table({kind: learnability(kind) for kind in kinds(one.logits)}, num_agents)
+    tables = {"learnability": values, "transfer": transfer_table(values)}
+    return Situation(one.report, one.history, tables, f"made up {number}")
 
 
 @dataclass(frozen=True)
