@@ -40,7 +40,7 @@ CENSUS = 400  # random boards from which the natural share of waits of a kind is
 VALIDATED_HOLES = 0.3
 """`transfer` looks at natural boards with holes up to this ratio, as validation has them (our choice)."""
 
-NEAR_SIZES, NEAR_HOLES, OTHER_WAITS = 1.5, 0.2, 0.5  # of `transfer_table`
+NEAR_SIZES, NEAR_HOLES, OTHER_WAITS = 1.0, 0.2, 0.5  # of `transfer_table`
 
 
 RewardName = Literal["learnability", "transfer", "alignment"]
@@ -221,10 +221,11 @@ def transfer_table(learnability: KindTable) -> KindTable:
     """Returns the table of what boards teach for those of validation, from their learnability L.
 
     It is how much a kind can teach, times how near it is to what validation boards can teach: L_k sum_j w_j K(k, j).
-    The weights w_j, which sum to 1, are as L_j, as the length of plans (the size) and as the share of kind j among
-    natural boards with holes up to `VALIDATED_HOLES`. K falls with the distance in size (a normal curve of deviation
-    `NEAR_SIZES`) and in holes (`NEAR_HOLES`), and is less by the factor `OTHER_WAITS` between boards of which one needs
-    a wait. It stands for `alignment` where there are no gradients, and is less noisy (reports/log.md). Our choice.
+    The weights w_j, which sum to 1, are as L_j, as the square of the size (longer plans have more steps to get right,
+    and more to learn from) and as the share of kind j among natural boards with holes up to `VALIDATED_HOLES`. K falls
+    with the distance in size (a normal curve of deviation `NEAR_SIZES`) and in holes (`NEAR_HOLES`), and is less by the
+    factor `OTHER_WAITS` between boards of which one needs a wait. It stands for `alignment` where there are no
+    gradients, and is less noisy (reports/log.md). Our choice.
     """
     some = kinds(learnability.values)
     values = np.array([learnability.value(kind) for kind in some])
@@ -234,9 +235,9 @@ def transfer_table(learnability: KindTable) -> KindTable:
 
 
 def _asked(size: int, hole_ratio: float, wait: bool, num_agents: int) -> float:
-    """Returns the size times a kind's share among natural boards of its size and holes; 0 beyond `VALIDATED_HOLES`."""
+    """Returns a kind's share among natural boards of its size and holes, times size**2; 0 beyond `VALIDATED_HOLES`."""
     waits = _natural_waits(size, num_agents)[HOLES.index(hole_ratio)]
-    return size * (waits if wait else 1 - waits) if hole_ratio <= VALIDATED_HOLES else 0.0
+    return size**2 * (waits if wait else 1 - waits) if hole_ratio <= VALIDATED_HOLES else 0.0
 
 
 @functools.cache

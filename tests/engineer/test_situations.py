@@ -110,8 +110,8 @@ def test_transfer_is_learnability_times_nearness_to_what_validation_can_learn(va
         for other in KINDS:
             size, hole, wait = other
             waits = NATURAL[size, hole].waits / NATURAL[size, hole].solved
-            weight = learnable[other] * size * (waits if wait else 1 - waits) * (hole <= 0.3)
-            apart = ((kind[0] - size) / 1.5) ** 2 + ((kind[1] - hole) / 0.2) ** 2
+            weight = learnable[other] * size**2 * (waits if wait else 1 - waits) * (hole <= 0.3)
+            apart = ((kind[0] - size) / 1.0) ** 2 + ((kind[1] - hole) / 0.2) ** 2
             total += weight
             near += weight * math.exp(-apart / 2) * (1 if kind[2] == wait else 0.5)
         assert found.value(kind) == pytest.approx(learnable[kind] * near / total if total else 0.0, abs=1e-9)
