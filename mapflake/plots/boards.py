@@ -6,8 +6,6 @@ where it happens, and a line below the board.
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +21,7 @@ from matplotlib.patches import Circle
 
 from mapflake.env import Cell, Instance, Plan, Violation, check, execute, pictures
 from mapflake.env.pictures import ALARM, colour, ink, path_offset
+from mapflake.plots import style
 
 if TYPE_CHECKING:
     from IPython.display import HTML
@@ -101,19 +100,9 @@ def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | No
     Raises:
         ValueError: A plan has not one string of moves for each agent.
     """
-    from IPython.display import HTML
-
     pictures = list(_frames(instance, plans))
-    # The palette of the last one: whatever was marked is still there. This method keeps white white.
-    palette = pictures[-1].quantize(128, method=PIL.Image.Quantize.MAXCOVERAGE)
-    frames = [picture.quantize(palette=palette, dither=PIL.Image.Dither.NONE) for picture in pictures]
-    durations = [round(1000 * STEP / FRAMES)] * (len(frames) - 1) + [round(1000 * STEP * HOLD)]
-    written = io.BytesIO()
-    frames[0].save(written, "gif", save_all=True, append_images=frames[1:], duration=durations, loop=0)
-    if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(written.getvalue())
-    return HTML(f'<img src="data:image/gif;base64,{base64.b64encode(written.getvalue()).decode()}"/>')
+    seconds = [STEP / FRAMES] * (len(pictures) - 1) + [STEP * HOLD]
+    return style.play(pictures, seconds, path)
 
 
 def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image.Image]:
@@ -131,8 +120,7 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image
             for ax, (title, plan) in zip(axes, plans.items(), strict=True):
                 ax.clear()
                 draw_frame(ax, instance, plan, frame / FRAMES, title)
-            canvas.draw()
-            yield PIL.Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+            yield style.picture(canvas)
 
 
 def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:

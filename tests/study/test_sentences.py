@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 from drawn import texts
 from simulated import simulate
@@ -13,6 +14,7 @@ from mapflake import repro, study
 from mapflake.plots import study as figures
 from mapflake.study import report, statistics
 from mapflake.study.designs import by_round
+from mapflake.study.names import BASE
 
 ROOT = Path(__file__).parents[2]
 
@@ -158,6 +160,26 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
     heights = [bar.get_height() for bars in figure.axes[0].containers for bar in bars]
     assert heights == pytest.approx(success.T.to_numpy().ravel())
     assert "nothing to compare" in texts(figures.frontiers(cells, ["no such arm"]))
+
+
+def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> None:
+    cells = study.load(ROOT / "reports/cells/default")
+    (success, ratios), (asked, solved) = by_round(cells, "fixed"), figures.scenes(cells, "fixed")
+    rounds = len(success.columns)
+    assert asked.shape == solved.shape == (len(success), 2 * rounds)
+    for i in range(rounds):
+        assert asked.iloc[:, 2 * i].equals(ratios.iloc[:, i])
+        assert asked.iloc[:, 2 * i + 1].equals(ratios.iloc[:, i])
+        assert solved.iloc[:, 2 * i + 1].to_list() == success.iloc[:, i].to_list()
+        if i:
+            assert solved.iloc[:, 2 * i].to_list() == success.iloc[:, i - 1].to_list()
+    start = cells.validation(BASE, "valid").to_numpy().mean()  # sizes have as many boards each
+    assert solved.iloc[:, 0].mean() == pytest.approx(start)
+    figures.moving_frontiers(cells, ["fixed", "no such arm"], tmp_path / "moving.gif")
+    with PIL.Image.open(tmp_path / "moving.gif") as gif:
+        assert gif.n_frames > 2 * rounds
+    with pytest.raises(ValueError, match="no cell of no such arm"):
+        figures.moving_frontiers(cells, ["no such arm"])
 
 
 def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, one: study.Study) -> None:
