@@ -141,14 +141,15 @@ class TrainedEngineer(Params):
 
 
 class Comparison(Params):
-    """The question asked first, named before the runs: an arm against another, in one metric on one set of boards.
+    """The questions asked first, named before the runs: an arm against others, in one metric on one set of boards.
 
-    `held_out` are boards like those of validation, which no designer sees.
+    They are corrected together; the first is the primary one. `held_out` are boards like those of validation, which no
+    designer sees.
     """
 
     metric: Literal["valid", "optimal"]
     arm: str
-    against: str
+    against: list[str] = Field(min_length=1)
     boards: Literal["held_out", "benchmark"]
 
 

@@ -7,7 +7,7 @@ where the 95% interval leaves out zero; of several arms, where p is below 5% aft
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ from mapflake.study.names import BASE, BEGINNINGS, METRICS, ROUND_0, name
 from mapflake.study.records import code_sha256
 from mapflake.study.statistics import Estimate, estimate, paired
 
-ASKED = {"metric": "valid", "arm": "engineer", "against": "fixed", "boards": "benchmark"}
+ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["fixed"], "boards": "benchmark"}
 
 VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
 
@@ -89,17 +89,26 @@ def compare(
     ]
 
 
-def power(study: Study, comparison: Mapping[str, str] = ASKED) -> pd.DataFrame:
+def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
     """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
 
     From the validation boards alone; empty where the two arms have fewer than two seeds in common.
     """
-    arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
+    arm, against, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
     shown, counts = [], (3, 5, 10, 20)
     if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
         found = paired(study.validation(arm, metric), study.validation(against, metric))
         shown = [100 * statistics.detectable(found, n) for n in counts]
     return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
+
+
+def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Difference]:
+    """Returns the arm of the questions asked first against each other one, by its name, corrected for their number."""
+    arm, metric, boards = comparison["arm"], comparison["metric"], boards_of(comparison)
+    rows = {other: compare(study, [arm], other, metric, **boards) for other in comparison["against"]}
+    found = {other: one for other, (one,) in ((other, row) for other, row in rows.items() if row)}
+    corrected = statistics.holm([one.found.p for one in found.values()])
+    return {other: replace(one, holm=p) for (other, one), p in zip(found.items(), corrected, strict=True)}
 
 
 # ---------------------------------------------------------------- tables
@@ -167,29 +176,43 @@ def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boar
 
     Arguments as `compare`.
     """
-    if not (rows := compare(study, [arm], against, metric, **boards)):
-        return ""
-    found = rows[0].found
+    rows = compare(study, [arm], against, metric, **boards)
+    return _said(rows[0], against, metric, **boards) if rows else ""
+
+
+def _said(row: Difference, against: str, metric: str, corrected: int = 1, **boards: int) -> str:
+    """Returns a difference in words, as one of `corrected` questions."""
+    found = row.found
     sets = {"validation": "the validation boards", "held_out": f"{found.boards} held-out boards"}
     where = next((sets[key] for key in boards if key in sets), f"the benchmark's {found.boards} boards")
     where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
     more = "more" if found.mean >= 0 else "less"
-    said = f"*{name(arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than *{name(against)}*"
+    said = (
+        f"*{name(row.arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than *{name(against)}*"
+    )
     if found.seeds == 1:
         return f"With one training seed, {said}; one seed gives no interval, so this says nothing about other seeds."
     interval = _interval(found, "+.2f", "95% interval ")
-    return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if found.seen else 'no'} difference is seen."
+    holm = f" (p = {row.holm:.2g} after Holm's correction for {corrected} questions)" if corrected > 1 else ""
+    return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if row.seen else 'no'} difference is seen{holm}."
 
 
-def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, str]:
+def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
     Topics: asked, paper, validation, training, arms, matched, model, trained, contexts, designs, agents.
     """
-    arm, against, metric = (comparison[key] for key in ("arm", "against", "metric"))
-    agents, there = sorted({*study.boards["agents"]}), boards_of(comparison)
+    arm, others, metric = (comparison[key] for key in ("arm", "against", "metric"))
+    agents, there, against = sorted({*study.boards["agents"]}), boards_of(comparison), others[0]
+    rows = asked(study, comparison)
+    answers = [
+        _said(rows[other], other, metric, len(rows), **there)
+        if other in rows
+        else f"*{name(arm)}* against *{name(other)}*: not run."
+        for other in others
+    ]
     found = {
-        "asked": sentence(study, arm, against, metric, **there) or f"*{name(arm)}* against *{name(against)}*: not run.",
+        "asked": " ".join(answers),
         "paper": _beside_gain(study, arm, against, metric),
         "validation": sentence(study, arm, against, metric, validation=1),
         "training": sentence(study, "fixed", BASE, "valid", **there),
@@ -199,7 +222,7 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
         "trained": " ".join(
             said
             for one in ("fixed", "engineer", "trained_shuffled", "trained_schema_only")
-            if ("trained_engineer", one) != (arm, against)
+            if not (arm == "trained_engineer" and one in others)
             and (said := sentence(study, "trained_engineer", one, metric, **there))
         ),
         "contexts": " ".join(sentence(study, one, "engineer") for one in ("shuffled_failures", "schema_only")).strip(),
@@ -209,7 +232,7 @@ def sentences(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, 
     return {topic: text for topic, text in found.items() if text}
 
 
-def boards_of(comparison: Mapping[str, str]) -> dict[str, int]:
+def boards_of(comparison: Mapping[str, Any]) -> dict[str, int]:
     """Returns the boards that a question is asked on, as `compare` takes them."""
     return {} if comparison["boards"] == "benchmark" else {comparison["boards"]: 1}
 
@@ -261,7 +284,7 @@ def _designs(study: Study) -> str:
 # ---------------------------------------------------------------- files
 
 
-def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED, *more: str) -> dict[str, str]:
+def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
     topics = ("asked", "trained", "training", "arms", "matched", "designs")
@@ -272,7 +295,7 @@ def readme_blocks(study: Study, comparison: Mapping[str, str] = ASKED, *more: st
     }
 
 
-def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] = ASKED, *more: str) -> str:
+def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, *more: str) -> str:
     """Returns reports/results.md: the full table, the conclusions, and the commits that the cells were made at.
 
     `more` are further conclusions.
@@ -298,13 +321,12 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, str] =
     return "\n".join(lines) + "\n"
 
 
-def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, Any]:
+def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:
     """Returns metrics.json: every rate and difference as shares, with intervals where there are two seeds.
 
-    Keys: `asked`, the comparison that was named beforehand; `benchmark`, by arm `all`, `by_agents`, `by_size` and
-    `against_fixed`; `validation_by_round`, a row for each arm and round.
+    Keys: `asked`, the comparisons that were named beforehand, by whom they are against; `benchmark`, by arm `all`,
+    `by_agents`, `by_size` and `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
-    asked = compare(study, [comparison["arm"]], comparison["against"], comparison["metric"], **boards_of(comparison))
     everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
     against = {m: {d.arm: d for d in compare(study, everyone, "fixed", m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
@@ -323,8 +345,8 @@ def metrics(study: Study, comparison: Mapping[str, str] = ASKED) -> dict[str, An
         for i, index in enumerate(measured_rounds(study, arm)):
             means = {m: round(float(study.validation(arm, m, i).to_numpy().mean()), 4) for m in METRICS}
             by_round.append({"arm": name(arm), "round": index, **means})
-    shown = {**comparison, **(_json(asked[0].found) if asked else {})}
-    return {"asked": shown, "benchmark": found, "validation_by_round": by_round}
+    answers = {other: _json(row.found, holm=row.holm) for other, row in asked(study, comparison).items()}
+    return {"asked": {**comparison, "against": answers}, "benchmark": found, "validation_by_round": by_round}
 
 
 def measured_rounds(study: Study, arm: str) -> list[int]:

@@ -110,7 +110,9 @@ def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> N
 
 def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
     found = study.metrics(five)
-    assert found["asked"]["mean"] == found["benchmark"]["engineer"]["against_fixed"]["valid"]["mean"]
+    assert (
+        found["asked"]["against"]["fixed"]["mean"] == found["benchmark"]["engineer"]["against_fixed"]["valid"]["mean"]
+    )
     assert found["benchmark"]["engineer"]["all"]["valid"].keys() == {"mean", "seeds", "boards", "low", "high", "p"}
     assert set(found["benchmark"]["engineer"]["by_agents"]) == {"2", "3"}
     assert found["benchmark"]["fixed"]["against_fixed"] == {}
@@ -136,13 +138,25 @@ def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
     asked = report.ASKED | {"boards": "held_out"}
     said, alone = study.sentences(five, asked), five.held_out("engineer", "valid") - five.held_out("fixed", "valid")
     assert "of 40 held-out boards than" in said["asked"]
-    assert study.metrics(five, asked)["asked"]["mean"] == round(float(alone.to_numpy().mean()), 4)
+    assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(float(alone.to_numpy().mean()), 4)
     assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
     row = study.table(five).loc["engineer: RL checkpoint"]
     assert row["held out against fixed"].startswith(report.points(statistics.estimate(alone)))
     without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
     assert study.sentences(without, asked)["asked"].endswith("not run.")
     assert not [column for column in study.table(without) if "held out" in column]
+
+
+def test_questions_asked_first_are_corrected_together(five: study.Study) -> None:
+    three = {**report.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
+    rows = report.asked(five, three)
+    assert [*rows] == ["fixed", "heuristic", "evaluation_matched"]  # the oracle was not run
+    alone = {other: study.compare(five, ["engineer"], other)[0].found.p for other in rows}
+    assert [row.holm for row in rows.values()] == statistics.holm([*alone.values()])
+    said = study.sentences(five, three)["asked"]
+    assert said.count("after Holm's correction for 3 questions") == 3
+    assert said.endswith("against *oracle*: not run.")
+    assert study.metrics(five, three)["asked"]["against"].keys() == rows.keys()
 
 
 def test_frontiers_shows_rates_and_data_of_every_round() -> None:
@@ -213,6 +227,6 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict
     said = study.sentences(found)
     assert said["asked"] == "*engineer: RL checkpoint* against *fixed configuration*: not run."
     assert {"paper", "validation", "arms", "agents"}.isdisjoint(said)
-    assert study.metrics(found)["asked"] == report.ASKED
+    assert study.metrics(found)["asked"] == {**report.ASKED, "against": {}}
     assert report.power(found).empty
     assert study.compare(found, found.arms, "fixed") == []
