@@ -36,14 +36,14 @@ repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start
-	$(call in_order,$(SIDE_BY_SIDE))
+	$(call cells,$(CELL) $$*)
 	dvc repro
 	@$(shown)
 
 study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
 	python -m mapflake.nb choose study
 	dvc repro --allow-missing warm_start
-	$(call in_order,$(NEW_SIDE_BY_SIDE))
+	$(call cells,$(NEW_CELL))
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@$(shown)
@@ -51,19 +51,17 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
 
 CELL = dvc --wait-for-lock repro --single-item
-SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c '$(CELL) {} || exit 1'
 # A new cell may need what older ones made, which are recorded but not in this clone: then one after the other makes that.
-NEW_SIDE_BY_SIDE = xargs -P $(JOBS) -I{} sh -c '$(CELL) --allow-missing {} || flock .dvc/tmp/parents dvc --wait-for-lock repro {} || exit 1'
+NEW_CELL = $(CELL) --allow-missing $$* || flock .dvc/tmp/parents dvc --wait-for-lock repro $$*
 
-# All cells, each after those that it needs.
-define in_order
-$(call cells,bank) | $(1)
-$(call cells,trained_engineer baseline_rl) | $(1)
-$(call cells,engineer_loop ablations_trained ablations gains) | $(1)
+# All cells, JOBS at once, each after those that it needs: DVC's graph as rules for make. The bank first, then seed by seed.
+define cells
+@dvc dag --dot | awk -F'"' '$$2 !~ /@/ {next} /->/ {if ($$4 ~ /@/) print -2, "cell/" $$4 ": cell/" $$2; next} \
+	{n = split($$2, at, /[@-]/); print ($$2 ~ /^bank/ ? -1 : at[n] + ($$2 !~ /^trained/) / 2), "all: cell/" $$2}' \
+	| sort -sg | cut -d' ' -f2- > build/cells.mk
+@echo 'cell/%: ; $(1)' >> build/cells.mk
+@$(MAKE) --no-print-directory -kj$(JOBS) -f build/cells.mk all
 endef
-
-# The stages of some matrices, all arms of a seed before those of the next.
-cells = dvc stage list --name-only | { grep -E '^($(subst $() ,|,$(1)))@' || true; } | awk -F'[@-]' '{print $$NF, $$0}' | sort -sn | cut -d' ' -f2
 
 lint: install
 	ruff check .
