@@ -183,9 +183,7 @@ def sentence(study: Study, arm: str, against: str, metric: str = "valid", **boar
 def _said(row: Difference, against: str, metric: str, corrected: int = 1, **boards: int) -> str:
     """Returns a difference in words, as one of `corrected` questions."""
     found = row.found
-    sets = {"validation": "the validation boards", "held_out": f"{found.boards} held-out boards"}
-    where = next((sets[key] for key in boards if key in sets), f"the benchmark's {found.boards} boards")
-    where += "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
+    where = _where(found.boards, **boards)
     more = "more" if found.mean >= 0 else "less"
     said = (
         f"*{name(row.arm)}* {VERBS[metric]} {100 * abs(found.mean):.2f} points {more} of {where} than *{name(against)}*"
@@ -195,6 +193,13 @@ def _said(row: Difference, against: str, metric: str, corrected: int = 1, **boar
     interval = _interval(found, "+.2f", "95% interval ")
     holm = f" (p = {row.holm:.2g} after Holm's correction for {corrected} questions)" if corrected > 1 else ""
     return f"Over {found.seeds} training seeds, {said}{interval}: {'a' if row.seen else 'no'} difference is seen{holm}."
+
+
+def _where(number: int, **boards: int) -> str:
+    """Returns in words which boards an estimate is of."""
+    sets = {"validation": "the validation boards", "held_out": f"{number} held-out boards"}
+    where = next((sets[key] for key in boards if key in sets), f"the benchmark's {number} boards")
+    return where + "".join(f" with {n} agents" for key, n in boards.items() if key == "agents")
 
 
 def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
@@ -216,8 +221,8 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "paper": _beside_gain(study, arm, against, metric),
         "validation": sentence(study, arm, against, metric, validation=1),
         "training": sentence(study, "fixed", BASE, "valid", **there),
-        "arms": _which(study, "fixed"),
-        "matched": _which(study, "evaluation_matched"),
+        "arms": _which(study, "fixed", **there),
+        "matched": _which(study, "evaluation_matched", **there),
         "model": sentence(study, "base_engineer", "engineer"),
         "trained": " ".join(
             said
@@ -227,7 +232,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         ),
         "contexts": " ".join(sentence(study, one, "engineer") for one in ("shuffled_failures", "schema_only")).strip(),
         "designs": _designs(study),
-        "agents": " ".join(f"{n} agents: {said}" for n in agents if (said := _which(study, "fixed", agents=n))),
+        "agents": " ".join(said for n in agents if (said := _which(study, "fixed", agents=n))),
     }
     return {topic: text for topic, text in found.items() if text}
 
@@ -259,8 +264,8 @@ def _which(study: Study, against: str, **boards: int) -> str:
     if all(row.found.seeds == 1 for row in rows):
         return f"One seed gives no interval, so that none of {len(rows)} arms can be told from *{name(against)}*."
     seen = [f"*{name(row.arm)}* {points(row.found)}" for row in rows if row.seen]
-    said = f"Of {len(rows)} arms against *{name(against)}*, corrected for their number, a difference is seen for"
-    return f"{said} {'; '.join(seen) or 'none'}."
+    said = f"On {_where(rows[0].found.boards, **boards)}, of {len(rows)} arms against *{name(against)}*, corrected for"
+    return f"{said} their number, a difference is seen for {'; '.join(seen) or 'none'}."
 
 
 def _designs(study: Study) -> str:

@@ -65,7 +65,7 @@ def test_sentences_say_direction_interval_and_whether_it_is_seen(five: study.Stu
 
 def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
     said = study.sentences(five)
-    assert "Of 3 arms against *fixed configuration*" in said["arms"]
+    assert "of 3 arms against *fixed configuration*" in said["arms"]
     assert "*engineer: RL checkpoint* +1" in said["arms"]
     assert "*evaluation-matched* -1" in said["arms"]
     assert "heuristic" not in said["arms"]
@@ -187,7 +187,7 @@ def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> No
         assert solved.iloc[:, 2 * i + 1].to_list() == success.iloc[:, i].to_list()
         if i:
             assert solved.iloc[:, 2 * i].to_list() == success.iloc[:, i - 1].to_list()
-    start = cells.validation(BASE, "valid").to_numpy().mean()  # sizes have as many boards each
+    start = cells.validation(BASE, "valid").mean().loc[cells.sets["validation"]["board"]].mean()
     assert solved.iloc[:, 0].mean() == pytest.approx(start)
     figures.moving_frontiers(cells, ["fixed", "no such arm"], tmp_path / "moving.gif")
     with PIL.Image.open(tmp_path / "moving.gif") as gif:
