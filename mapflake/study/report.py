@@ -223,14 +223,16 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "training": sentence(study, "fixed", BASE, "valid", **there),
         "arms": _which(study, "fixed", **there),
         "matched": _which(study, "evaluation_matched", **there),
-        "model": sentence(study, "base_engineer", "engineer"),
+        "model": sentence(study, "base_engineer", "engineer", **there),
         "trained": " ".join(
             said
             for one in ("fixed", "engineer", "trained_shuffled", "trained_schema_only")
             if not (arm == "trained_engineer" and one in others)
             and (said := sentence(study, "trained_engineer", one, metric, **there))
         ),
-        "contexts": " ".join(sentence(study, one, "engineer") for one in ("shuffled_failures", "schema_only")).strip(),
+        "contexts": " ".join(
+            sentence(study, one, "engineer", **there) for one in ("shuffled_failures", "schema_only")
+        ).strip(),
         "designs": _designs(study),
         "agents": " ".join(said for n in agents if (said := _which(study, "fixed", agents=n))),
     }
