@@ -263,7 +263,8 @@ def markdown(training: Training, small: engineers.Records, *, pictures: str, lev
         "Of each engineer: the share of replies that are accepted; what its designs are worth in the made-up situation "
         "that it was asked in (`own`), and in the others (`another's`); `moved` is the share of the data that goes "
         "elsewhere if the rows of the report belong to other sizes, with the same noise (total variation). The rule "
-        "does as the report says, without noise. The small policy was asked about the sizes of its own profile.",
+        "does as the report says, without noise. The small policy was asked about the sizes of its own profile; what "
+        "its designs are worth is measured by another reward, in [results.md](results.md).",
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -413,7 +414,7 @@ def _reading_table(record: Mapping[str, Any], small: engineers.Records) -> pd.Da
     if not found.empty:
         unseen = found[found["situations"] == "made up, unseen"]
         for stage, group in unseen.groupby("engineer", sort=False):
-            rows[f"the small policy, {stage}"] = group.drop(columns=["seed", "situations", "engineer"]).mean().to_dict()
+            rows[f"the small policy, {stage}"] = group[["accepted", "moved"]].mean().to_dict()  # its reward is another
     rows["half-solved rule"] = {"moved": record["moved by a rule"]}
     columns = ["accepted", "own", "another's", "moved"]
     return pd.DataFrame(rows).T[columns].map(lambda value: "" if pd.isna(value) else f"{value:.3f}")

@@ -223,7 +223,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "training": sentence(study, "fixed", BASE, "valid", **there),
         "arms": _which(study, "fixed", **there),
         "matched": _which(study, "evaluation_matched", **there),
-        "model": sentence(study, "base_engineer", "engineer", **there),
+        "model": sentence(study, "base_engineer", "engineer", "valid", **there),
         "trained": " ".join(
             said
             for one in ("fixed", "engineer", "trained_shuffled", "trained_schema_only")
@@ -231,7 +231,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
             and (said := sentence(study, "trained_engineer", one, metric, **there))
         ),
         "contexts": " ".join(
-            sentence(study, one, "engineer", **there) for one in ("shuffled_failures", "schema_only")
+            sentence(study, one, "engineer", "valid", **there) for one in ("shuffled_failures", "schema_only")
         ).strip(),
         "designs": _designs(study),
         "agents": " ".join(said for n in agents if (said := _which(study, "fixed", agents=n))),
@@ -263,10 +263,11 @@ def _which(study: Study, against: str, **boards: int) -> str:
     """Returns which arms are seen to differ from one, after Holm's correction; "" if there is none to compare."""
     if not (rows := compare(study, study.arms, against, "valid", **boards)):
         return ""
+    where = _where(rows[0].found.boards, **boards)
     if all(row.found.seeds == 1 for row in rows):
-        return f"One seed gives no interval, so that none of {len(rows)} arms can be told from *{name(against)}*."
+        return f"On {where} one seed gives no interval: none of {len(rows)} arms can be told from *{name(against)}*."
     seen = [f"*{name(row.arm)}* {points(row.found)}" for row in rows if row.seen]
-    said = f"On {_where(rows[0].found.boards, **boards)}, of {len(rows)} arms against *{name(against)}*, corrected for"
+    said = f"On {where}, of {len(rows)} arms against *{name(against)}*, corrected for"
     return f"{said} their number, a difference is seen for {'; '.join(seen) or 'none'}."
 
 
