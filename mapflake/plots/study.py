@@ -107,9 +107,9 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
     kept = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
     if not kept:
         return _nothing()
-    columns = min(5, len(kept))
+    columns = min(4, len(kept))  # wide enough for the longest name
     lines = -(-len(kept) // columns)
-    figure = Figure(figsize=(max(4.3, 1.8 * columns + 0.7), 1.8 * lines + 0.7), layout="constrained")
+    figure = Figure(figsize=(max(4.3, 2.4 * columns + 0.7), 1.8 * lines + 0.7), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     largest = 1.0
     for ax, arm in zip(axes.flat, kept, strict=False):
