@@ -226,7 +226,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "model": sentence(study, "base_engineer", "engineer", "valid", **there),
         "trained": " ".join(
             said
-            for one in ("fixed", "engineer", "trained_shuffled", "trained_schema_only")
+            for one in ("fixed", "engineer", "trained_shuffled", "trained_schema_only", "learnability", "uniform")
             if not (arm == "trained_engineer" and one in others)
             and (said := sentence(study, "trained_engineer", one, metric, **there))
         ),
