@@ -34,7 +34,8 @@ RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.siz
 
 def on_record() -> None:
     """Prints what the rule would have asked for where the published run's engineer was asked."""
-    rounds = study.load(RECORDED).history("engineer", 0)
+    cells = study.load(RECORDED)
+    rounds = cells.history("engineer", cells.seeds("engineer")[0])
     sizes = tuple(s.size for s in rounds[0].report.sizes)
     for before, after in itertools.pairwise(rounds):
         ours = waits_where_they_fail(sizes)(before.report, rounds[: after.index]).config
