@@ -12,9 +12,9 @@ from simulated import simulate
 
 from mapflake import repro, study
 from mapflake.plots import study as figures
-from mapflake.study import report, statistics
+from mapflake.study import comparisons, conclusions, paper, statistics
 from mapflake.study.designs import by_round
-from mapflake.study.names import BASE
+from mapflake.study.names import BASE, name
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,15 +36,13 @@ def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None
     found = study.compare(five, five.arms, "fixed")
     assert [d.arm for d in found] == ["engineer", "heuristic", "evaluation_matched"]
     assert {d.arm: d.seen for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
-    assert report.power(five)["detectable, points"].is_monotonic_decreasing
-    own, fixed = (five.benchmark(arm, "valid") for arm in ("engineer", "fixed"))
+    assert comparisons.power(five)["detectable, points"].is_monotonic_decreasing
+    own, fixed = (five.rates(arm, "valid") for arm in ("engineer", "fixed"))
     assert found[0].by_seed == pytest.approx((own - fixed).mean(axis=1))
     assert found[0].found == statistics.estimate(own - fixed)
     assert [d.holm for d in found] == statistics.holm([d.found.p for d in found])
     both = study.compare(five, ["engineer"], ["fixed", "heuristic"])[0]
-    assert both.found.mean == pytest.approx(
-        (own - (fixed + five.benchmark("heuristic", "valid")) / 2).to_numpy().mean()
-    )
+    assert both.found.mean == pytest.approx((own - (fixed + five.rates("heuristic", "valid")) / 2).to_numpy().mean())
     assert study.compare(five, five.arms, "oracle") == []
 
 
@@ -53,14 +51,14 @@ def test_sentences_say_direction_interval_and_whether_it_is_seen(five: study.Stu
     found = study.compare(five, [arm], "fixed")[0].found
     assert found.low is not None
     assert found.high is not None
-    assert report.sentence(five, arm, "fixed") == (
-        f"Over 5 training seeds, *{report.name(arm)}* solves {100 * abs(found.mean):.2f} points {more} of the "
+    assert conclusions.sentence(five, arm, "fixed") == (
+        f"Over 5 training seeds, *{name(arm)}* solves {100 * abs(found.mean):.2f} points {more} of the "
         f"benchmark's 80 boards than *fixed configuration* (95% interval {100 * found.low:+.2f} to "
         f"{100 * found.high:+.2f}): a difference is seen."
     )
-    assert report.sentence(five, "heuristic", "fixed").endswith("no difference is seen.")
-    assert "of the validation boards than" in report.sentence(five, arm, "fixed", validation=1)
-    assert "the benchmark's 40 boards with 3 agents" in report.sentence(five, arm, "fixed", agents=3)
+    assert conclusions.sentence(five, "heuristic", "fixed").endswith("no difference is seen.")
+    assert "of the validation boards than" in conclusions.sentence(five, arm, "fixed", boards="validation")
+    assert "the benchmark's 40 boards with 3 agents" in conclusions.sentence(five, arm, "fixed", agents=3)
 
 
 def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
@@ -86,13 +84,13 @@ def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
 
 def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: study.Study) -> None:
     row = study.table(five).loc["engineer: RL checkpoint"]
-    found = statistics.estimate(five.benchmark("engineer", "valid"))
+    found = statistics.estimate(five.rates("engineer", "valid"))
     assert row["seeds"] == 5
     assert row["valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
     assert row["valid against fixed"].endswith(")*")
     assert study.table(five).loc["fixed configuration", "valid against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
-    assert alone["valid %"] == f"{100 * one.benchmark('engineer', 'valid').to_numpy().mean():.1f}"
+    assert alone["valid %"] == f"{100 * one.rates('engineer', 'valid').to_numpy().mean():.1f}"
 
 
 def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
@@ -124,32 +122,38 @@ def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, 
 
 
 def test_beside_paper_sets_gains_beside_gains(five: study.Study) -> None:
-    both = report.beside_paper(five)
+    both = paper.beside_paper(five)
     assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
     row = both.loc["GRPO, engineer: RL checkpoint"]
     assert row["paper, 3 agents"] == "51.7 / 31.7 (+11.2)"
-    rates = {arm: 100 * five.benchmark(arm, "valid", agents=3).to_numpy().mean() for arm in ("engineer", "fixed")}
+    rates = {arm: 100 * five.rates(arm, "valid", agents=3).to_numpy().mean() for arm in ("engineer", "fixed")}
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
     assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
 
 
 def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
-    asked = report.ASKED | {"boards": "held_out"}
-    said, alone = study.sentences(five, asked), five.held_out("engineer", "valid") - five.held_out("fixed", "valid")
+    asked = comparisons.ASKED | {"boards": "held_out"}
+    own, fixed = (five.rates(arm, "valid", "held_out") for arm in ("engineer", "fixed"))
+    said, alone = study.sentences(five, asked), own - fixed
     assert "of 40 held-out boards than" in said["asked"]
+    of_three = own.loc[:, [b for b in own if b % 2]]  # simulated boards have 2 and 3 agents by turns
+    assert five.rates("engineer", "valid", "held_out", agents=3).equals(of_three)
+    assert "of 20 held-out boards with 3 agents than" in conclusions.sentence(
+        five, "engineer", "fixed", boards="held_out", agents=3
+    )
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(float(alone.to_numpy().mean()), 4)
     assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
     row = study.table(five).loc["engineer: RL checkpoint"]
-    assert row["held out against fixed"].startswith(report.points(statistics.estimate(alone)))
+    assert row["held out against fixed"].startswith(conclusions.points(statistics.estimate(alone)))
     without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
     assert study.sentences(without, asked)["asked"].endswith("not run.")
     assert not [column for column in study.table(without) if "held out" in column]
 
 
 def test_questions_asked_first_are_corrected_together(five: study.Study) -> None:
-    three = {**report.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
-    rows = report.asked(five, three)
+    three = {**comparisons.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
+    rows = comparisons.asked(five, three)
     assert [*rows] == ["fixed", "heuristic", "evaluation_matched"]  # the oracle was not run
     alone = {other: study.compare(five, ["engineer"], other)[0].found.p for other in rows}
     assert [row.holm for row in rows.values()] == statistics.holm([*alone.values()])
@@ -164,7 +168,7 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
     success, asked = by_round(cells, "fixed")
     assert list(success.columns) == list(asked.columns)
     boards = cells.sets["validation"]  # the outcomes of boards, where by_round reads the engineer's reports
-    rates = boards.assign(valid=cells.validation("fixed", "valid").mean().loc[boards["board"]].to_numpy())
+    rates = boards.assign(valid=cells.rates("fixed", "valid", "validation").mean().loc[boards["board"]].to_numpy())
     assert success.iloc[:, -1].to_dict() == pytest.approx(rates.groupby("size")["valid"].mean().to_dict(), abs=0.005)
     assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
     figure = figures.frontiers(cells, ["fixed", "no such arm", "engineer"])
@@ -187,7 +191,7 @@ def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> No
         assert solved.iloc[:, 2 * i + 1].to_list() == success.iloc[:, i].to_list()
         if i:
             assert solved.iloc[:, 2 * i].to_list() == success.iloc[:, i - 1].to_list()
-    start = cells.validation(BASE, "valid").mean().loc[cells.sets["validation"]["board"]].mean()
+    start = cells.rates(BASE, "valid", "validation").mean().loc[cells.sets["validation"]["board"]].mean()
     assert solved.iloc[:, 0].mean() == pytest.approx(start)
     figures.moving_frontiers(cells, ["fixed", "no such arm"], tmp_path / "moving.gif")
     with PIL.Image.open(tmp_path / "moving.gif") as gif:
@@ -214,7 +218,7 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, on
 def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) -> None:
     figure = figures.learning(five, five.arms)
     assert figure.axes[0].get_title(loc="left") == "engineer: RL checkpoint (5)"
-    own, fixed = (five.validation(arm, "valid").loc[0].mean() for arm in ("engineer", "fixed"))
+    own, fixed = (five.rates(arm, "valid", "validation").loc[0].mean() for arm in ("engineer", "fixed"))
     assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
     assert "valid: points against fixed" in texts(figure)
     assert "nothing to compare" in texts(figures.learning(five, ["oracle"]))
@@ -227,6 +231,6 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict
     said = study.sentences(found)
     assert said["asked"] == "*engineer: RL checkpoint* against *fixed configuration*: not run."
     assert {"paper", "validation", "arms", "agents"}.isdisjoint(said)
-    assert study.metrics(found)["asked"] == {**report.ASKED, "against": {}}
-    assert report.power(found).empty
+    assert study.metrics(found)["asked"] == {**comparisons.ASKED, "against": {}}
+    assert comparisons.power(found).empty
     assert study.compare(found, found.arms, "fixed") == []
