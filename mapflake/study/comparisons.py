@@ -83,11 +83,17 @@ def compare(
     return _corrected(rows)
 
 
-def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Difference]:
-    """Returns the arm of the questions asked first against each other one, by its name, corrected for their number."""
-    arm, metric, boards = (comparison[key] for key in ("arm", "metric", "boards"))
-    rows = [row for other in comparison["against"] for row in compare(study, [arm], other, metric, boards)]
-    return {row.against[0]: row for row in _corrected(rows)}
+def against_each(
+    study: Study, arm: str, others: Sequence[str], metric: str = "valid", boards: str = "benchmark"
+) -> list[Difference]:
+    """Returns the difference of an arm to each of others, corrected together; what was not run is left out."""
+    return _corrected([row for other in others for row in compare(study, [arm], other, metric, boards)])
+
+
+def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Difference]:
+    """Returns the answers to the questions asked first."""
+    arm, others, metric, boards = (comparison[key] for key in ("arm", "against", "metric", "boards"))
+    return against_each(study, arm, others, metric, boards)
 
 
 def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:

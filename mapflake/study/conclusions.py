@@ -1,72 +1,72 @@
 """Conclusions in words, made of comparisons; no number of one is typed anywhere.
 
-Differences are in points (percent of all answers). A sentence says that a difference is seen where the 95% interval
-leaves out zero; of several compared together, where p is below 5% after Holm's correction.
+Differences are in points (percent of all answers). An arm solves more than another where p is below 5%, after Holm's
+correction where several are compared together; else the two are not told apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mapflake.study import paper
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, Difference, asked, compare
+from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare
 from mapflake.study.designs import changes
 from mapflake.study.names import BASE, name
 from mapflake.study.statistics import Estimate
 
 VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
 
-RIVALS = ("fixed", "engineer", "trained_shuffled", "trained_schema_only", "learnability", "uniform")
-"""The arms that the trained engineer is compared with in words."""
+RIVALS = (
+    *("trained_schema_only", "learnability", "uniform", "evaluation_matched", "domain_randomisation", "heuristic"),
+    *("learning_progress", "accel_lite", "oracle"),
+)
+"""The designers, none of which reads failures in words, that the trained engineer is set beside."""
 
 
 def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
-    Topics: asked, paper, validation, training, arms, matched, model, trained, contexts, designs, agents.
+    Topics: asked, paper, validation, training, arms, matched, trained, contexts, designs, agents.
     """
     arm, others, metric, boards = (comparison[key] for key in ("arm", "against", "metric", "boards"))
-    rows, first = asked(study, comparison), others[0]
-    not_run = "*{}* against *{}*: not run.".format
-    rivals = [one for one in RIVALS if arm != "trained_engineer" or one not in others]
-    of_agents = (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]}))
+    answers, first = asked(study, comparison), others[0]
+    missing = [name(one) for one in others if (one,) not in [row.against for row in answers]]
+    own = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, boards)
     found = {
-        "asked": " ".join(said(rows[other]) if other in rows else not_run(name(arm), name(other)) for other in others),
-        "paper": " ".join(paper.beside_gain(study, row) for row in compare(study, [arm], first, metric)),
-        "validation": sentence(study, arm, first, metric, "validation"),
-        "training": sentence(study, "fixed", BASE, "valid", boards),
+        "asked": f"{said(answers)} {f'Not run: *{name(arm)}* against {_listed(missing)}.' if missing else ''}".strip(),
+        "paper": "".join(paper.beside_gain(study, row) for row in compare(study, [arm], first, metric)),
+        "validation": said(compare(study, [arm], first, metric, "validation")),
+        "training": said(compare(study, ["fixed"], BASE, metric, boards)),
         "arms": _which(study, "fixed", boards),
         "matched": _which(study, "evaluation_matched", boards),
-        "model": sentence(study, "base_engineer", "engineer", "valid", boards),
-        "trained": " ".join(sentence(study, "trained_engineer", one, metric, boards) for one in rivals),
-        "contexts": " ".join(
-            sentence(study, one, "engineer", "valid", boards) for one in ("shuffled_failures", "schema_only")
-        ),
+        "trained": said(against_each(study, "trained_engineer", RIVALS, metric, boards)),
+        "contexts": said(own),
         "designs": _designs(study),
-        "agents": " ".join(of_agents),
+        "agents": " ".join(filter(None, (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]})))),
     }
-    return {topic: " ".join(text.split()) for topic, text in found.items() if text.strip()}
+    return {topic: text for topic, text in found.items() if text}
 
 
-def sentence(
-    study: Study, arm: str, against: str, metric: str = "valid", boards: str = "benchmark", **kept: int
-) -> str:
-    """Returns one comparison in words; "" if it was not run. Arguments as `comparisons.compare`."""
-    return "".join(map(said, compare(study, [arm], against, metric, boards, **kept)))
-
-
-def said(row: Difference) -> str:
-    """Returns a difference in words, with its interval and whether it is seen."""
-    found, other = row.found, " and ".join(map(name, row.against))
-    by = f"{100 * abs(found.mean):.2f} points {'more' if found.mean >= 0 else 'less'}"
-    text = f"*{name(row.arm)}* {VERBS[row.metric]} {by} of {_where(row)} than *{other}*"
-    if found.seeds == 1:
-        return f"With one training seed, {text}; one seed gives no interval, so this says nothing about other seeds."
-    holm = f" (p = {row.holm:.2g} after Holm's correction for {row.together} questions)" if row.together > 1 else ""
-    seen = f"{'a' if row.seen else 'no'} difference is seen{holm}"
-    return f"Over {found.seeds} training seeds, {text}{interval(found, '+.2f', '95% interval ')}: {seen}."
+def said(rows: Sequence[Difference]) -> str:
+    """Returns the differences of one arm to others in words, those that are seen first; "" of none."""
+    if not rows:
+        return ""
+    first, seeds = rows[0], sorted({row.found.seeds for row in rows})
+    arm, where = f"*{name(first.arm)}*", _where(first)
+    if seeds == [1]:
+        apart = ", ".join(f"{points(row.found)} points against {_others(row)}" for row in rows)
+        return f"With one training seed, on {where}, {arm} is {apart}; that says nothing about other seeds."
+    groups = {
+        f"{VERBS[first.metric]} more than": [row for row in rows if row.seen and row.found.mean > 0],
+        f"{VERBS[first.metric]} less than": [row for row in rows if row.seen and row.found.mean <= 0],
+        "is not told from": [row for row in rows if not row.seen],
+    }
+    parts = [f"{verb} {_listed([_against(row) for row in some])}" for verb, some in groups.items() if some]
+    number = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
+    holm = f" Here p is corrected for {len(rows)} comparisons (Holm)." if len(rows) > 1 else ""
+    return f"Over {number} training seeds, on {where}, {arm} {'; it '.join(parts)}.{holm}"
 
 
 def points(found: Estimate, star: bool = False) -> str:
@@ -74,11 +74,26 @@ def points(found: Estimate, star: bool = False) -> str:
     return f"{100 * found.mean:+.1f}{interval(found, '+.1f')}" + ("*" if star else "")
 
 
-def interval(found: Estimate, form: str, words: str = "") -> str:
+def interval(found: Estimate, form: str) -> str:
     """Returns the 95% interval in percent, in brackets, each end in the format `form`; "" if there is none."""
     if found.low is None or found.high is None:
         return ""
-    return f" ({words}{100 * found.low:{form}} to {100 * found.high:{form}})"
+    return f" ({100 * found.low:{form}} to {100 * found.high:{form}})"
+
+
+def _against(row: Difference) -> str:
+    ends = interval(row.found, "+.1f").strip(" ()")
+    p = "" if row.holm is None else f", 95% interval {ends}, p = {row.holm:.1g}"
+    return f"{_others(row)} ({100 * row.found.mean:+.1f} points{p})"
+
+
+def _others(row: Difference) -> str:
+    return " and ".join(f"*{name(other)}*" for other in row.against)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Returns texts joined by commas and a last "and"."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
 def _where(row: Difference) -> str:

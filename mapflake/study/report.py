@@ -47,8 +47,8 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
 def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
-    topics = ("asked", "trained", "training", "arms", "matched", "designs")
-    rows = table(study, [BASE, "fixed", "engineer", "base_engineer", "trained_engineer"])
+    topics = ("asked", "trained", "training")
+    rows = table(study, [BASE, "fixed", "engineer", "learnability", "oracle", "trained_engineer"])
     return {
         "answer": "\n".join(f"- {text}" for text in [*(said.get(topic) for topic in topics), *more] if text),
         "results": rows.drop(columns="on validation against fixed", errors="ignore").to_markdown(disable_numparse=True),
@@ -105,7 +105,7 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
         for i, index in enumerate(study.measured_rounds(arm)):
             means = {m: study.rates(arm, m, "validation", index=i).to_numpy().mean() for m in METRICS}
             by_round.append({"arm": name(arm), "round": index} | {m: round(float(x), 4) for m, x in means.items()})
-    answers = {other: _json(row.found, holm=row.holm) for other, row in asked(study, comparison).items()}
+    answers = {row.against[0]: _json(row.found, holm=row.holm) for row in asked(study, comparison)}
     return {"asked": {**comparison, "against": answers}, "benchmark": found, "validation_by_round": by_round}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,19 +47,35 @@ def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None
     assert study.compare(five, five.arms, "oracle") == []
 
 
-@pytest.mark.parametrize(("arm", "more"), [("engineer", "more"), ("evaluation_matched", "less")])
-def test_sentences_say_direction_interval_and_whether_it_is_seen(five: study.Study, arm: str, more: str) -> None:
-    found = study.compare(five, [arm], "fixed")[0].found
-    assert found.low is not None
-    assert found.high is not None
-    assert conclusions.sentence(five, arm, "fixed") == (
-        f"Over 5 training seeds, *{name(arm)}* solves {100 * abs(found.mean):.2f} points {more} of the "
-        f"benchmark's 80 boards than *fixed configuration* (95% interval {100 * found.low:+.2f} to "
-        f"{100 * found.high:+.2f}): a difference is seen."
-    )
-    assert conclusions.sentence(five, "heuristic", "fixed").endswith("no difference is seen.")
-    assert "of the validation boards than" in conclusions.sentence(five, arm, "fixed", boards="validation")
-    assert "the benchmark's 40 boards with 3 agents" in conclusions.sentence(five, arm, "fixed", agents=3)
+def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.Study) -> None:
+    rows = {row.arm: row for row in study.compare(five, five.arms, "fixed")}
+
+    def said(arm: str) -> str:
+        found, holm = rows[arm].found, rows[arm].holm
+        assert found.low is not None
+        assert found.high is not None
+        return (
+            f"*fixed configuration* ({100 * found.mean:+.1f} points, 95% interval {100 * found.low:+.1f} to "
+            f"{100 * found.high:+.1f}, p = {holm:.1g})"
+        )
+
+    for arm, verb in {"engineer": "solves more than", "evaluation_matched": "solves less than"}.items():
+        alone = f"Over 5 training seeds, on the benchmark's 80 boards, *{name(arm)}* {verb} {said(arm)}."
+        assert conclusions.said([rows[arm]]) == alone
+    assert f"*{name('heuristic')}* is not told from {said('heuristic')}." in conclusions.said([rows["heuristic"]])
+    assert conclusions.said([]) == ""
+    several = comparisons.against_each(five, "engineer", ["evaluation_matched", "oracle", "fixed", "heuristic"])
+    assert [row.against for row in several] == [("evaluation_matched",), ("fixed",), ("heuristic",)]
+    text = conclusions.said([replace(several[0], holm=0.5), *several[1:]])
+    assert " solves more than *fixed configuration* (" in text
+    assert "; it is not told from *evaluation-matched* (" in text
+    assert ") and *heuristic expert* (" in text
+    assert text.endswith("Here p is corrected for 3 comparisons (Holm).")
+    for boards, kept, where in [
+        ("validation", {}, "on the validation boards"),
+        ("benchmark", {"agents": 3}, "on the benchmark's 40 boards with 3 agents"),
+    ]:
+        assert where in conclusions.said(study.compare(five, ["engineer"], "fixed", boards=boards, **kept))
 
 
 def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
@@ -68,12 +85,15 @@ def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
     assert "*evaluation-matched* -1" in said["arms"]
     assert "heuristic" not in said["arms"]
     assert "28% of *fixed configuration*" in said["paper"]
-    assert {"model", "contexts", "designs"}.isdisjoint(said)  # not run
+    assert {"trained", "contexts", "designs"}.isdisjoint(said)  # not run
 
 
 def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
     said = study.sentences(one)
-    assert said["asked"].endswith("one seed gives no interval, so this says nothing about other seeds.")
+    assert said["asked"].startswith(
+        "With one training seed, on the benchmark's 80 boards, *engineer: RL checkpoint* is +"
+    )
+    assert said["asked"].endswith("against *fixed configuration*; that says nothing about other seeds.")
     assert said["arms"].endswith("one seed gives no interval: none of 3 arms can be told from *fixed configuration*.")
     everything = [*said.values(), *study.readme_blocks(one).values(), study.results_markdown(one, "smoke")]
     for text in everything:
@@ -136,31 +156,30 @@ def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
     asked = comparisons.ASKED | {"boards": "held_out"}
     own, fixed = (five.rates(arm, "valid", "held_out") for arm in ("engineer", "fixed"))
     said, alone = study.sentences(five, asked), own - fixed
-    assert "of 40 held-out boards than" in said["asked"]
+    assert "on 40 held-out boards" in said["asked"]
     of_three = own.loc[:, [b for b in own if b % 2]]  # simulated boards have 2 and 3 agents by turns
     assert five.rates("engineer", "valid", "held_out", agents=3).equals(of_three)
-    assert "of 20 held-out boards with 3 agents than" in conclusions.sentence(
-        five, "engineer", "fixed", boards="held_out", agents=3
-    )
+    three = study.compare(five, ["engineer"], "fixed", boards="held_out", agents=3)
+    assert "on 20 held-out boards with 3 agents" in conclusions.said(three)
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(float(alone.to_numpy().mean()), 4)
     assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
     row = study.table(five).loc["engineer: RL checkpoint"]
     assert row["held out against fixed"].startswith(conclusions.points(statistics.estimate(alone)))
     without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
-    assert study.sentences(without, asked)["asked"].endswith("not run.")
+    assert study.sentences(without, asked)["asked"].startswith("Not run: ")
     assert not [column for column in study.table(without) if "held out" in column]
 
 
 def test_questions_asked_first_are_corrected_together(five: study.Study) -> None:
     three = {**comparisons.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
     rows = comparisons.asked(five, three)
-    assert [*rows] == ["fixed", "heuristic", "evaluation_matched"]  # the oracle was not run
-    alone = {other: study.compare(five, ["engineer"], other)[0].found.p for other in rows}
-    assert [row.holm for row in rows.values()] == statistics.holm([*alone.values()])
+    assert [row.against for row in rows] == [("fixed",), ("heuristic",), ("evaluation_matched",)]
+    alone = [study.compare(five, ["engineer"], row.against)[0].found.p for row in rows]
+    assert [row.holm for row in rows] == statistics.holm(alone)
     said = study.sentences(five, three)["asked"]
-    assert said.count("after Holm's correction for 3 questions") == 3
-    assert said.endswith("against *oracle*: not run.")
-    assert study.metrics(five, three)["asked"]["against"].keys() == rows.keys()
+    assert "corrected for 3 comparisons" in said
+    assert said.endswith("Not run: *engineer: RL checkpoint* against oracle.")
+    assert study.metrics(five, three)["asked"]["against"].keys() == {"fixed", "heuristic", "evaluation_matched"}
 
 
 def test_frontiers_shows_rates_and_data_of_every_round() -> None:
@@ -229,7 +248,7 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
     found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
     said = study.sentences(found)
-    assert said["asked"] == "*engineer: RL checkpoint* against *fixed configuration*: not run."
+    assert said["asked"] == "Not run: *engineer: RL checkpoint* against fixed configuration."
     assert {"paper", "validation", "arms", "agents"}.isdisjoint(said)
     assert study.metrics(found)["asked"] == {**comparisons.ASKED, "against": {}}
     assert comparisons.power(found).empty
