@@ -18,17 +18,20 @@ from mapflake.study.statistics import Estimate
 
 VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
 
-RIVALS = (
-    *("trained_schema_only", "learnability", "uniform", "evaluation_matched", "domain_randomisation", "heuristic"),
-    *("learning_progress", "accel_lite", "oracle"),
+RULES = (
+    *("learnability", "learning_progress", "heuristic", "uniform", "evaluation_matched", "domain_randomisation"),
+    *("accel_lite", "oracle"),
 )
-"""The designers, none of which reads failures in words, that the trained engineer is set beside."""
+"""The rules that the trained engineer is set beside."""
+
+LESS = ("trained_shuffled", "trained_schema_only", *(f"trained_v{i}" for i in range(1, 6)))
+"""The same engineer told something else, or less, than what it was trained on."""
 
 
 def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
-    Topics: asked, paper, validation, training, arms, matched, trained, contexts, designs, agents.
+    Topics: asked, paper, validation, training, arms, matched, trained, reading, contexts, designs, agents.
     """
     arm, others, metric, boards = (comparison[key] for key in ("arm", "against", "metric", "boards"))
     answers, first = asked(study, comparison), others[0]
@@ -41,7 +44,8 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "training": said(compare(study, ["fixed"], BASE, metric, boards)),
         "arms": _which(study, "fixed", boards),
         "matched": _which(study, "evaluation_matched", boards),
-        "trained": said(against_each(study, "trained_engineer", RIVALS, metric, boards)),
+        "trained": said(against_each(study, "trained_engineer", RULES, metric, boards)),
+        "reading": said(against_each(study, "trained_engineer", LESS, metric, boards)),
         "contexts": said(own),
         "designs": _designs(study),
         "agents": " ".join(filter(None, (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]})))),

@@ -47,7 +47,7 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
 def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
-    topics = ("asked", "trained", "training")
+    topics = ("asked", "trained", "reading", "training")
     rows = table(study, [BASE, "fixed", "engineer", "learnability", "oracle", "trained_engineer"])
     return {
         "answer": "\n".join(f"- {text}" for text in [*(said.get(topic) for topic in topics), *more] if text),
