@@ -35,7 +35,7 @@ from mapflake.study import engineers
 from mapflake.study.cells import Study
 from mapflake.study.names import BASE, METRICS, ROUND_0, name
 from mapflake.study.records import outcomes
-from mapflake.study.report import measured_rounds, results_markdown
+from mapflake.study.report import results_markdown
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
 
@@ -370,8 +370,8 @@ def _by_size(study: Study, seed: int) -> pd.DataFrame:
     sizes = study.sets["validation"].drop_duplicates("board").set_index("board")["size"]
     rows = {}
     for arm in (BASE, ROUND_0, "fixed", "engineer"):
-        for i, index in enumerate(measured_rounds(study, arm)):
-            rates = study.validation(arm, "valid", i).loc[seed]
+        for i, index in enumerate(study.measured_rounds(arm)):
+            rates = study.rates(arm, "valid", "validation", index=i).loc[seed]
             of = rates.groupby(sizes.loc[rates.index].to_numpy()).mean()
             title = name(arm) if index < 1 else f"{name(arm)}, round {index}"
             rows[title] = {"all": rates.mean()} | {f"{size}x{size}": rate for size, rate in of.items()}
@@ -383,7 +383,8 @@ def _gains(study: Study, seed: int) -> str:
     said = []
     for arm, other in (("fixed", BASE), ("engineer", BASE), ("engineer", "fixed")):
         for metric in METRICS[:2]:
-            apart = 100 * (study.validation(arm, metric).loc[seed] - study.validation(other, metric).loc[seed])
+            own, theirs = (study.rates(one, metric, "validation").loc[seed] for one in (arm, other))
+            apart = 100 * (own - theirs)
             mean, low, high = engineers.interval(apart.tolist())
             said.append(f"- *{name(arm)}* against *{name(other)}*, {metric}: {mean:+.1f} ({low:+.1f} to {high:+.1f})")
     return "Differences in points after the last round, with 95% intervals over boards:\n\n" + "\n".join(said)

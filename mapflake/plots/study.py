@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from mapflake.plots import style
-from mapflake.study import Study, report, statistics
+from mapflake.study import Study, statistics
+from mapflake.study.comparisons import Difference
 from mapflake.study.designs import by_round
 from mapflake.study.names import BASE, name
-from mapflake.study.report import Difference
 
 if TYPE_CHECKING:
     from IPython.display import HTML
@@ -113,10 +113,10 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     largest = 1.0
     for ax, arm in zip(axes.flat, kept, strict=False):
-        rounds = report.measured_rounds(study, arm)
+        rounds = study.measured_rounds(arm)
         found = [
-            statistics.paired(study.validation(arm, "valid", i), study.validation("fixed", "valid", i))
-            for i in range(min(len(rounds), len(report.measured_rounds(study, "fixed"))))
+            statistics.paired(*(study.rates(one, "valid", "validation", index=i) for one in (arm, "fixed")))
+            for i in range(min(len(rounds), len(study.measured_rounds("fixed"))))
         ]
         by_seed = 100 * np.stack([rows.mean(axis=1) for rows in found], axis=1)
         first = study.records[arm, study.seeds(arm)[0]].rounds[:1]
@@ -200,7 +200,7 @@ def scenes(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     The first is before the training of the round, the second after it; before round 0 the rates are those before RL.
     Means over the seeds of the arm.
     """
-    boards, start = study.sets["validation"], study.validation(BASE, "valid").mean()
+    boards, start = study.sets["validation"], study.rates(BASE, "valid", "validation").mean()
     before = boards.assign(solved=start.loc[boards["board"]].to_numpy()).groupby("size")["solved"].mean()
     solved, asked = by_round(study, arm)
     states = pd.concat([before.rename("before RL"), solved], axis=1)

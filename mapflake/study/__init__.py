@@ -1,19 +1,21 @@
 """The study: a record of every arm under every training seed, and the comparisons made of them.
 
-`records` measures and keeps a cell, `cells` reads them, `statistics` gives intervals over seeds and boards, `designs`
-describes the changes that designers made, `report` makes tables and sentences. Figures are in `mapflake.plots.study`.
+`records` measures and keeps a cell, `cells` reads them, `statistics` gives intervals over seeds and boards,
+`comparisons` pairs arms, `conclusions` says in words what came out, `report` makes tables and files; `paper` has the
+paper's results, `designs` describes the changes that designers made. Figures are in `mapflake.plots.study`.
 """
 
 from mapflake.study.cells import Study, load
+from mapflake.study.comparisons import compare
+from mapflake.study.conclusions import sentences
 from mapflake.study.designs import changes
 from mapflake.study.records import Record, benchmark, made, write_boards, write_record
-from mapflake.study.report import boards_of, compare, metrics, readme_blocks, results_markdown, sentences, table
+from mapflake.study.report import metrics, readme_blocks, results_markdown, table
 
 __all__ = [
     "Record",
     "Study",
     "benchmark",
-    "boards_of",
     "changes",
     "compare",
     "load",

@@ -12,7 +12,7 @@ import pandas as pd
 
 from mapflake import repro
 from mapflake.engineer import History, Round
-from mapflake.study.names import APART, BEGINNINGS, METRICS, NAMES, ROUND_0
+from mapflake.study.names import APART, BASE, BEGINNINGS, METRICS, NAMES, ROUND_0
 from mapflake.study.records import Outcomes, Record
 
 
@@ -39,42 +39,51 @@ class Study:
     @functools.cached_property
     def boards(self) -> pd.DataFrame:
         """Agents and size of each board of the benchmark, by its number."""
-        rows = pd.concat([rows for name, rows in self.sets.items() if name not in APART])
-        return rows.drop_duplicates("board").set_index("board").sort_index()
+        return self._about("benchmark")
+
+    def has(self, boards: str) -> bool:
+        """Returns whether there are such boards, see `rates`; records from before the held-out ones have none."""
+        return boards == "benchmark" or boards in self.sets
 
     def seeds(self, arm: str) -> list[int]:
         """Returns the seeds under which an arm is finished."""
         return sorted(seed for one, seed in self.records if one == arm)
 
-    def benchmark(self, arm: str, metric: str, **chosen: int) -> pd.DataFrame:
-        """Returns an arm's rates on the benchmark, `[seeds, boards]`; a board in several subsets is one.
+    def measured_rounds(self, arm: str) -> list[int]:
+        """Returns the rounds after which an arm was measured on the validation boards: -1 for the model before RL."""
+        first = {BASE: -1, ROUND_0: 0}.get(arm, 1)
+        return [first + i for i in range(len(self.records[arm, self.seeds(arm)[0]].validation))]
+
+    def rates(
+        self, arm: str, metric: str = "valid", boards: str = "benchmark", *, index: int = -1, **kept: int
+    ) -> pd.DataFrame:
+        """Returns an arm's rates, `[seeds, boards]`; a board in several subsets of the benchmark is one.
 
         Args:
             arm: One of `arms`, or what all begin with.
             metric: One of `names.METRICS`.
-            chosen: Only boards of these, e.g. `agents=2`.
+            boards: "benchmark"; "validation", which designers see; "held_out", boards like those that no designer sees.
+            index: Which of `measured_rounds` on the validation boards; the others are of the last checkpoint.
+            kept: Only boards of these, e.g. `agents=2`.
         """
-        found = self._rates(arm, metric, "benchmark")
-        for key, value in chosen.items():
-            found = found.loc[:, (self.boards[key].loc[found.columns] == value).to_numpy()]
-        return found
+        chosen = (self._about(boards)[[*kept]] == pd.Series(kept, dtype=int)).all(axis=1)
+        return self._rates(arm, metric, boards, index).loc[:, chosen.to_numpy()]
 
-    def validation(self, arm: str, metric: str, index: int = -1) -> pd.DataFrame:
-        """Returns an arm's rates on the validation boards, `[seeds, boards]`, after its `index`-th measured round."""
-        return self._rates(arm, metric, "validation", index)
+    def _about(self, boards: str) -> pd.DataFrame:
+        rows = pd.concat([self.sets[name] for name in self._subsets(boards)])
+        return rows.drop_duplicates("board").set_index("board").sort_index()
 
-    def held_out(self, arm: str, metric: str) -> pd.DataFrame:
-        """Returns an arm's rates on the boards like those of validation that no designer sees, `[seeds, boards]`."""
-        return self._rates(arm, metric, "held_out")
+    def _subsets(self, boards: str) -> list[str]:
+        return [name for name in self.sets if name not in APART] if boards == "benchmark" else [boards]
 
     @functools.cache  # noqa: B019 - a study lives as long as the analysis
-    def _rates(self, arm: str, metric: str, kind: str, index: int = -1) -> pd.DataFrame:
-        names = [name for name in self.sets if name not in APART] if kind == "benchmark" else [kind]
+    def _rates(self, arm: str, metric: str, boards: str, index: int) -> pd.DataFrame:
+        names = self._subsets(boards)
         numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)
         sums = []
         for seed in self.seeds(arm):
             record = self.records[arm, seed]
-            one = record.validation[index] if kind == "validation" else None
+            one = record.validation[index] if boards == "validation" else None
             found = [one] if one else [record.benchmark[name] for name in names]
             sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
         return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)

@@ -64,10 +64,10 @@ def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards: Path) -> N
     assert record["made"]["code_sha256"] == records.code_sha256()
     found = study.load(boards.parent / "cells")
     assert found.arms == ["engineer"]
-    rates = found.benchmark("engineer", "valid").loc[0].tolist()
+    rates = found.rates("engineer", "valid").loc[0].tolist()
     assert rates == [0.25, 0.5, 0.5, 0.0]  # the first board is there twice
-    assert found.benchmark("engineer", "valid", size=4).shape == (1, sum(t.instance.size == 4 for t in TASKS))
-    assert found.validation("engineer", "optimal").loc[0].tolist() == [1, 0, 0, 0]
+    assert found.rates("engineer", "valid", size=4).shape == (1, sum(t.instance.size == 4 for t in TASKS))
+    assert found.rates("engineer", "optimal", "validation").loc[0].tolist() == [1, 0, 0, 0]
     assert found.boards["size"].tolist() == [t.instance.size for t in TASKS]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ from simulated import simulate
 
 from mapflake import repro, study
 from mapflake.plots import study as figures
-from mapflake.study import report, statistics
+from mapflake.study import comparisons, conclusions, paper, statistics
 from mapflake.study.designs import by_round
-from mapflake.study.names import BASE
+from mapflake.study.names import BASE, name
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,31 +37,45 @@ def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None
     found = study.compare(five, five.arms, "fixed")
     assert [d.arm for d in found] == ["engineer", "heuristic", "evaluation_matched"]
     assert {d.arm: d.seen for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
-    assert report.power(five)["detectable, points"].is_monotonic_decreasing
-    own, fixed = (five.benchmark(arm, "valid") for arm in ("engineer", "fixed"))
+    assert comparisons.power(five)["detectable, points"].is_monotonic_decreasing
+    own, fixed = (five.rates(arm, "valid") for arm in ("engineer", "fixed"))
     assert found[0].by_seed == pytest.approx((own - fixed).mean(axis=1))
     assert found[0].found == statistics.estimate(own - fixed)
     assert [d.holm for d in found] == statistics.holm([d.found.p for d in found])
     both = study.compare(five, ["engineer"], ["fixed", "heuristic"])[0]
-    assert both.found.mean == pytest.approx(
-        (own - (fixed + five.benchmark("heuristic", "valid")) / 2).to_numpy().mean()
-    )
+    assert both.found.mean == pytest.approx((own - (fixed + five.rates("heuristic", "valid")) / 2).to_numpy().mean())
     assert study.compare(five, five.arms, "oracle") == []
 
 
-@pytest.mark.parametrize(("arm", "more"), [("engineer", "more"), ("evaluation_matched", "less")])
-def test_sentences_say_direction_interval_and_whether_it_is_seen(five: study.Study, arm: str, more: str) -> None:
-    found = study.compare(five, [arm], "fixed")[0].found
-    assert found.low is not None
-    assert found.high is not None
-    assert report.sentence(five, arm, "fixed") == (
-        f"Over 5 training seeds, *{report.name(arm)}* solves {100 * abs(found.mean):.2f} points {more} of the "
-        f"benchmark's 80 boards than *fixed configuration* (95% interval {100 * found.low:+.2f} to "
-        f"{100 * found.high:+.2f}): a difference is seen."
-    )
-    assert report.sentence(five, "heuristic", "fixed").endswith("no difference is seen.")
-    assert "of the validation boards than" in report.sentence(five, arm, "fixed", validation=1)
-    assert "the benchmark's 40 boards with 3 agents" in report.sentence(five, arm, "fixed", agents=3)
+def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.Study) -> None:
+    rows = {row.arm: row for row in study.compare(five, five.arms, "fixed")}
+
+    def said(arm: str) -> str:
+        found, holm = rows[arm].found, rows[arm].holm
+        assert found.low is not None
+        assert found.high is not None
+        return (
+            f"*fixed configuration* ({100 * found.mean:+.1f} points, 95% interval {100 * found.low:+.1f} to "
+            f"{100 * found.high:+.1f}, p = {holm:.1g})"
+        )
+
+    for arm, verb in {"engineer": "solves more than", "evaluation_matched": "solves less than"}.items():
+        alone = f"Over 5 training seeds, on the benchmark's 80 boards, *{name(arm)}* {verb} {said(arm)}."
+        assert conclusions.said([rows[arm]]) == alone
+    assert f"*{name('heuristic')}* is not told from {said('heuristic')}." in conclusions.said([rows["heuristic"]])
+    assert conclusions.said([]) == ""
+    several = comparisons.against_each(five, "engineer", ["evaluation_matched", "oracle", "fixed", "heuristic"])
+    assert [row.against for row in several] == [("evaluation_matched",), ("fixed",), ("heuristic",)]
+    text = conclusions.said([replace(several[0], holm=0.5), *several[1:]])
+    assert " solves more than *fixed configuration* (" in text
+    assert "; it is not told from *evaluation-matched* (" in text
+    assert ") and *heuristic expert* (" in text
+    assert text.endswith("Here p is corrected for 3 comparisons (Holm).")
+    for boards, kept, where in [
+        ("validation", {}, "on the validation boards"),
+        ("benchmark", {"agents": 3}, "on the benchmark's 40 boards with 3 agents"),
+    ]:
+        assert where in conclusions.said(study.compare(five, ["engineer"], "fixed", boards=boards, **kept))
 
 
 def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
@@ -70,12 +85,15 @@ def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
     assert "*evaluation-matched* -1" in said["arms"]
     assert "heuristic" not in said["arms"]
     assert "28% of *fixed configuration*" in said["paper"]
-    assert {"model", "contexts", "designs"}.isdisjoint(said)  # not run
+    assert {"trained", "contexts", "designs"}.isdisjoint(said)  # not run
 
 
 def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
     said = study.sentences(one)
-    assert said["asked"].endswith("one seed gives no interval, so this says nothing about other seeds.")
+    assert said["asked"].startswith(
+        "With one training seed, on the benchmark's 80 boards, *engineer: RL checkpoint* is +"
+    )
+    assert said["asked"].endswith("against *fixed configuration*; that says nothing about other seeds.")
     assert said["arms"].endswith("one seed gives no interval: none of 3 arms can be told from *fixed configuration*.")
     everything = [*said.values(), *study.readme_blocks(one).values(), study.results_markdown(one, "smoke")]
     for text in everything:
@@ -86,13 +104,13 @@ def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
 
 def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: study.Study) -> None:
     row = study.table(five).loc["engineer: RL checkpoint"]
-    found = statistics.estimate(five.benchmark("engineer", "valid"))
+    found = statistics.estimate(five.rates("engineer", "valid"))
     assert row["seeds"] == 5
     assert row["valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
     assert row["valid against fixed"].endswith(")*")
     assert study.table(five).loc["fixed configuration", "valid against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
-    assert alone["valid %"] == f"{100 * one.benchmark('engineer', 'valid').to_numpy().mean():.1f}"
+    assert alone["valid %"] == f"{100 * one.rates('engineer', 'valid').to_numpy().mean():.1f}"
 
 
 def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
@@ -124,39 +142,44 @@ def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, 
 
 
 def test_beside_paper_sets_gains_beside_gains(five: study.Study) -> None:
-    both = report.beside_paper(five)
+    both = paper.beside_paper(five)
     assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
     row = both.loc["GRPO, engineer: RL checkpoint"]
     assert row["paper, 3 agents"] == "51.7 / 31.7 (+11.2)"
-    rates = {arm: 100 * five.benchmark(arm, "valid", agents=3).to_numpy().mean() for arm in ("engineer", "fixed")}
+    rates = {arm: 100 * five.rates(arm, "valid", agents=3).to_numpy().mean() for arm in ("engineer", "fixed")}
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
     assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
 
 
 def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
-    asked = report.ASKED | {"boards": "held_out"}
-    said, alone = study.sentences(five, asked), five.held_out("engineer", "valid") - five.held_out("fixed", "valid")
-    assert "of 40 held-out boards than" in said["asked"]
+    asked = comparisons.ASKED | {"boards": "held_out"}
+    own, fixed = (five.rates(arm, "valid", "held_out") for arm in ("engineer", "fixed"))
+    said, alone = study.sentences(five, asked), own - fixed
+    assert "on 40 held-out boards" in said["asked"]
+    of_three = own.loc[:, [b for b in own if b % 2]]  # simulated boards have 2 and 3 agents by turns
+    assert five.rates("engineer", "valid", "held_out", agents=3).equals(of_three)
+    three = study.compare(five, ["engineer"], "fixed", boards="held_out", agents=3)
+    assert "on 20 held-out boards with 3 agents" in conclusions.said(three)
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(float(alone.to_numpy().mean()), 4)
     assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
     row = study.table(five).loc["engineer: RL checkpoint"]
-    assert row["held out against fixed"].startswith(report.points(statistics.estimate(alone)))
+    assert row["held out against fixed"].startswith(conclusions.points(statistics.estimate(alone)))
     without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
-    assert study.sentences(without, asked)["asked"].endswith("not run.")
+    assert study.sentences(without, asked)["asked"].startswith("Not run: ")
     assert not [column for column in study.table(without) if "held out" in column]
 
 
 def test_questions_asked_first_are_corrected_together(five: study.Study) -> None:
-    three = {**report.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
-    rows = report.asked(five, three)
-    assert [*rows] == ["fixed", "heuristic", "evaluation_matched"]  # the oracle was not run
-    alone = {other: study.compare(five, ["engineer"], other)[0].found.p for other in rows}
-    assert [row.holm for row in rows.values()] == statistics.holm([*alone.values()])
+    three = {**comparisons.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
+    rows = comparisons.asked(five, three)
+    assert [row.against for row in rows] == [("fixed",), ("heuristic",), ("evaluation_matched",)]
+    alone = [study.compare(five, ["engineer"], row.against)[0].found.p for row in rows]
+    assert [row.holm for row in rows] == statistics.holm(alone)
     said = study.sentences(five, three)["asked"]
-    assert said.count("after Holm's correction for 3 questions") == 3
-    assert said.endswith("against *oracle*: not run.")
-    assert study.metrics(five, three)["asked"]["against"].keys() == rows.keys()
+    assert "corrected for 3 comparisons" in said
+    assert said.endswith("Not run: *engineer: RL checkpoint* against oracle.")
+    assert study.metrics(five, three)["asked"]["against"].keys() == {"fixed", "heuristic", "evaluation_matched"}
 
 
 def test_frontiers_shows_rates_and_data_of_every_round() -> None:
@@ -164,7 +187,7 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
     success, asked = by_round(cells, "fixed")
     assert list(success.columns) == list(asked.columns)
     boards = cells.sets["validation"]  # the outcomes of boards, where by_round reads the engineer's reports
-    rates = boards.assign(valid=cells.validation("fixed", "valid").mean().loc[boards["board"]].to_numpy())
+    rates = boards.assign(valid=cells.rates("fixed", "valid", "validation").mean().loc[boards["board"]].to_numpy())
     assert success.iloc[:, -1].to_dict() == pytest.approx(rates.groupby("size")["valid"].mean().to_dict(), abs=0.005)
     assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
     figure = figures.frontiers(cells, ["fixed", "no such arm", "engineer"])
@@ -187,7 +210,7 @@ def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> No
         assert solved.iloc[:, 2 * i + 1].to_list() == success.iloc[:, i].to_list()
         if i:
             assert solved.iloc[:, 2 * i].to_list() == success.iloc[:, i - 1].to_list()
-    start = cells.validation(BASE, "valid").mean().loc[cells.sets["validation"]["board"]].mean()
+    start = cells.rates(BASE, "valid", "validation").mean().loc[cells.sets["validation"]["board"]].mean()
     assert solved.iloc[:, 0].mean() == pytest.approx(start)
     figures.moving_frontiers(cells, ["fixed", "no such arm"], tmp_path / "moving.gif")
     with PIL.Image.open(tmp_path / "moving.gif") as gif:
@@ -214,7 +237,7 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, on
 def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) -> None:
     figure = figures.learning(five, five.arms)
     assert figure.axes[0].get_title(loc="left") == "engineer: RL checkpoint (5)"
-    own, fixed = (five.validation(arm, "valid").loc[0].mean() for arm in ("engineer", "fixed"))
+    own, fixed = (five.rates(arm, "valid", "validation").loc[0].mean() for arm in ("engineer", "fixed"))
     assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
     assert "valid: points against fixed" in texts(figure)
     assert "nothing to compare" in texts(figures.learning(five, ["oracle"]))
@@ -225,8 +248,8 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
     found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
     said = study.sentences(found)
-    assert said["asked"] == "*engineer: RL checkpoint* against *fixed configuration*: not run."
+    assert said["asked"] == "Not run: *engineer: RL checkpoint* against fixed configuration."
     assert {"paper", "validation", "arms", "agents"}.isdisjoint(said)
-    assert study.metrics(found)["asked"] == {**report.ASKED, "against": {}}
-    assert report.power(found).empty
+    assert study.metrics(found)["asked"] == {**comparisons.ASKED, "against": {}}
+    assert comparisons.power(found).empty
     assert study.compare(found, found.arms, "fixed") == []
