@@ -113,6 +113,15 @@ def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: stu
     assert alone["valid %"] == f"{100 * one.rates('engineer', 'valid').to_numpy().mean():.1f}"
 
 
+def test_stars_are_corrected_for_all_arms_whichever_are_shown() -> None:
+    cells = study.load(ROOT / "reports/cells/default")
+    (alone,) = study.compare(cells, ["learnability"], "fixed", boards="held_out")
+    assert alone.seen  # and among all arms it is not
+    few, everything = study.table(cells, ["fixed", "learnability"]), study.table(cells)
+    column = "held out against fixed"
+    assert few.loc["learnability", column] == everything.loc["learnability", column] == conclusions.points(alone.found)
+
+
 def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
     blocks = study.readme_blocks(five)
     assert [line.split("|")[1].strip() for line in blocks["results"].splitlines()[2:]] == [
