@@ -20,7 +20,7 @@ VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solve
 
 RULES = (
     *("learnability", "learning_progress", "heuristic", "uniform", "evaluation_matched", "domain_randomisation"),
-    *("accel_lite", "oracle"),
+    *("accel_lite", "oracle", "fixed_longer"),
 )
 """The rules that the trained engineer is set beside."""
 
