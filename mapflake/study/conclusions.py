@@ -20,7 +20,7 @@ VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solve
 
 RULES = (
     *("learnability", "learning_progress", "heuristic", "uniform", "evaluation_matched", "domain_randomisation"),
-    *("accel_lite", "oracle"),
+    *("accel_lite", "oracle", "fixed_longer"),
 )
 """The rules that the trained engineer is set beside."""
 
@@ -87,7 +87,7 @@ def interval(found: Estimate, form: str) -> str:
 
 def _against(row: Difference) -> str:
     ends = interval(row.found, "+.1f").strip(" ()")
-    p = "" if row.holm is None else f", 95% interval {ends}, p = {row.holm:.1g}"
+    p = "" if row.holm is None else f", 95% interval {ends}, p = {row.holm:.2g}"
     return f"{_others(row)} ({100 * row.found.mean:+.1f} points{p})"
 
 

@@ -1,8 +1,9 @@
-"""Changes that designers made, in the paper's terms: budget beside the frontier of competence, settings that worked."""
+"""What designers changed, in the paper's terms (budget beside the frontier, what worked kept), and what they spent."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -46,6 +47,33 @@ def changes(study: Study) -> pd.DataFrame:
                 | {"rejected": float(proposal.config is None)}
             )
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def spent(study: Study) -> pd.DataFrame:
+    """Returns what arms spent beside the rounds that all of them train, a row an arm that did: means over its seeds.
+
+    `rollouts` are answers to boards, of training and of measuring; `replies` are designs written in design RL, as
+    `demonstrations` are solved boards shown there; `besides` is the first two as a share of the samples of the rounds
+    that all arms train. Base models and what designers ask of the policy once a round are not counted.
+    """
+    rows = []
+    for arm in study.arms:
+        for seed in study.seeds(arm):
+            parameters, history = study.records[arm, seed].parameters, study.history(arm, seed)
+            rl, measured = parameters["rl"], parameters["samples"] * len(study.sets["validation"])
+            a_round = rl["instances"] * rl["epochs"] * rl["generations"] + measured
+            last = max((one.index for one in history), default=0)
+            cost = Counter({"rounds": max(0, last - parameters["rounds"])})
+            for one in history:
+                cost.update(one.training.get("spent before", {}))
+                cost.update(one.proposal.extra_cost if one.proposal else {})
+            cost["rollouts"] += a_round * cost.pop("rounds")
+            besides = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + parameters["rounds"]))
+            kinds = {kind: cost[kind] for kind in ("rollouts", "replies", "demonstrations")}
+            rows.append({"arm": arm, **kinds, "besides": besides})
+    found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "besides"])
+    means = found.groupby("arm", sort=False).mean()
+    return means[means.any(axis=1)]
 
 
 def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:

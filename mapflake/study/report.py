@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, asked, compare
+from mapflake.study.comparisons import ASKED, Difference, asked, compare
 from mapflake.study.conclusions import interval, points, sentences
+from mapflake.study.designs import spent
 from mapflake.study.names import BASE, BEGINNINGS, METRICS, name
 from mapflake.study.records import code_sha256
 from mapflake.study.statistics import Estimate, estimate
@@ -30,7 +31,7 @@ DIFFERENCES = {  # column -> against, boards
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Returns the results table as text, a row for each of `arms`: rates in percent, differences in points.
 
-    With 95% intervals; all arms that there are, unless given.
+    With 95% intervals, and what an arm took beside the samples of the rounds; all arms that there are, unless given.
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     found: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
@@ -39,9 +40,16 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
             shares = {arm: estimate(study.rates(arm, metric, boards)) for arm in chosen}
             found[title] = {arm: f"{100 * e.mean:.1f}{interval(e, '.1f')}" for arm, e in shares.items()}
     for title, (against, boards) in DIFFERENCES.items():
-        if against in chosen and (rows := compare(study, chosen, against, "valid", boards)):
-            found[title] = {row.arm: points(row.found, row.seen) for row in rows}
+        if against in chosen and (rows := compared(study, against, "valid", boards)):
+            found[title] = {row.arm: points(row.found, row.seen) for row in rows if row.arm in chosen}
+    if besides := {arm: f"{share:+.0%}" for arm, share in spent(study)["besides"].items() if arm in chosen}:
+        found["samples besides"] = besides
     return pd.DataFrame(found).fillna("").rename(index=name).rename_axis("arm")
+
+
+def compared(study: Study, against: str, metric: str, boards: str = "benchmark") -> list[Difference]:
+    """Returns the difference of all arms to one, corrected together, and of what all begin with, apart."""
+    return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, metric, boards)]
 
 
 def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
@@ -71,7 +79,8 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] =
         "",
         f"{len(made)} cells on {len(study.boards)} boards of the benchmark, temperature 1. Rates are in percent,",
         "differences in points, with 95% intervals over training seeds and boards where there are two seeds; a star:",
-        "p < 5% after Holm's correction for the arms of the column. Designers see the validation boards.",
+        "p < 5% after Holm's correction for all arms of the column. Designers see the validation boards. Samples",
+        "besides: of design RL, probes or trials, as a share of the samples of the rounds that all arms train.",
         "",
         *(f"- {text}" for text in [*sentences(study, comparison).values(), *more] if text),
         "",
@@ -88,7 +97,7 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
     `by_agents`, `by_size` and `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
     everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
-    against = {m: {row.arm: row for row in compare(study, everyone, "fixed", m)} for m in METRICS}
+    against = {m: {row.arm: row for row in compared(study, "fixed", m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
 
     def rates(arm: str, **kept: int) -> dict[str, dict[str, float]]:

@@ -43,7 +43,7 @@ def simulate(
                 for name in sets
             }
             rounds = 1 if arm in (BASE, ROUND_0) else 2
-            parameters = {"samples": samples, "rl": {"steps": 1}}
+            parameters = {"samples": samples, "rounds": 2, "rl": {"instances": 8, "epochs": 1, "generations": 4}}
             record = {"schema": 2, "arm": arm, "seed": seed, "parameters": parameters}
             record |= {"validation": [values.pop("validation")] * rounds, "benchmark": values}
             record |= {"rounds": [], "made": made}

@@ -13,8 +13,8 @@ from simulated import simulate
 
 from mapflake import repro, study
 from mapflake.plots import study as figures
-from mapflake.study import comparisons, conclusions, paper, statistics
-from mapflake.study.designs import by_round
+from mapflake.study import comparisons, conclusions, engineers, paper, statistics
+from mapflake.study.designs import by_round, spent
 from mapflake.study.names import BASE, name
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.
         assert found.high is not None
         return (
             f"*fixed configuration* ({100 * found.mean:+.1f} points, 95% interval {100 * found.low:+.1f} to "
-            f"{100 * found.high:+.1f}, p = {holm:.1g})"
+            f"{100 * found.high:+.1f}, p = {holm:.2g})"
         )
 
     for arm, verb in {"engineer": "solves more than", "evaluation_matched": "solves less than"}.items():
@@ -111,6 +111,15 @@ def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: stu
     assert study.table(five).loc["fixed configuration", "valid against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
     assert alone["valid %"] == f"{100 * one.rates('engineer', 'valid').to_numpy().mean():.1f}"
+
+
+def test_stars_are_corrected_for_all_arms_whichever_are_shown() -> None:
+    cells = study.load(ROOT / "reports/cells/default")
+    (alone,) = study.compare(cells, ["learnability"], "fixed", boards="held_out")
+    assert alone.seen  # and among all arms it is not
+    few, everything = study.table(cells, ["fixed", "learnability"]), study.table(cells)
+    column = "held out against fixed"
+    assert few.loc["learnability", column] == everything.loc["learnability", column] == conclusions.points(alone.found)
 
 
 def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
@@ -197,6 +206,18 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
     heights = [bar.get_height() for bars in figure.axes[0].containers for bar in bars]
     assert heights == pytest.approx(success.T.to_numpy().ravel())
     assert "nothing to compare" in texts(figures.frontiers(cells, ["no such arm"]))
+
+
+def test_what_designers_spent_is_that_of_their_rounds() -> None:
+    cells = study.load(ROOT / "reports/cells/default")
+    found = spent(cells)
+    assert {"fixed", "engineer", "uniform", "learnability"}.isdisjoint(found.index)
+    (recorded,) = {tuple(one["cost"].items()) for one in engineers.load(ROOT / "reports/cells/default")}
+    assert found.loc["trained_engineer", ["rollouts", "demonstrations", "replies"]].to_dict() == dict(recorded)
+    a_round = 320 * 16 + 2 * 480  # samples of a round's training, and of its evaluation
+    assert found.loc["oracle"].to_list() == [2 * 4 * a_round, 0, 0, pytest.approx(8 / 3)]  # four trials in two rounds
+    assert found.loc["trained_engineer", "besides"] == pytest.approx((7552 + 7680) / (3 * a_round))
+    assert study.table(cells).loc["oracle", "samples besides"] == "+267%"
 
 
 def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> None:
