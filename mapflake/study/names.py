@@ -29,7 +29,7 @@ NAMES = {
     "evaluation_matched": "evaluation-matched",
     "random_search": "random search",
     "oracle": "oracle",
-    "fixed_longer": "fixed, the samples of design RL too",
+    "fixed_longer": "fixed, trained longer",
     "fixed_draw_2": "fixed, a second draw",
     "fixed_draw_3": "fixed, a third draw",
     "fixed_draw_4": "fixed, a fourth draw",
