@@ -53,6 +53,11 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
     return {topic: text for topic, text in found.items() if text}
 
 
+def passage(found: Mapping[str, str], *topics: str) -> str:
+    """Returns the sentences on some topics as paragraphs; "not run" if there is none."""
+    return "\n\n".join(found[topic] for topic in topics if topic in found) or "not run"
+
+
 def said(rows: Sequence[Difference]) -> str:
     """Returns the differences of one arm to others in words, those that are seen first; "" of none."""
     if not rows:

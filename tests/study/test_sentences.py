@@ -86,6 +86,8 @@ def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
     assert "heuristic" not in said["arms"]
     assert "28% of *fixed configuration*" in said["paper"]
     assert {"trained", "contexts", "designs"}.isdisjoint(said)  # not run
+    assert conclusions.passage(said, "trained", "arms", "paper") == f"{said['arms']}\n\n{said['paper']}"
+    assert conclusions.passage(said, "trained") == "not run"
 
 
 def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
