@@ -9,23 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mapflake.engineer.designers import RULES
 from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare
 from mapflake.study.designs import changes
-from mapflake.study.names import BASE, name
+from mapflake.study.names import BASE, DRAWS, name
 from mapflake.study.statistics import Estimate
 
 VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solves with the least sum of costs"}
-
-RULES = (
-    *("learnability", "learning_progress", "heuristic", "uniform", "evaluation_matched", "domain_randomisation"),
-    *("accel_lite", "oracle", "fixed_longer"),
-)
-"""The rules that the trained engineer is set beside."""
-
-LESS = ("trained_shuffled", "trained_schema_only", *(f"trained_v{i}" for i in range(1, 6)))
-"""The same engineer told something else, or less, than what it was trained on."""
 
 
 def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
@@ -37,6 +29,8 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
     answers, first = asked(study, comparison), others[0]
     missing = [name(one) for one in others if (one,) not in [row.against for row in answers]]
     own = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, boards)
+    rules = [one for one in study.arms if one in RULES and one not in DRAWS]
+    less = [one for one in study.arms if one.startswith("trained_")]  # the same engineer, told less or something else
     found = {
         "asked": f"{said(answers)} {f'Not run: *{name(arm)}* against {_listed(missing)}.' if missing else ''}".strip(),
         "paper": "".join(paper.beside_gain(study, row) for row in compare(study, [arm], first, metric)),
@@ -44,8 +38,8 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "training": said(compare(study, ["fixed"], BASE, metric, boards)),
         "arms": _which(study, "fixed", boards),
         "matched": _which(study, "evaluation_matched", boards),
-        "trained": said(against_each(study, "trained_engineer", RULES, metric, boards)),
-        "reading": said(against_each(study, "trained_engineer", LESS, metric, boards)),
+        "trained": said(against_each(study, "trained_engineer", rules, metric, boards)),
+        "reading": said(against_each(study, "trained_engineer", less, metric, boards)),
         "contexts": said(own),
         "designs": _designs(study),
         "agents": " ".join(filter(None, (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]})))),
@@ -80,20 +74,22 @@ def said(rows: Sequence[Difference]) -> str:
 
 def points(found: Estimate, star: bool = False) -> str:
     """Returns a difference as text: points, and the 95% interval if there is one; `star` marks it as seen."""
-    return f"{100 * found.mean:+.1f}{interval(found, '+.1f')}" + ("*" if star else "")
+    return percent(found, "+.1f") + ("*" if star else "")
 
 
-def interval(found: Estimate, form: str) -> str:
-    """Returns the 95% interval in percent, in brackets, each end in the format `form`; "" if there is none."""
-    if found.low is None or found.high is None:
-        return ""
-    return f" ({100 * found.low:{form}} to {100 * found.high:{form}})"
+def percent(found: Estimate, form: str = ".1f") -> str:
+    """Returns a mean in percent, each number in the format `form`, with its 95% interval in brackets if it has one."""
+    ends = _ends(found, form)
+    return f"{100 * found.mean:{form}}" + (f" ({ends})" if ends else "")
+
+
+def _ends(found: Estimate, form: str) -> str:
+    return "" if found.low is None or found.high is None else f"{100 * found.low:{form}} to {100 * found.high:{form}}"
 
 
 def _against(row: Difference) -> str:
-    ends = interval(row.found, "+.1f").strip(" ()")
-    p = "" if row.holm is None else f", 95% interval {ends}, p = {row.holm:.2g}"
-    return f"{_others(row)} ({100 * row.found.mean:+.1f} points{p})"
+    sure = "" if row.holm is None else f", 95% interval {_ends(row.found, '+.1f')}, p = {row.holm:.2g}"
+    return f"{_others(row)} ({100 * row.found.mean:+.1f} points{sure})"
 
 
 def _others(row: Difference) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import ASKED, Difference, asked, compare
-from mapflake.study.conclusions import interval, points, sentences
+from mapflake.study.conclusions import percent, points, sentences
 from mapflake.study.designs import spent
 from mapflake.study.names import BASE, BEGINNINGS, METRICS, name
 from mapflake.study.records import code_sha256
@@ -38,7 +38,7 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     for title, (metric, boards) in RATES.items():
         if study.has(boards):
             shares = {arm: estimate(study.rates(arm, metric, boards)) for arm in chosen}
-            found[title] = {arm: f"{100 * e.mean:.1f}{interval(e, '.1f')}" for arm, e in shares.items()}
+            found[title] = {arm: percent(share) for arm, share in shares.items()}
     for title, (against, boards) in DIFFERENCES.items():
         if against in chosen and (rows := compared(study, against, "valid", boards)):
             found[title] = {row.arm: points(row.found, row.seen) for row in rows if row.arm in chosen}
@@ -55,7 +55,7 @@ def compared(study: Study, against: str, metric: str, boards: str = "benchmark")
 def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
-    topics = ("asked", "trained", "reading", "training")
+    topics = ("asked", "trained", "training")
     rows = table(study, [BASE, "fixed", "engineer", "learnability", "oracle", "trained_engineer"])
     return {
         "answer": "\n".join(f"- {text}" for text in [*(said.get(topic) for topic in topics), *more] if text),
