@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     cell = "the cell that it is for: arm=heuristic seed=0"
     run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
-    commands.add_parser("readme", help="write the generated blocks of README.md from reports/")
+    commands.add_parser("readme", help="write README.md's generated blocks and reports/long.md from reports/cells")
     chosen = parser.parse_args(arguments)
 
     from mapflake.nb import notebooks, params, publish, stages

@@ -16,6 +16,7 @@ from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
+LONG = "long"  # the profile of which README.md tells beside the default
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
 
 
@@ -63,18 +64,44 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the generated blocks of README.md anew from all records of the default profile; all else of it stays."""
-    path, blocks = root / "README.md", readme_blocks(root, root / REPORTS / "cells/default")
-    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), blocks))
+    """Writes the generated blocks of README.md anew, and reports/long.md, from all records; all else stays."""
+    path, cells = root / "README.md", root / REPORTS / "cells"
+    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(root, cells)))
+    write_page(root, LONG)
 
 
 def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
-    """Returns the generated blocks of README.md, made of the records in `cells`."""
+    """Returns the generated blocks of README.md, made of the records in `cells`, a folder for each profile."""
     from mapflake import study  # pandas and scipy, which no stage needs
     from mapflake.study import engineers
 
-    comparison = params.load(root).analysis.comparison.model_dump()
-    return study.readme_blocks(study.load(cells), comparison, engineers.sentence(engineers.load(cells)))
+    long, trained = study.load(cells / LONG), engineers.sentence(engineers.load(cells / "default"))
+    rounds, said = len(long.measured_rounds("fixed")), study.sentences(long, _comparison(root, LONG))
+    further = f"Gone on with to {rounds} designed rounds ([all arms](reports/{LONG}.md)): {said['asked']}"
+    return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), further, trained)
+
+
+def write_page(root: Path, profile: str) -> None:
+    """Writes `reports/<profile>.md`, and figures beside it, of a further study's records."""
+    from mapflake import plots, study
+    from mapflake.plots import study as figures
+
+    found, pictures = study.load(root / REPORTS / "cells" / profile), root / REPORTS / profile
+    for title, draw in {"learning": figures.learning, "frontiers": figures.frontiers}.items():
+        plots.show(draw(found, found.arms), pictures / f"{title}.png")
+    repro.write_text(root / REPORTS / f"{profile}.md", page(root, root / REPORTS / "cells", profile))
+
+
+def page(root: Path, cells: Path, profile: str) -> str:
+    """Returns `reports/<profile>.md` of the records in `cells`."""
+    from mapflake import study
+
+    pictures = f"![Learning]({profile}/learning.png)\n\n![Frontiers]({profile}/frontiers.png)\n"
+    return study.results_markdown(study.load(cells / profile), profile, _comparison(root, profile)) + "\n" + pictures
+
+
+def _comparison(root: Path, profile: str) -> dict[str, Any]:
+    return params.effective(params.load(root), profile).analysis.comparison.model_dump()
 
 
 def with_blocks(text: str, blocks: Mapping[str, str]) -> str:

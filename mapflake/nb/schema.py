@@ -198,11 +198,17 @@ class RunParams(Params):
     """
 
     profile: str
-    arms: Annotated[list[str], Field(min_length=1), Once]
+    arms: Annotated[list[str], Once]
     trained: Annotated[list[str], Once]
     seeds: Annotated[list[Seed], Field(min_length=1), Once]
     bank: Annotated[list[Seed], Field(min_length=2), Once]
     gains: Annotated[list[Seed], Once]
+
+    @model_validator(mode="after")
+    def _compares(self) -> RunParams:
+        if not self.arms and not self.trained:
+            raise ValueError("arms, trained: both are empty; a run takes at least one arm beside fixed and engineer")
+        return self
 
 
 class ParamsFile(Sections):
