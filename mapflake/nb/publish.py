@@ -17,6 +17,7 @@ from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
 LONG = "long"  # the profile of which README.md tells beside the default
+PICTURES = ("learning", "frontiers")  # functions of `plots.study` whose figures are on its page
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
 
 
@@ -73,12 +74,13 @@ def write_readme(root: Path) -> None:
 def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
     """Returns the generated blocks of README.md, made of the records in `cells`, a folder for each profile."""
     from mapflake import study  # pandas and scipy, which no stage needs
-    from mapflake.study import engineers
 
-    long, trained = study.load(cells / LONG), engineers.sentence(engineers.load(cells / "default"))
-    rounds, said = len(long.measured_rounds("fixed")), study.sentences(long, _comparison(root, LONG))
-    further = f"Gone on with to {rounds} designed rounds ([all arms](reports/{LONG}.md)): {said['asked']}"
-    return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), further, trained)
+    long = study.load(cells / LONG)
+    said = study.sentences(long, _comparison(root, LONG))
+    answers = " ".join(said[topic] for topic in ("asked", "arms", "every_round") if topic in said)
+    rounds = len(long.measured_rounds("fixed"))
+    further = f"Gone on with to {rounds} designed rounds ([all arms](reports/{LONG}.md)): {answers}"
+    return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), further)
 
 
 def write_page(root: Path, profile: str) -> None:
@@ -87,8 +89,8 @@ def write_page(root: Path, profile: str) -> None:
     from mapflake.plots import study as figures
 
     found, pictures = study.load(root / REPORTS / "cells" / profile), root / REPORTS / profile
-    for title, draw in {"learning": figures.learning, "frontiers": figures.frontiers}.items():
-        plots.show(draw(found, found.arms), pictures / f"{title}.png")
+    for title in PICTURES:
+        plots.show(getattr(figures, title)(found, found.arms), pictures / f"{title}.png")
     repro.write_text(root / REPORTS / f"{profile}.md", page(root, root / REPORTS / "cells", profile))
 
 
@@ -96,8 +98,10 @@ def page(root: Path, cells: Path, profile: str) -> str:
     """Returns `reports/<profile>.md` of the records in `cells`."""
     from mapflake import study
 
-    pictures = f"![Learning]({profile}/learning.png)\n\n![Frontiers]({profile}/frontiers.png)\n"
-    return study.results_markdown(study.load(cells / profile), profile, _comparison(root, profile)) + "\n" + pictures
+    results = study.results_markdown(study.load(cells / profile), profile, _comparison(root, profile))
+    asked = "What was asked, and what of it was written down before the first cell, is in [log.md](log.md)."
+    pictures = [f"![{title}]({profile}/{title}.png)" for title in PICTURES]
+    return "\n\n".join([results.strip(), asked, *pictures]) + "\n"
 
 
 def _comparison(root: Path, profile: str) -> dict[str, Any]:

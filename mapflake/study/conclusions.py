@@ -23,7 +23,7 @@ VERBS = {"valid": "solves", "optimal": "solves optimally", "soc_optimal": "solve
 def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, str]:
     """Returns all conclusions in words, by topic; what was not run is left out.
 
-    Topics: asked, paper, validation, training, arms, matched, trained, reading, contexts, designs, agents.
+    Topics: asked, paper, validation, training, arms, matched, trained, reading, every_round, contexts, designs, agents.
     """
     arm, others, metric, boards = (comparison[key] for key in ("arm", "against", "metric", "boards"))
     answers, first = asked(study, comparison), others[0]
@@ -31,6 +31,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
     own = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, boards)
     rules = [one for one in study.arms if one in RULES and one not in DRAWS]
     less = [one for one in study.arms if one.startswith("trained_")]  # the same engineer, told less or something else
+    beside_it = [*rules, "trained_engineer", "co_shuffled"]
     found = {
         "asked": f"{said(answers)} {f'Not run: *{name(arm)}* against {_listed(missing)}.' if missing else ''}".strip(),
         "paper": "".join(paper.beside_gain(study, row) for row in compare(study, [arm], first, metric)),
@@ -40,6 +41,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "matched": _which(study, "evaluation_matched", boards),
         "trained": said(against_each(study, "trained_engineer", rules, metric, boards)),
         "reading": said(against_each(study, "trained_engineer", less, metric, boards)),
+        "every_round": said(against_each(study, "co_trained", beside_it, metric, boards)),
         "contexts": said(own),
         "designs": _designs(study),
         "agents": " ".join(filter(None, (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]})))),

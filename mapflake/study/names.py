@@ -40,6 +40,7 @@ NAMES = {
     "schema_only": "engineer, no report",
     "trained_shuffled": "trained engineer, shuffled tables",
     "trained_schema_only": "trained engineer, no report",
+    "co_shuffled": "trained in every round, shuffled tables",
     **{f"trained_v{i}": f"trained engineer, V{i}" for i in range(1, 6)},
 }
 """Arm -> its name, in the order of tables; the first seven have a look of their own in figures."""

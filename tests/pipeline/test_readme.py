@@ -20,25 +20,34 @@ def committed(path: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def blocks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The generated blocks, made of all committed records."""
-    folder = tmp_path_factory.mktemp("cells")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All committed records of the studies, a folder for each profile."""
+    folder, profiles = tmp_path_factory.mktemp("cells"), [f"reports/cells/{name}/" for name in ("default", "long")]
     listed = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", "HEAD", "reports/cells/default/"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        ["git", "ls-tree", "-r", "--name-only", "HEAD", *profiles], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     for path in filter(lambda path: path.endswith(".json"), listed.stdout.split()):
-        repro.write_text(folder / Path(path).relative_to("reports/cells/default"), committed(path))
-    return publish.readme_blocks(ROOT, folder)
+        repro.write_text(folder / Path(path).relative_to("reports/cells"), committed(path))
+    return folder
 
 
-def test_blocks_are_those_of_the_committed_records(blocks: dict[str, str]) -> None:
+def test_blocks_are_those_of_the_committed_records(cells: Path) -> None:
+    blocks = publish.readme_blocks(ROOT, cells)
     assert {*blocks} == {"answer", "results"}
     assert publish.with_blocks(README, blocks) == README, "python -m mapflake.nb readme"
     changed = {name: text.replace("points", "pts").replace("|", "!") for name, text in blocks.items()}  # the control
     assert publish.with_blocks(README, changed) != README
     with pytest.raises(ValueError, match=r"no marks <!-- other: "):
         publish.with_blocks(README, {"other": ""})
+
+
+def test_the_page_of_the_longer_runs_is_that_of_the_committed_records(cells: Path) -> None:
+    written = committed("reports/long.md")
+    assert publish.page(ROOT, cells, "long") == written, "python -m mapflake.nb readme"
+    assert publish.page(ROOT, cells, "default") != written  # the control
+    pictures = re.findall(r"!\[\w+\]\((.*?)\)", written)
+    assert len(pictures) == 2
+    assert all((ROOT / "reports" / picture).is_file() for picture in pictures)
 
 
 def test_it_fits_on_two_screens() -> None:
