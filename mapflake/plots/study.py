@@ -133,6 +133,8 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
         ax.set_title(f"{name(arm)} ({len(by_seed)})", loc="left", fontsize=7)
         ax.set_xticks([0, *rounds[: len(found)]])
     axes[0, 0].set_ylim(-1.2 * largest, 1.2 * largest)
+    for ax in list(axes.flat)[len(kept) - columns : len(kept)]:
+        ax.tick_params(axis="x", labelbottom=True)  # also where the row below is not full
     for ax in list(axes.flat)[len(kept) :]:
         ax.set_visible(False)
     figure.supxlabel("round (0: shared by the arms of a seed); (n) seeds, grey: one seed", fontsize=8.5)
