@@ -77,7 +77,7 @@ def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
 
     long = study.load(cells / LONG)
     said = study.sentences(long, _comparison(root, LONG))
-    answers = " ".join(said[topic] for topic in ("asked", "arms", "every_round") if topic in said)
+    answers = " ".join(said[topic] for topic in ("asked", "arms") if topic in said)
     rounds = len(long.measured_rounds("fixed"))
     further = f"Gone on with to {rounds} designed rounds ([all arms](reports/{LONG}.md)): {answers}"
     return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), further)

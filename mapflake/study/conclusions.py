@@ -1,7 +1,8 @@
 """Conclusions in words, made of comparisons; no number of one is typed anywhere.
 
-Differences are in points (percent of all answers). An arm solves more than another where p is below 5%, after Holm's
-correction where several are compared together; else the two are not told apart.
+Differences are in points (percent of all answers), with 95% intervals over seeds and boards. An arm solves more than
+another where p is below 5%, after Holm's correction where several are compared together; else the two are not told
+apart.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _ends(found: Estimate, form: str) -> str:
 
 
 def _against(row: Difference) -> str:
-    sure = "" if row.holm is None else f", 95% interval {_ends(row.found, '+.1f')}, p = {row.holm:.2g}"
+    sure = "" if row.holm is None else f", 95%: {_ends(row.found, '+.1f')}; p = {row.holm:.2g}"
     return f"{_others(row)} ({100 * row.found.mean:+.1f} points{sure})"
 
 

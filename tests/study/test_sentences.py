@@ -55,8 +55,8 @@ def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.
         assert found.low is not None
         assert found.high is not None
         return (
-            f"*fixed configuration* ({100 * found.mean:+.1f} points, 95% interval {100 * found.low:+.1f} to "
-            f"{100 * found.high:+.1f}, p = {holm:.2g})"
+            f"*fixed configuration* ({100 * found.mean:+.1f} points, 95%: {100 * found.low:+.1f} to "
+            f"{100 * found.high:+.1f}; p = {holm:.2g})"
         )
 
     for arm, verb in {"engineer": "solves more than", "evaluation_matched": "solves less than"}.items():
@@ -101,7 +101,7 @@ def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
     for text in everything:
         for claim in ("is seen", "solves more than", "solves less than", "is not told from", "p ="):
             assert claim not in text
-        assert "95% interval +" not in text
+        assert "95%:" not in text
         assert "*|" not in text.replace(" ", "")
 
 
