@@ -144,13 +144,14 @@ class Comparison(Params):
     """The questions asked first, named before the runs: an arm against others, in one metric on one set of boards.
 
     They are corrected together; the first is the primary one. `held_out` are boards like those of validation, which no
-    designer sees.
+    designer sees; `sizes` keeps boards of these alone.
     """
 
     metric: Literal["valid", "optimal"]
     arm: str
     against: list[str] = Field(min_length=1)
     boards: Literal["held_out", "benchmark"]
+    sizes: list[int] | None = None
 
 
 class Analysis(Params):

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,7 +56,7 @@ class Study:
         return [first + i for i in range(len(self.records[arm, self.seeds(arm)[0]].validation))]
 
     def rates(
-        self, arm: str, metric: str = "valid", boards: str = "benchmark", *, index: int = -1, **kept: int
+        self, arm: str, metric: str = "valid", boards: str = "benchmark", *, index: int = -1, **kept: Any
     ) -> pd.DataFrame:
         """Returns an arm's rates, `[seeds, boards]`; a board in several subsets of the benchmark is one.
 
@@ -64,9 +65,10 @@ class Study:
             metric: One of `names.METRICS`.
             boards: "benchmark"; "validation", which designers see; "held_out", boards like those that no designer sees.
             index: Which of `measured_rounds` on the validation boards; the others are of the last checkpoint.
-            kept: Only boards of these, e.g. `agents=2`.
+            kept: Only boards of these, e.g. `agents=2`, or `size=[5, 6, 7]`.
         """
-        chosen = (self._about(boards)[[*kept]] == pd.Series(kept, dtype=int)).all(axis=1)
+        legal = {key: np.atleast_1d(values) for key, values in kept.items()}
+        chosen = self._about(boards).isin(legal)[[*kept]].all(axis=1)
         return self._rates(arm, metric, boards, index).loc[:, chosen.to_numpy()]
 
     def _about(self, boards: str) -> pd.DataFrame:

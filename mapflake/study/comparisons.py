@@ -36,7 +36,7 @@ class Difference:
     against: tuple[str, ...]
     metric: str
     boards: str
-    kept: Mapping[str, int]
+    kept: Mapping[str, Any]
     found: Estimate
     by_seed: tuple[float, ...]
     together: int = 1
@@ -54,7 +54,7 @@ def compare(
     against: str | Sequence[str],
     metric: str = "valid",
     boards: str = "benchmark",
-    **kept: int,
+    **kept: Any,
 ) -> list[Difference]:
     """Returns the difference of each arm to `against`, corrected together.
 
@@ -67,7 +67,7 @@ def compare(
         against: An arm, or several, of which the mean is taken.
         metric: One of `names.METRICS`.
         boards: As `Study.rates` takes it, for `kept` too.
-        kept: Only boards of these, e.g. `agents=2`.
+        kept: Only boards of these, e.g. `agents=2`, or `size=[5, 6, 7]`.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
     if not others or not study.has(boards):
@@ -84,16 +84,25 @@ def compare(
 
 
 def against_each(
-    study: Study, arm: str, others: Sequence[str], metric: str = "valid", boards: str = "benchmark"
+    study: Study,
+    arm: str,
+    others: Sequence[str],
+    metric: str = "valid",
+    boards: str = "benchmark",
+    **kept: Any,
 ) -> list[Difference]:
     """Returns the difference of an arm to each of others, corrected together; what was not run is left out."""
-    return _corrected([row for other in others for row in compare(study, [arm], other, metric, boards)])
+    return _corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
 
 
 def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Difference]:
     """Returns the answers to the questions asked first."""
-    arm, others, metric, boards = (comparison[key] for key in ("arm", "against", "metric", "boards"))
-    return against_each(study, arm, others, metric, boards)
+    return against_each(study, comparison["arm"], comparison["against"], comparison["metric"], **boards_of(comparison))
+
+
+def boards_of(comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the boards that questions are about, as `compare` takes them."""
+    return {"boards": comparison["boards"]} | ({"size": comparison["sizes"]} if comparison.get("sizes") else {})
 
 
 def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mapflake.engineer.designers import RULES
 from mapflake.study import paper
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare
+from mapflake.study.comparisons import ASKED, Difference, against_each, asked, boards_of, compare
 from mapflake.study.designs import changes
 from mapflake.study.names import BASE, DRAWS, name
 from mapflake.study.statistics import Estimate
@@ -26,23 +28,25 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
 
     Topics: asked, paper, validation, training, arms, matched, trained, reading, every_round, contexts, designs, agents.
     """
-    arm, others, metric, boards = (comparison[key] for key in ("arm", "against", "metric", "boards"))
+    arm, others, metric = (comparison[key] for key in ("arm", "against", "metric"))
+    boards = boards_of(comparison)
     answers, first = asked(study, comparison), others[0]
     missing = [name(one) for one in others if (one,) not in [row.against for row in answers]]
-    own = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, boards)
+    own = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, **boards)
     rules = [one for one in study.arms if one in RULES and one not in DRAWS]
     less = [one for one in study.arms if one.startswith("trained_")]  # the same engineer, told less or something else
     beside_it = [*rules, "trained_engineer", "co_shuffled"]
+    over_base = [compare(study, [one], BASE, metric, **boards) for one in (arm, first)]
     found = {
         "asked": f"{said(answers)} {f'Not run: *{name(arm)}* against {_listed(missing)}.' if missing else ''}".strip(),
         "paper": "".join(paper.beside_gain(study, row) for row in compare(study, [arm], first, metric)),
         "validation": said(compare(study, [arm], first, metric, "validation")),
-        "training": " ".join(filter(None, (said(compare(study, [one], BASE, metric, boards)) for one in (arm, first)))),
-        "arms": _which(study, "fixed", boards),
-        "matched": _which(study, "evaluation_matched", boards),
-        "trained": said(against_each(study, "trained_engineer", rules, metric, boards)),
-        "reading": said(against_each(study, "trained_engineer", less, metric, boards)),
-        "every_round": said(against_each(study, "co_trained", beside_it, metric, boards)),
+        "training": " ".join(filter(None, map(said, over_base))),
+        "arms": _which(study, "fixed", **boards),
+        "matched": _which(study, "evaluation_matched", **boards),
+        "trained": said(against_each(study, "trained_engineer", rules, metric, **boards)),
+        "reading": said(against_each(study, "trained_engineer", less, metric, **boards)),
+        "every_round": said(against_each(study, "co_trained", beside_it, metric, **boards)),
         "contexts": said(own),
         "designs": _designs(study),
         "agents": " ".join(filter(None, (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]})))),
@@ -112,10 +116,12 @@ def _where(row: Difference) -> str:
         "held_out": f"{number} held-out boards",
         "benchmark": f"the benchmark's {number} boards",
     }[row.boards]
-    return where + "".join(f" with {n} {key}" for key, n in row.kept.items())
+    sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
+    agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
+    return where + (f" of {_listed(sizes)}" if sizes else "") + "".join(agents)
 
 
-def _which(study: Study, against: str, boards: str = "benchmark", **kept: int) -> str:
+def _which(study: Study, against: str, boards: str = "benchmark", **kept: Any) -> str:
     """Returns which arms are seen to differ from one, after Holm's correction; "" if there is none to compare."""
     rows = compare(study, study.arms, against, "valid", boards, **kept)
     if not rows:

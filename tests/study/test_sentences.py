@@ -78,6 +78,17 @@ def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.
         assert where in conclusions.said(study.compare(five, ["engineer"], "fixed", boards=boards, **kept))
 
 
+def test_questions_may_be_about_some_sizes_alone(five: study.Study) -> None:
+    some = {**comparisons.ASKED, "sizes": [3, 5]}
+    row = comparisons.asked(five, some)[0]
+    kept = five.boards["size"].isin([3, 5]).to_numpy()
+    assert 0 < kept.sum() < len(kept)
+    values = (five.rates("engineer", "valid") - five.rates("fixed", "valid")).to_numpy()[:, kept]
+    assert row.found == statistics.estimate(values)
+    assert row.found != comparisons.asked(five)[0].found  # the control
+    assert f"on the benchmark's {kept.sum()} boards of 3x3 and 5x5, *" in study.sentences(five, some)["asked"]
+
+
 def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
     said = study.sentences(five)
     assert "of 3 arms against *fixed configuration*" in said["arms"]
