@@ -16,8 +16,11 @@ from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
-LONG = "long"  # the profile of which README.md tells beside the default
-PICTURES = ("learning", "frontiers")  # functions of `plots.study` whose figures are on its page
+FURTHER = {  # profiles with a page of their own, of which README.md tells beside the default: title, topics
+    "long": ("Gone on with to more designed rounds", ("asked", "arms")),
+    "fresh": ("On other seeds, and boards of the sizes within reach", ("asked", "training")),
+}
+PICTURES = ("learning", "frontiers")  # functions of `plots.study` whose figures are on such a page
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
 
 
@@ -65,22 +68,23 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the generated blocks of README.md anew, and reports/long.md, from all records; all else stays."""
+    """Writes the generated blocks of README.md anew, and the pages of `FURTHER`, from all records."""
     path, cells = root / "README.md", root / REPORTS / "cells"
     repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(root, cells)))
-    write_page(root, LONG)
+    for profile in FURTHER:
+        write_page(root, profile)
 
 
 def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
     """Returns the generated blocks of README.md, made of the records in `cells`, a folder for each profile."""
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    long = study.load(cells / LONG)
-    said = study.sentences(long, _comparison(root, LONG))
-    answers = " ".join(said[topic] for topic in ("asked", "arms") if topic in said)
-    rounds = len(long.measured_rounds("fixed"))
-    further = f"Gone on with to {rounds} designed rounds ([all arms](reports/{LONG}.md)): {answers}"
-    return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), further)
+    more = []
+    for profile, (title, topics) in FURTHER.items():
+        said = study.sentences(study.load(cells / profile), _comparison(root, profile))
+        answers = " ".join(said[topic] for topic in topics if topic in said)
+        more.append(f"{title} ([{profile}.md](reports/{profile}.md)). {answers}")
+    return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), *more)
 
 
 def write_page(root: Path, profile: str) -> None:

@@ -22,7 +22,10 @@ def committed(path: str) -> str:
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All committed records of the studies, a folder for each profile."""
-    folder, profiles = tmp_path_factory.mktemp("cells"), [f"reports/cells/{name}/" for name in ("default", "long")]
+    folder, profiles = (
+        tmp_path_factory.mktemp("cells"),
+        [f"reports/cells/{name}/" for name in ("default", *publish.FURTHER)],
+    )
     listed = subprocess.run(
         ["git", "ls-tree", "-r", "--name-only", "HEAD", *profiles], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -41,9 +44,10 @@ def test_blocks_are_those_of_the_committed_records(cells: Path) -> None:
         publish.with_blocks(README, {"other": ""})
 
 
-def test_the_page_of_the_longer_runs_is_that_of_the_committed_records(cells: Path) -> None:
-    written = committed("reports/long.md")
-    assert publish.page(ROOT, cells, "long") == written, "python -m mapflake.nb readme"
+@pytest.mark.parametrize("profile", publish.FURTHER)
+def test_the_page_of_further_runs_is_that_of_the_committed_records(cells: Path, profile: str) -> None:
+    written = committed(f"reports/{profile}.md")
+    assert publish.page(ROOT, cells, profile) == written, "python -m mapflake.nb readme"
     assert publish.page(ROOT, cells, "default") != written  # the control
     pictures = re.findall(r"!\[\w+\]\((.*?)\)", written)
     assert len(pictures) == 2
