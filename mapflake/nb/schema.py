@@ -151,7 +151,7 @@ class Comparison(Params):
     arm: str
     against: list[str] = Field(min_length=1)
     boards: Literal["held_out", "benchmark"]
-    sizes: list[int] | None = None
+    sizes: Annotated[list[int], Field(min_length=1), Once] | None = None
 
 
 class Analysis(Params):
@@ -170,6 +170,12 @@ class Sections(Params):
     ablations: Ablations
     trained_engineer: TrainedEngineer
     analysis: Analysis
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Sections:
+        if unknown := {*(self.analysis.comparison.sizes or ())} - {*self.env_design.sizes}:
+            raise ValueError(f"analysis.comparison.sizes: {min(unknown)} is none of env_design.sizes")
+        return self
 
     def asked(self, where: str, arm: str) -> EngineerParams | None:
         """Returns `params_of` of an arm; raises ParamError that begins with `where` if there is no such arm."""

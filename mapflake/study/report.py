@@ -55,7 +55,7 @@ def compared(study: Study, against: str, metric: str, boards: str = "benchmark")
 def readme_blocks(study: Study, comparison: Mapping[str, Any] = ASKED, *more: str) -> dict[str, str]:
     """Returns the parts of the README that hold numbers, as Markdown: "answer", to which `more` is added, "results"."""
     said = sentences(study, comparison)
-    topics = ("asked", "training")
+    topics = ("asked", "trained", "training")
     rows = table(study, [BASE, "fixed", "engineer", "learnability", "oracle", "trained_engineer"])
     return {
         "answer": "\n".join(f"- {text}" for text in [*(said.get(topic) for topic in topics), *more] if text),

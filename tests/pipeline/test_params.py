@@ -91,6 +91,8 @@ MISTAKES = [
         CROWDED,
         r"^env_design: benchmark\.strata: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for",
     ),
+    (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"analysis\.comparison\.sizes: 9 is none of env_design"),
+    (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, long, fresh, sm"),

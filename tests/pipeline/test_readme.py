@@ -22,10 +22,8 @@ def committed(path: str) -> str:
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All committed records of the studies, a folder for each profile."""
-    folder, profiles = (
-        tmp_path_factory.mktemp("cells"),
-        [f"reports/cells/{name}/" for name in ("default", *publish.FURTHER)],
-    )
+    folder = tmp_path_factory.mktemp("cells")
+    profiles = [f"reports/cells/{name}/" for name in ("default", *publish.FURTHER)]
     listed = subprocess.run(
         ["git", "ls-tree", "-r", "--name-only", "HEAD", *profiles], cwd=ROOT, capture_output=True, text=True, check=True
     )
