@@ -95,7 +95,7 @@ MISTAKES = [
     (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
-    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, long, fresh, sm"),
+    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, long, fresh, long_fresh, sm"),
     (
         r"^run: .*trained: \[\w+\]",
         "run: {profile: default, arms: [], trained: []",
@@ -164,7 +164,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1], gains: []"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, gains, long, fresh, smoke, gpu, paper, smollm2, smollm2_chat"
+    names = "default, study, gains, long, fresh, long_fresh, smoke, gpu, paper, smollm2, smollm2_chat"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
