@@ -16,9 +16,9 @@ from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
-FURTHER = {  # profiles with a page of their own, of which README.md tells beside the default: title, topics
-    "long": ("Gone on with to more designed rounds", ("asked", "arms")),
-    "fresh": ("On other seeds, and boards of the sizes within reach", ("asked", "training")),
+FURTHER = {  # profiles with a page of their own, of which README.md tells beside the default: what they are
+    "long": "six designed rounds",
+    "fresh": "other seeds, sizes within reach",
 }
 PICTURES = ("learning", "frontiers")  # functions of `plots.study` whose figures are on such a page
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
@@ -79,12 +79,11 @@ def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
     """Returns the generated blocks of README.md, made of the records in `cells`, a folder for each profile."""
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    more = []
-    for profile, (title, topics) in FURTHER.items():
-        said = study.sentences(study.load(cells / profile), _comparison(root, profile))
-        answers = " ".join(said[topic] for topic in topics if topic in said)
-        more.append(f"{title} ([{profile}.md](reports/{profile}.md)). {answers}")
-    return study.readme_blocks(study.load(cells / "default"), _comparison(root, "default"), *more)
+    pages = {"default": "two designed rounds ([all arms](reports/results.md))"}
+    pages |= {profile: f"{title} ([{profile}](reports/{profile}.md))" for profile, title in FURTHER.items()}
+    return study.readme_blocks(
+        {title: (study.load(cells / profile), _comparison(root, profile)) for profile, title in pages.items()}
+    )
 
 
 def write_page(root: Path, profile: str) -> None:

@@ -64,7 +64,7 @@ def said(rows: Sequence[Difference]) -> str:
     if not rows:
         return ""
     first, seeds = rows[0], sorted({row.found.seeds for row in rows})
-    arm, where = f"*{name(first.arm)}*", _where(first)
+    arm, where = f"*{name(first.arm)}*", place(first)
     if seeds == [1]:
         apart = ", ".join(f"{points(row.found)} points against {_others(row)}" for row in rows)
         return f"With one training seed, on {where}, {arm} is {apart}; that says nothing about other seeds."
@@ -108,7 +108,7 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _where(row: Difference) -> str:
+def place(row: Difference) -> str:
     """Returns in words which boards a difference is of."""
     number = row.found.boards
     where = {
@@ -126,7 +126,7 @@ def _which(study: Study, against: str, boards: str = "benchmark", **kept: Any) -
     rows = compare(study, study.arms, against, "valid", boards, **kept)
     if not rows:
         return ""
-    where = _where(rows[0])
+    where = place(rows[0])
     if all(row.found.seeds == 1 for row in rows):
         return f"On {where} one seed gives no interval: none of {len(rows)} arms can be told from *{name(against)}*."
     seen = [f"*{name(row.arm)}* {points(row.found)}" for row in rows if row.seen]

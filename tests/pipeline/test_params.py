@@ -95,7 +95,11 @@ MISTAKES = [
     (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
-    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, long, fresh, long_fresh, sm"),
+    (
+        r"^(run: .*profile: )default",
+        r"\1fast",
+        r"^run\.profile: 'fast' is not legal: one of default, long, fresh, long_fresh, sm",
+    ),
     (
         r"^run: .*trained: \[\w+\]",
         "run: {profile: default, arms: [], trained: []",

@@ -108,7 +108,11 @@ def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
     )
     assert said["asked"].endswith("against *fixed configuration*; that says nothing about other seeds.")
     assert said["arms"].endswith("one seed gives no interval: none of 3 arms can be told from *fixed configuration*.")
-    everything = [*said.values(), *study.readme_blocks(one).values(), study.results_markdown(one, "smoke")]
+    everything = [
+        *said.values(),
+        *study.readme_blocks({"smoke": (one, comparisons.ASKED)}).values(),
+        study.results_markdown(one, "smoke"),
+    ]
     for text in everything:
         for claim in ("is seen", "solves more than", "solves less than", "is not told from", "p ="):
             assert claim not in text
@@ -139,10 +143,17 @@ def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) ->
 
 
 def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
-    blocks = study.readme_blocks(five)
-    assert [line.split("|")[1].strip() for line in blocks["results"].splitlines()[2:]] == [
-        *("before RL", "fixed configuration", "engineer: RL checkpoint")
-    ]
+    odd = comparisons.ASKED | {"against": ["evaluation_matched"], "sizes": [3, 5]}
+    blocks = study.readme_blocks({"all": (five, comparisons.ASKED), "some": (five, odd)})
+    titles, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in blocks["questions"].splitlines())
+    assert titles[-1] == "on the benchmark, against fixed"
+    first, second = (dict(zip(titles, row, strict=True)) for row in rows)
+    assert (first["asked"], first["seeds"], first["on"]) == ("all", "5", "the benchmark's 80 boards")
+    assert first["against fixed configuration"] == study.table(five).loc[first["designer"], "valid against fixed"]
+    assert first["against evaluation-matched"] == second["against fixed configuration"] == ""  # not asked there
+    (some,) = comparisons.asked(five, odd)
+    assert second["against evaluation-matched"] == conclusions.points(some.found, some.seen) != ""
+    assert first["valid %"] != second["valid %"]
     results = study.results_markdown(five, "smoke")
     assert blocks["answer"].splitlines()[0].removeprefix("- ") in results
     assert "profile smoke" in results
