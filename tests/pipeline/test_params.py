@@ -98,7 +98,7 @@ MISTAKES = [
     (
         r"^(run: .*profile: )default",
         r"\1fast",
-        r"^run\.profile: 'fast' is not legal: one of default, long, fresh, long_fresh, weak, sm",
+        r"^run\.profile: 'fast' is not legal: one of default, long, fresh, long_fresh, sm",
     ),
     (
         r"^run: .*trained: \[\w+\]",
@@ -168,7 +168,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1], gains: []"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, gains, long, fresh, long_fresh, weak, smoke, gpu, paper, smollm2, smollm2_chat"
+    names = "default, study, gains, long, fresh, long_fresh, smoke, gpu, paper, smollm2, smollm2_chat"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
