@@ -19,6 +19,7 @@ from mapflake.nb.folders import NOTEBOOKS, REPORTS
 FURTHER = {  # profiles with a page of their own, of which README.md tells beside the default: what they are
     "long": "six designed rounds",
     "fresh": "other seeds, sizes within reach",
+    "long_fresh": "six designed rounds, other seeds, sizes within reach",
 }
 PICTURES = ("learning", "frontiers")  # functions of `plots.study` whose figures are on such a page
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
