@@ -10,11 +10,14 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
+
+if TYPE_CHECKING:
+    from mapflake.study import Study
 
 FURTHER = {  # profiles with a page of their own, of which README.md tells beside the default: what they are
     "long": "six designed rounds",
@@ -95,14 +98,14 @@ def write_page(root: Path, profile: str) -> None:
     found, pictures = study.load(root / REPORTS / "cells" / profile), root / REPORTS / profile
     for title in PICTURES:
         plots.show(getattr(figures, title)(found, found.arms), pictures / f"{title}.png")
-    repro.write_text(root / REPORTS / f"{profile}.md", page(root, root / REPORTS / "cells", profile))
+    repro.write_text(root / REPORTS / f"{profile}.md", page(root, found, profile))
 
 
-def page(root: Path, cells: Path, profile: str) -> str:
-    """Returns `reports/<profile>.md` of the records in `cells`."""
+def page(root: Path, found: Study, profile: str) -> str:
+    """Returns `reports/<profile>.md` of a profile's records."""
     from mapflake import study
 
-    results = study.results_markdown(study.load(cells / profile), profile, _comparison(root, profile))
+    results = study.results_markdown(found, profile, _comparison(root, profile))
     asked = "What was asked, and what of it was written down before the first cell, is in [log.md](log.md)."
     pictures = [f"![{title}]({profile}/{title}.png)" for title in PICTURES]
     return "\n\n".join([results.strip(), asked, *pictures]) + "\n"

@@ -28,6 +28,7 @@ DIFFERENCES = {  # column -> against, boards
 }
 
 LAST = "on the benchmark, against fixed"
+"""The last column of `questions`: not what was asked, but what the paper reports."""
 
 
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mapflake import repro
+from mapflake import repro, study
 from mapflake.nb import publish
 
 ROOT = Path(__file__).parents[2]
@@ -45,8 +45,11 @@ def test_blocks_are_those_of_the_committed_records(cells: Path) -> None:
 @pytest.mark.parametrize("profile", publish.FURTHER)
 def test_the_page_of_further_runs_is_that_of_the_committed_records(cells: Path, profile: str) -> None:
     written = committed(f"reports/{profile}.md")
-    assert publish.page(ROOT, cells, profile) == written, "python -m mapflake.nb readme"
-    assert publish.page(ROOT, cells, "default") != written  # the control
+    found = study.load(cells / profile)
+    assert publish.page(ROOT, found, profile) == written, "python -m mapflake.nb readme"
+    assert (
+        publish.page(ROOT, study.load(cells / profile, seeds=found.seeds("fixed")[1:]), profile) != written
+    )  # control
     pictures = re.findall(r"!\[\w+\]\((.*?)\)", written)
     assert len(pictures) == 2
     assert all((ROOT / "reports" / picture).is_file() for picture in pictures)
