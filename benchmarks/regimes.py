@@ -173,9 +173,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "# Regimes, held against each other",
         "Pilots, of which `python -m benchmarks.regimes` runs more: valid plans in percent, means over the pilot "
         f"seeds {', '.join(map(str, seeds))}, {SAMPLES} answers to each validation board. *frontier* measures the "
-        "policy before each round and asks for the sizes that teach most: a yardstick, no arm of a study. A regime with a "
-        "larger criterion than the default's and at least its gain would be the next study's; what was written down "
-        "before which run is in [log.md](log.md).",
+        "policy before each round and asks for the sizes that teach most: a yardstick, no arm of a study. A regime "
+        "with a larger criterion than the default's and at least its gain would be the next study's; what was written "
+        "down before which run is in [log.md](log.md).",
         "*weak* has a warm start of 800 steps in place of 1,500, *far* of 3,000; *few* no demonstrations of 5x5 and "
         "larger with holes; *steps20* 20 steps a round in place of 10; *anneal20* these with a learning rate that "
         "falls to zero; *weak6* is *weak* with six designed rounds in place of two.",
