@@ -23,7 +23,7 @@ from mapflake.engineer.compact.base import base_model
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.ledger import Designer, History
 from mapflake.engineer.situations import TableParams, measure
-from mapflake.env import EnvConfig, Task
+from mapflake.env import EnvConfig
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.study.names import BASE, ROUND_0, name
@@ -101,7 +101,7 @@ def run(regime: str, seed: int, folder: Path, records: Path) -> None:
     for arm in [arm for arm in (*DRAWS, *RIVALS) if arm not in done]:
         history: History = first
         if arm == "frontier":
-            designer = frontier(trainer, sizes, validation, seed)
+            designer = frontier(trainer, sizes, seed)
             for _ in range(rounds):
                 history = (*history, run_round(settings(arm), history, designer))
         else:
@@ -109,7 +109,7 @@ def run(regime: str, seed: int, folder: Path, records: Path) -> None:
         record(arm, history[-1].checkpoint, history)
 
 
-def frontier(trainer: Grpo, sizes: Sequence[int], validation: Sequence[Task], seed: int) -> Designer:
+def frontier(trainer: Grpo, sizes: Sequence[int], seed: int) -> Designer:
     """Returns a designer that measures in place of reading: natural boards of sizes whose `transfer` is near the best.
 
     A yardstick: what it measures is charged to nobody, and no arm of a study is given it.
@@ -117,7 +117,7 @@ def frontier(trainer: Grpo, sizes: Sequence[int], validation: Sequence[Task], se
 
     def designer(_: FailureReport, history: History) -> Proposal:
         policy, own = trainer.load(history[-1].checkpoint), repro.seed_for(seed, "frontier", len(history))
-        table = measure(policy, sizes, validation, TableParams(boards=8, samples=4), seed=own)["transfer"]
+        table = measure(policy, sizes, TableParams(boards=8, samples=4), seed=own)["transfer"]
         worth = {size: table.mean(EnvConfig.uniform([size], HOLES, None)) for size in sizes}
         near = [size for size in sizes if worth[size] >= FRONTIER * max(worth.values())]
         return Proposal(reply="frontier", rejection=None, config=EnvConfig.uniform(near, HOLES, None))

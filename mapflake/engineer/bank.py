@@ -44,7 +44,6 @@ def bank_run(
     params: BankParams,
     tables: TableParams,
     *,
-    alignment: bool = False,
     samples: int,
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
@@ -54,11 +53,10 @@ def bank_run(
         number: The run's number; configurations, boards and noise come from it.
         trainer: The training of a round; with a supervised recipe, a `Grpo` that says how its policies sample.
         start: The checkpoint that all runs start from.
-        validation: The boards of reports and of `alignment`.
+        validation: The boards of reports.
         sizes: Board sizes that may be asked for.
         params: The rounds, and how they train.
         tables: How much is sampled for the tables of its policies.
-        alignment: Whether they have this table too.
         samples: Completions a validation board.
     """
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
@@ -71,9 +69,9 @@ def bank_run(
     found = []
     for one in history:
         path = one.checkpoint.with_name("tables.json")
-        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), alignment, repro.code_sha256()]
+        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), repro.code_sha256()]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
-            measured = measure(trainer.load(one.checkpoint), sizes, validation, tables, alignment=alignment, seed=own)
+            measured = measure(trainer.load(one.checkpoint), sizes, tables, seed=own)
             values = {name: repro.to_json(value) for name, value in measured.items()}
             repro.write_json(path, {"made_from": key, "tables": values})
         values = repro.read_json(path)["tables"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
-from mapflake.env import EnvConfig, Task, generate
+from mapflake.env import EnvConfig, generate
 from mapflake.trainer.grpo import Boards, Mixture, Problem, train_round
 from mapflake.trainer.policy import load_policy
 
@@ -140,7 +140,6 @@ class CoTraining:
     Attributes:
         params: Rewards, budget and tables.
         sizes: Board sizes that may be asked for.
-        validation: The boards of `alignment`; designers see them anyway.
         seed: Root of the random streams.
         variant: The prompt's sections.
         max_new_tokens: Most tokens of a completion on a board.
@@ -148,7 +147,6 @@ class CoTraining:
 
     params: DesignRLParams
     sizes: tuple[int, ...]
-    validation: Sequence[Task] = field(repr=False)
     seed: int
     variant: str | Variant = DEFAULT_VARIANT
     max_new_tokens: int = 128
@@ -157,19 +155,17 @@ class CoTraining:
         """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
         last, seed = history[-1], repro.seed_for(self.seed, "co-training", history[-1].index)
         policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
-        aligned = self.params.reward == "alignment"
-        tables = measure(policy, self.sizes, self.validation, self.params.tables, alignment=aligned, seed=seed)
+        tables = measure(policy, self.sizes, self.params.tables, seed=seed)
         real = [Situation(last.report, history, tables, "this run")]
         designs = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
         problem = beside_boards(designs, self.params, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
-        return folder / "engineer", cost(self.params, self.sizes, len(self.validation))
+        return folder / "engineer", cost(self.params, self.sizes)
 
 
 def cost(
     params: DesignRLParams,
     sizes: Sequence[int],
-    validation: int,
     *,
     tables: int = 1,
     each: Mapping[str, int] | None = None,
@@ -179,11 +175,10 @@ def cost(
     Args:
         params: Its parameters.
         sizes: Board sizes of the tables.
-        validation: Boards of `alignment`.
         tables: Policies that were measured.
         each: What the training of each of them took (`bank.round_cost`).
     """
-    boards = len(kinds(sizes)) * params.tables.boards + validation * (params.reward == "alignment")
+    boards = len(kinds(sizes)) * params.tables.boards
     samples = params.rl.epochs * params.rl.generations  # of each prompt
     found = {what: tables * n for what, n in (each or {}).items()}
     found["rollouts"] = found.get("rollouts", 0) + tables * boards * params.tables.samples + params.boards * samples

@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mapflake import repro
 from mapflake.engineer.ledger import History
@@ -25,9 +25,6 @@ from mapflake.repro import Params
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Completer
 from mapflake.trainer.params import RLParams
-
-if TYPE_CHECKING:
-    from mapflake.trainer.policy import Policy
 
 HOLES = (0.0, 0.15, 0.3, 0.45)
 """The hole ratios at which tables are measured; between them they are interpolated (our choice)."""
@@ -43,7 +40,7 @@ VALIDATED_HOLES = 0.3
 NEAR_SIZES, NEAR_HOLES, OTHER_WAITS = 1.0, 0.2, 0.5  # of `transfer_table`
 
 
-RewardName = Literal["learnability", "transfer", "alignment"]
+RewardName = Literal["learnability", "transfer"]
 """A table by which designs can be rewarded."""
 
 
@@ -70,12 +67,6 @@ class DesignRLParams(Params):
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
     rl: RLParams
-
-    @model_validator(mode="after")
-    def _real(self) -> DesignRLParams:
-        if self.reward == "alignment" and self.real_share < 1:
-            raise ValueError(f"real_share: {self.real_share:g}, but made-up situations have no alignment: takes 1")
-        return self
 
     @property
     def boards(self) -> int:
@@ -224,8 +215,8 @@ def transfer_table(learnability: KindTable) -> KindTable:
     The weights w_j, which sum to 1, are as L_j, as the square of the size (longer plans have more steps to get right,
     and more to learn from) and as the share of kind j among natural boards with holes up to `VALIDATED_HOLES`. K falls
     with the distance in size (a normal curve of deviation `NEAR_SIZES`) and in holes (`NEAR_HOLES`), and is less by the
-    factor `OTHER_WAITS` between boards of which one needs a wait. It stands for `alignment` where there are no
-    gradients, and is less noisy (reports/log.md). Our choice.
+    factor `OTHER_WAITS` between boards of which one needs a wait. Our choice; why it is not measured by gradients:
+    reports/log.md.
     """
     some = kinds(learnability.values)
     values = np.array([learnability.value(kind) for kind in some])
@@ -259,21 +250,17 @@ def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:
 def measure(
     policy: Completer,
     sizes: Sequence[int],
-    validation: Sequence[Task],
     params: TableParams,
     *,
-    alignment: bool = False,
     num_agents: int = 2,
     seed: int,
 ) -> dict[str, KindTable]:
     """Returns the tables of a policy, by name of the reward.
 
     Args:
-        policy: The policy; one whose weights are not in this process has no `alignment`.
+        policy: The policy.
         sizes: Board sizes of the tables.
-        validation: Boards whose success `alignment` looks for.
         params: How much is sampled.
-        alignment: Whether to make this table too, which takes gradients, and rollouts on the validation boards.
         num_agents: Agents of the boards.
         seed: Root of boards and noise.
     """
@@ -284,11 +271,4 @@ def measure(
     for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
         by_kind[kind_of[r.task.instance.key]].append(r)
     learnability = learnability_table(by_kind)
-    found = {"learnability": learnability, "transfer": transfer_table(learnability)}
-    if alignment and getattr(policy, "model", None) is not None:
-        from mapflake.trainer.gradients import alignments  # imports torch
-
-        noise = repro.seed_for(seed, "aim")
-        aim = evaluate.rollout(policy, validation, samples=params.samples, seed=noise, progress="validation")
-        found["alignment"] = table(alignments(cast("Policy", policy), by_kind, aim), num_agents)
-    return found
+    return {"learnability": learnability, "transfer": transfer_table(learnability)}

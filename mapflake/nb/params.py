@@ -126,8 +126,8 @@ def prepare(root: Path) -> None:
     shared["base"] = sections.warm_start.taken_as_it_is
     tried = everything["trained_engineer"]
     shared["tables"] = tried["before"]["tables"]
-    values["bank"] = shared | {"bank_runs": tried["bank"], "alignment": tried["before"]["reward"] == "alignment"}
-    as_arms = {"bank_runs": {"rounds": tried["gains_rounds"], "training": None}, "alignment": True}
+    values["bank"] = shared | {"bank_runs": tried["bank"]}
+    as_arms = {"bank_runs": {"rounds": tried["gains_rounds"], "training": None}}
     values["gains"] = {"gains": tried["gains"], "bank": shared | as_arms}
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)

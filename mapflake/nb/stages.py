@@ -106,7 +106,6 @@ def _bank_run(
         sizes,
         BankParams.parse(values["bank_runs"], "bank_runs"),
         TableParams.parse(values["tables"], "tables"),
-        alignment=values["alignment"],
         samples=values["samples"],
     )
     return situations, boards, sizes

@@ -29,7 +29,7 @@ PARAMS = DesignRLParams(
 def run(folder, number=0, rounds=2):
     params = BankParams(rounds=rounds)
     given = (ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables)
-    return bank_run(folder, number, *given, alignment=True, samples=2)
+    return bank_run(folder, number, *given, samples=2)
 
 
 def test_a_situation_after_every_round_with_its_table(tmp_path):
@@ -38,7 +38,7 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
     assert [one.report for one in found] == [one.history[-1].report for one in found]
     assert found[0].history[0].config != found[1].history[1].config  # a new random configuration every round
     for one in found:
-        assert set(one.tables) == {"learnability", "transfer"}  # no weights in this process: no gradients
+        assert set(one.tables) == {"learnability", "transfer"}
         table = one.tables["learnability"]
         assert 0 < table.value(table.best_kind()) <= 1.34  # unbiased: 4 samples can say 4/3
         kept = repro.from_json(Situation, repro.to_json(portable(one)), "record")
@@ -96,15 +96,14 @@ def test_what_it_costs():
     )
     as_arms = round_cost(rl, BankParams(rounds=1), validation=24)
     assert as_arms == {"rollouts": 24 + 8 * 2 * 4}
-    assert cost(PARAMS, SIZES, 12, tables=2, each=as_arms) == {
+    assert cost(PARAMS, SIZES, tables=2, each=as_arms) == {
         "rollouts": 2 * (kinds_measured * 4 + 88),
         "replies": 160,
     }
     shown = round_cost(rl, BankParams(rounds=1, training=WarmStartParams(steps=5, batch_size=16)), validation=24)
     assert shown == {"rollouts": 24, "demonstrations": 80}
-    aligned = PARAMS.model_copy(update={"reward": "alignment"})
-    assert cost(aligned, SIZES, 12, tables=2, each=shown) == {
-        "rollouts": 2 * ((kinds_measured + 12) * 4 + 24),
+    assert cost(PARAMS, SIZES, tables=2, each=shown) == {
+        "rollouts": 2 * (kinds_measured * 4 + 24),
         "demonstrations": 160,
         "replies": 160,
     }

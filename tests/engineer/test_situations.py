@@ -11,7 +11,6 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.situations import (
     HOLES,
-    DesignRLParams,
     KindTable,
     boards_of_kinds,
     kinds,
@@ -21,9 +20,8 @@ from mapflake.engineer.situations import (
     transfer_table,
 )
 from mapflake.env import EnvConfig, SizeConfig, board_statistics, generate, judge_completion
-from mapflake.repro import ParamError, rng_for
+from mapflake.repro import rng_for
 from mapflake.trainer.evaluate import Rollout
-from mapflake.trainer.params import RLParams
 
 SIZES = (3, 4, 5)
 RNG = np.random.default_rng(0)
@@ -124,8 +122,3 @@ def test_boards_that_validation_does_not_have_teach_less_however_learnable():
     assert alike.value((5, 0.15, False)) > alike.value((5, 0.15, True))  # waits are rare
     only = {kind: float(kind == (4, 0.15, False)) for kind in KINDS}
     assert transfer_table(table(only)) == table(only)  # what teaches nothing is worth nothing, near or not
-
-
-def test_alignment_needs_real_situations():
-    with pytest.raises(ParamError, match=r"before: real_share: 0.5, but made-up situations have no alignment: takes 1"):
-        DesignRLParams.parse({"reward": "alignment", "rl": RLParams().model_dump()}, "before")

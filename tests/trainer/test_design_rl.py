@@ -146,4 +146,4 @@ def test_boards_are_a_share_of_the_prompts():
     problem = beside_boards(designs, params, seed=0)
     assert [len(part) for part in problem.parts] == [96, 32]
     assert {t.instance.size for t in problem.parts[1].tasks} == {*SIZES}
-    assert cost(params, SIZES, 0, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}
+    assert cost(params, SIZES, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}
