@@ -65,12 +65,17 @@ class RoundSettings:
 class Start:
     """The beginning of round 0: the weights that it trains and the configuration that it trains them on.
 
-    `cost` is what the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; it is recorded.
+    Attributes:
+        checkpoint: The weights.
+        config: The configuration.
+        cost: What the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; it is recorded.
+        before_design_rl: The weights that design RL made `checkpoint` from; None if there was no design RL.
     """
 
     checkpoint: str | Path
     config: EnvConfig
     cost: Mapping[str, int] = field(default_factory=dict)
+    before_design_rl: str | Path | None = None
 
 
 TrainEngineer = Callable[[History, Path], tuple[Path, Mapping[str, int]]]
@@ -95,8 +100,8 @@ def run_round(
         train_engineer: Trains the last checkpoint before it designs; the result designs and is trained on.
 
     Raises:
-        LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint is
-            not the one recorded.
+        LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint, or
+            the one that it starts from, is not the one recorded.
         ValueError: Round 0 lacks its start, or a later round its designer.
     """
     last = history[-1] if history else start
@@ -105,14 +110,14 @@ def run_round(
     index, trainer, seed = next_index(history), settings.trainer, settings.seed
     folder = settings.folder / f"round-{index}"
     checkpoint = folder / "checkpoint"
-    parent_sha256 = history[-1].checkpoint_sha256 if history else trainer.sha256(last.checkpoint)
-    parameters = _parameters(settings, parent_sha256, None if history else last.config)
+    parameters = _parameters(settings, history, start, train_engineer)
     ledger = Ledger(settings.folder / "rounds.jsonl")
     if finished := ledger.recorded(index, parameters, settings.stale):
-        if (found := trainer.sha256(finished.checkpoint)) != (recorded := finished.checkpoint_sha256):
-            raise LedgerError(f"{finished.checkpoint}: its weights have the hash {found}, recorded is {recorded}")
+        _check_weights(trainer, finished)
         return finished
 
+    if history:
+        _check_weights(trainer, history[-1])
     cost: Mapping[str, int] = {}
     if train_engineer and history:
         trained, cost = train_engineer(history, folder)
@@ -127,6 +132,7 @@ def run_round(
         tasks, fallback = sample_boards(
             config, trainer.instances, seed=seed_for(seed, "train", index), progress=bar.update
         )
+    parent_sha256 = trainer.sha256(last.checkpoint)
     curve = trainer.train(last.checkpoint, tasks, checkpoint, seed=seed_for(seed, "grpo", index))
     rollouts = evaluate.rollout(
         trainer.load(checkpoint),
@@ -156,6 +162,7 @@ def run_round(
         proposal=proposal,
         fallback=fallback,
         parent_sha256=parent_sha256,
+        before_design_rl_sha256=parameters["before_design_rl_sha256"],
         training={
             "instances": trainer.instances,
             "steps": len(curve),
@@ -232,21 +239,42 @@ def run_arm(
     return history
 
 
-def _parameters(settings: RoundSettings, parent_sha256: str, config: EnvConfig | None) -> dict[str, Any]:
-    """Returns everything that decides a round's result, as JSON values; `config` where it is not designed."""
+def _parameters(
+    settings: RoundSettings, history: History, start: Start | None, train_engineer: TrainEngineer | None
+) -> dict[str, Any]:
+    """Returns everything that decides a round's result, as JSON values.
+
+    The configuration is there in round 0 alone, later ones are designed. The hash of the weights that boards are
+    trained on is not there if the round trains its engineer first: those weights are a result of the round.
+    """
+    trainer, parent, before = settings.trainer, None, None
+    if not history and start:
+        parent = trainer.sha256(start.checkpoint)
+        before = None if start.before_design_rl is None else trainer.sha256(start.before_design_rl)
+    elif train_engineer:
+        before = history[-1].checkpoint_sha256
+    else:
+        parent = history[-1].checkpoint_sha256
     parameters = {
         "arm": settings.arm,
         "seed": settings.seed,
         "code_sha256": repro.code_sha256(),
-        "parent_sha256": parent_sha256,
-        "config": None if config is None else repro.to_json(config),
-        "instances": settings.trainer.instances,
-        "trainer": settings.trainer.describe(),
+        "parent_sha256": parent,
+        "before_design_rl_sha256": before,
+        "config": repro.to_json(start.config) if start and not history else None,
+        "instances": trainer.instances,
+        "trainer": trainer.describe(),
         "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),
         "samples": settings.samples,
         "about": dict(settings.about),
     }
     return json.loads(repro.dumps(parameters))  # as it will be read back
+
+
+def _check_weights(trainer: TrainingBackend, one: Round) -> None:
+    """Raises LedgerError if the weights of a recorded round are not those that it recorded."""
+    if (found := trainer.sha256(one.checkpoint)) != one.checkpoint_sha256:
+        raise LedgerError(f"{one.checkpoint}: its weights have the hash {found}, recorded is {one.checkpoint_sha256}")
 
 
 def _behaviour(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -60,15 +60,16 @@ def spent(study: Study) -> pd.DataFrame:
     for arm in study.arms:
         for seed in study.seeds(arm):
             parameters, history = study.records[arm, seed].parameters, study.history(arm, seed)
+            budget = min(one.parameters["rounds"] for (_, of), one in study.records.items() if of == seed)
             rl, measured = parameters["rl"], parameters["samples"] * len(study.sets["validation"])
             a_round = rl["instances"] * rl["epochs"] * rl["generations"] + measured
             last = max((one.index for one in history), default=0)
-            cost = Counter({"rounds": max(0, last - parameters["rounds"])})
+            cost = Counter({"rounds": max(0, last - budget)})
             for one in history:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
             cost["rollouts"] += a_round * cost.pop("rounds")
-            besides = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + parameters["rounds"]))
+            besides = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
             kinds = {kind: cost[kind] for kind in ("rollouts", "replies", "demonstrations")}
             rows.append({"arm": arm, **kinds, "besides": besides})
     found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "besides"])

@@ -71,7 +71,9 @@ class Record:
         schema: Version of the format.
         arm: A name of `engineer.ARMS`, a designer of one's own, or one of `names.BEGINNINGS`.
         seed: Training seed.
-        parameters: All parameters that decide the record, as JSON values.
+        parameters: All parameters that decide the record, as JSON values: those of the run, and what the arm was run
+            with (`engineer`, only if a model designs; `sizes`; `train_engineer`), as its ledger has it. `rounds` is the
+            number of rounds after round 0, of `base` and `round_0` that of the arms.
         benchmark: Subset, or "held_out" -> outcomes of the last checkpoint.
         validation: Outcomes of each measured checkpoint on the validation boards, the last one last.
         rounds: The arm's own rounds as rows of its ledger.
@@ -128,19 +130,20 @@ def write_record(
         boards_folder: Notebook 01's.
         benchmark: From `benchmark`, of the last checkpoint.
         validation: Rollouts on the validation boards after each measured round.
-        history: The arm's own rounds.
-        parameters: As JSON values.
+        history: The arm's own rounds; what the arm was run with is read from the last one.
+        parameters: Those of the run, as JSON values.
 
     Raises:
         ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
     """
     folder = Path(boards_folder)
     checked = load_tasks(folder / "validation.jsonl")
+    own = history[-1].parameters.get("about", {}) if history else {}
     record = Record(
         schema=2,
         arm=arm,
         seed=seed,
-        parameters=dict(parameters),
+        parameters={**parameters, **own},
         benchmark={name: outcomes(benchmark[name], tasks) for name, tasks in _subsets(folder).items()},
         validation=tuple(outcomes(found, checked) for found in validation),
         rounds=tuple(repro.to_json(replace(one, checkpoint=Path(), files={})) for one in history),

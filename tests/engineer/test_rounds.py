@@ -165,6 +165,13 @@ def test_a_changed_or_missing_checkpoint_is_an_error(tmp_path):
         first_round(tmp_path)
 
 
+def test_a_round_does_not_start_from_weights_other_than_the_recorded_ones(tmp_path, first):
+    (first[0].checkpoint / "weights.json").write_text("{}")
+    with pytest.raises(LedgerError, match=r"a/round-0/checkpoint: its weights have the hash 44136f.*, recorded is"):
+        arm(tmp_path / "b", first)
+    assert not (tmp_path / "b/round-1").exists()
+
+
 def test_records_name_no_machine_and_can_move(tmp_path, first):
     arm(tmp_path / "b", first)
     for file in tmp_path.rglob("*.json*"):
@@ -292,11 +299,11 @@ def test_importing_the_engineer_imports_nothing_heavy():
 
 def test_an_engineer_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
     s, spent = settings(tmp_path / "b"), {"rollouts": 7, "replies": 9}
-    begin = Start("trained to design", FIRST, spent)
+    begin = Start("trained to design", FIRST, spent, "warm")
     own = (run_round(replace(s, arm="trained_engineer"), (), start=begin),)
     own = run_arm("trained_engineer", s, own, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     assert [(r.index, r.arm) for r in own] == [(0, "trained_engineer"), (1, "trained_engineer")]
-    assert own[0].parent_sha256 == "trained to design"
+    assert (own[0].parent_sha256, own[0].before_design_rl_sha256) == ("trained to design", first[0].parent_sha256)
     assert (own[0].config, own[0].seed) == (first[0].config, first[0].seed)
     assert own[0].training["spent before"] == spent
     assert "spent before" not in first[0].training
@@ -327,7 +334,8 @@ def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weig
     assert s.trainer.loaded[0] == (tmp_path / "b/round-1/engineer").as_posix()  # asked for the design
     trained = repro.file_sha256(tmp_path / "b/round-1/engineer/weights.json")
     assert s.trainer.trained[0]["start"] == trained  # and trained on its boards
-    assert history[1].parent_sha256 == first[0].checkpoint_sha256  # the record continues round 0
+    assert history[1].parent_sha256 == trained
+    assert history[1].before_design_rl_sha256 == first[0].checkpoint_sha256  # the record continues round 0
     assert [r.proposal.extra_cost for r in history[1:]] == [{"rollouts": 5}] * 2
     assert run_arm("co_trained", s, first, **given) == history  # recorded: nothing is trained again
     assert len(trains.of) == 2
