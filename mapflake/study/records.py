@@ -55,12 +55,14 @@ class Made:
         clean: Whether nothing but results had been changed since that commit.
         code_sha256: Hash of the code that decides a record.
         versions: Python and the packages that compute.
+        corrected: What was corrected in the record since then, a sentence each; nothing measured is ever changed.
     """
 
     commit: str | None
     clean: bool
     code_sha256: str
     versions: dict[str, str]
+    corrected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

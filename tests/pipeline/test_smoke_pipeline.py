@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from on_record import disagreements
+
+from mapflake.engineer import Ledger
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,7 +31,7 @@ def clone(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     written = (folder / "params.yaml").read_text()
-    smoke = written.replace("arms: [base_engineer, heuristic]", "arms: [heuristic]")
+    smoke = written.replace("arms: [base_engineer, heuristic]", "arms: [heuristic, oracle, co_trained]")
     (folder / "params.yaml").write_text(
         smoke.replace("seeds: [0], bank: [0, 1], gains: []", "seeds: [0], bank: [0, 1], gains: [0]")
     )
@@ -117,10 +120,22 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
 
     kinds = {name.split("/")[1] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
-    assert len([name for name in one if name.endswith(".ipynb")]) == 7  # 04 twice
+    assert len([name for name in one if name.endswith(".ipynb")]) == 9  # 04 four times
     cells = {name for name in one if name.startswith("reports/cells/smoke/")}
-    arms = {f"reports/cells/smoke/{arm}-0.json" for arm in ("engineer", "heuristic", "trained_engineer")}
+    ledgers = {  # arm -> the stages whose ledgers have its own rounds
+        "round_0": ["baseline_rl/0"],
+        "fixed": ["baseline_rl/0"],
+        "engineer": ["engineer_loop/0"],
+        "trained_engineer": ["trained_engineer/0", "ablations/trained_engineer-0"],
+        **{arm: [f"ablations/{arm}-0"] for arm in ("heuristic", "oracle", "co_trained")},
+    }
+    arms = {f"reports/cells/smoke/{arm}-0.json" for arm in ledgers}
     assert cells == records | arms | {f"reports/cells/smoke/{name}/0.json" for name in ("design_rl", "gains")}
+    for arm, stages in ledgers.items():
+        rounds = [r for stage in stages for r in Ledger(folders[0] / f"runs/smoke/{stage}/rounds.jsonl").rounds]
+        kept = [r for r in rounds if stages != ["baseline_rl/0"] or (r.index == 0) == (arm == "round_0")]
+        assert disagreements(json.loads(one[f"reports/cells/smoke/{arm}-0.json"]), kept) == [], arm
+    assert own["before_design_rl_sha256"] == shared["parent_sha256"]
     for content in one.values():
         assert len(content) < 1_000_000
         assert not any(str(folder).encode() in content for folder in (*folders, ROOT, Path.home()))
