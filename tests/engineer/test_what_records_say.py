@@ -14,7 +14,6 @@ from on_record import disagreements
 from mapflake import repro, study
 from mapflake.engineer import EngineerParams, History, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, generate, save_tasks
-from mapflake.trainer import evaluate
 
 PUBLISHED = sorted(Path(__file__).parents[2].glob("reports/cells/*/*-*.json"))
 SIZES = (3, 4)
