@@ -78,11 +78,10 @@ def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
 
 def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
     """The estimate on many samples is TRL's exact entropy on the same samples, up to its standard error."""
-    trainer = _trainer(start, tmp_path)
-    rows = to_dataset([TASKS[0]] * 400, "compact").to_list()
-    trainer.num_generations = 400
+    trainer, samples = _trainer(start, tmp_path), 2000
+    trainer.num_generations = samples
     trainer.model.train()
-    batch = trainer._generate_and_score_completions(rows)
+    batch = trainer._generate_and_score_completions(to_dataset([TASKS[0]] * samples, "compact").to_list())
     ids, mask = (torch.cat([batch[f"prompt_{x}"], batch[f"completion_{x}"]], 1) for x in ("ids", "mask"))
     ended = (batch["completion_ids"] == trainer.processing_class.eos_token_id).int()
     counts = ended.cumsum(1) - ended == 0  # all tokens, also of the rows that the loss leaves out
@@ -90,8 +89,17 @@ def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
         _, exact, _ = GRPOTrainer._get_per_token_logps_and_entropies(
             trainer, trainer.model, ids, mask, counts.size(1), compute_entropy=True
         )
+    surprise = -batch["sampling_per_token_logps"].nan_to_num()
     expected = float((exact * counts).sum() / counts.sum())
-    assert trainer._seen["entropy"] == pytest.approx(expected, rel=0.05)
+    # Given what came before it, a token's surprise has the exact entropy as its mean. So the sum of a row's differences
+    # has mean 0, rows are independent, and the mean square of these sums is their variance.
+    apart = ((surprise - exact) * counts).sum(1)
+    error = float(apart.square().sum().sqrt() / counts.sum())
+    assert error < 0.05 * expected
+    assert abs(trainer._seen["entropy"] - expected) < 4 * error
+    # The control: the successful rows alone, of which the policy is surer than of the others.
+    counts &= batch["advantages"][:, None] > 0
+    assert abs(float((surprise * counts).sum() / counts.sum()) - expected) > 8 * error
 
 
 def test_groups_must_be_whole(start, tmp_path):
