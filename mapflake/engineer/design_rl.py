@@ -154,8 +154,10 @@ class CoTraining:
     def __call__(self, history: History, folder: Path) -> tuple[Path, dict[str, int]]:
         """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
         last, seed = history[-1], repro.seed_for(self.seed, "co-training", history[-1].index)
-        policy = load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens, full_precision=True)
-        tables = measure(policy, self.sizes, self.params.tables, seed=seed)
+        # The policy is not given a name: the training loads weights of its own, and needs the memory of these.
+        tables = measure(
+            load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens), self.sizes, self.params.tables, seed=seed
+        )
         real = [Situation(last.report, history, tables, "this run")]
         designs = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
         problem = beside_boards(designs, self.params, seed=seed)

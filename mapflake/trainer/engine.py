@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import multiprocessing
 import os
 import subprocess
 import tempfile
@@ -126,8 +125,9 @@ class Engine:
             except Exception as error:
                 raise EngineError(f"{self.path}: vLLM did not start, see above: {error}") from error
             Engine._live = self
+            # Of this process' children only those that vLLM started; they have their workers as children of their own.
+            self._processes = list(self._llm.llm_engine.engine_core.resources.engine_manager.processes)
             # vLLM's process does not notice that this one was killed, and would keep its memory: the pipe's end tells.
-            self._processes = multiprocessing.active_children()
             pids = [str(process.pid) for process in self._processes]
             self._watch = subprocess.Popen(["sh", "-c", 'read _; kill -9 "$@"', "sh", *pids], stdin=subprocess.PIPE)
         from vllm.exceptions import VLLMClientError

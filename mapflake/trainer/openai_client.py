@@ -2,9 +2,10 @@
 
 The samples of a prompt are asked for in one request, and those that did not come again one by one: many servers ignore
 `n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection) and
-limits their time. A request that fails to the end, or has a reply without text, yields None in place of a text: no
-answer, not a wrong one. A refusal (any other 4xx), and a server that cannot be reached, stop everything. The key comes
-from the environment alone, and no message shows it.
+limits their time. A model that ends without a text has answered, with an empty text, which is judged like any other. A
+request that fails to the end yields None in place of a text: no answer, not a wrong one; so does a reply that is no
+text, or that the server withheld (`finish_reason` "content_filter"). A refusal of the request (any other 4xx), and a
+server that cannot be reached, stop everything. The key comes from the environment alone, and no message shows it.
 
 Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
 """
@@ -28,6 +29,8 @@ from mapflake.repro import check_address, seed_for
 logger = logging.getLogger(__name__)
 
 KEY = "OPENAI_API_KEY"
+NO_KEY = "none"  # what the client is given for a server on this machine that asks for none
+ENDED = ("stop", "length", "tool_calls", "function_call")  # finish reasons with which the model itself came to an end
 MAX_MESSAGE = 300  # characters shown of a server's error message
 
 
@@ -100,10 +103,11 @@ class OpenAIPolicy:
                 seeds = [seed_for(seed, i, j) % 2**31 for i, j in missing]
                 jobs = [(prompts[i], size, settings | {"seed": s}) for (i, _), s in zip(missing, seeds, strict=True)]
                 asked = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest
-                for (i, j), (came, reason) in zip(missing, asked, strict=True):
-                    texts |= {(i, j + k): text for k, text in enumerate(came)}
+                for (i, j), (samples, reason) in zip(missing, asked, strict=True):
+                    came = {(i, j + k): text for k, text in enumerate(samples) if text is not None}
+                    texts |= came
                     bar.update(len(came))
-                    if size == 1 and reason:
+                    if size == 1 and not came:
                         lost[reason] += 1
         if lost:
             self.failures += lost
@@ -120,25 +124,28 @@ class OpenAIPolicy:
         if not key and urlsplit(self.base_url or "").hostname not in ("127.0.0.1", "localhost", "::1"):
             raise ServerError(f"{self.base_url or 'the default server'}: no key; set the environment variable {KEY}")
         return openai.OpenAI(
-            api_key=key or "none", base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
+            api_key=key or NO_KEY, base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
         )
 
-    def _ask(self, client: openai.OpenAI, prompt: str, n: int, settings: dict[str, Any]) -> tuple[list[str], str]:
-        """Returns up to n samples and "", or none and the reason."""
+    def _ask(
+        self, client: openai.OpenAI, prompt: str, n: int, settings: dict[str, Any]
+    ) -> tuple[list[str | None], str]:
+        """Returns up to n samples, None for one that is no answer, and the reason where one is missing."""
         if n > 1:
             settings = {**settings, "n": n}
         try:
             reply = client.chat.completions.create(
                 model=self.model, messages=[{"role": "user", "content": prompt}], **settings
             )
-            return _texts(reply)[:n], ""
+            return [_text(choice) for choice in reply.choices[:n]], "reply without a text"
         except (openai.RateLimitError, openai.InternalServerError) as error:
             return [], f"HTTP {error.status_code}"
         except openai.APIStatusError as error:
             if n > 1 and error.status_code in (400, 422):  # perhaps for `n`: one by one it is seen
                 return [], f"HTTP {error.status_code}"
             hint = f" (the key is read from {KEY})" if error.status_code in (401, 403) else ""
-            said = (error.message[:MAX_MESSAGE] + hint).replace(client.api_key, "***")
+            said = error.message if client.api_key == NO_KEY else error.message.replace(client.api_key, "***")
+            said = said[:MAX_MESSAGE] + hint  # cut last: half a key would not be found
             raise ServerError(f"{client.base_url}: {self.model}: {said}") from None
         except openai.APITimeoutError:
             return [], f"no answer within {self.timeout:g} s"
@@ -152,20 +159,17 @@ class OpenAIPolicy:
             return [], f"unreadable reply ({type(error).__name__})"
 
 
-def _texts(reply: Any) -> list[str]:
-    """Returns the model's texts, at least one; lone surrogates, which no file can hold, become "?".
+def _text(choice: Any) -> str | None:
+    """Returns the model's text; lone surrogates, which no file can hold, become "?".
 
-    Raises:
-        ValueError: A content is no text, or missing though it was not cut off: the server's failure, not the model's.
+    It is empty if the model ended without one, e.g. while it reasoned. None is no answer: the server held the text
+    back, or it is something other than text.
     """
-    found = []
-    for choice in reply.choices:
-        said = choice.message.content or choice.message.refusal
-        if said is None and choice.finish_reason == "length":  # cut off while it reasoned: an unfinished answer
-            said = ""
-        if not isinstance(said, str):
-            raise ValueError("no text")
-        found.append(said.encode(errors="replace").decode())
-    if not found:
-        raise ValueError("no choices")
-    return found
+    said = choice.message.content
+    if said is None:
+        said = choice.message.refusal
+    if said is None and choice.finish_reason in ENDED:
+        said = ""
+    if said == "" and choice.finish_reason == "content_filter":
+        said = None
+    return said.encode(errors="replace").decode() if isinstance(said, str) else None

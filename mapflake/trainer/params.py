@@ -22,6 +22,15 @@ class ModelParams(Params):
     intermediate_size: int = Field(default=256, ge=8, le=262_144)
     max_positions: int = Field(default=1024, ge=64, le=1_048_576)
 
+    @model_validator(mode="after")
+    def _even_heads(self) -> ModelParams:
+        if self.hidden_size % (2 * self.heads):  # rotary position embeddings turn pairs of a head's numbers
+            raise ValueError(
+                f"hidden_size ({self.hidden_size}) must be a multiple of 2 x heads ({2 * self.heads}): each head has "
+                "hidden_size / heads numbers, an even count"
+            )
+        return self
+
 
 class WarmStartParams(Params):
     """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.

@@ -146,8 +146,6 @@ def compact_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
 def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -> Policy:
     """Returns an untrained policy of Qwen3's architecture over `vocabulary`, the same for the same seed."""
     tokenizer = compact_tokenizer(vocabulary)
-    if params.hidden_size % (2 * params.heads):
-        raise ValueError(f"hidden_size {params.hidden_size} must be a multiple of 2 * heads ({2 * params.heads})")
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=params.hidden_size,
@@ -245,19 +243,25 @@ def save_policy(
     curve: Sequence[Mapping[str, Any]] = (),
     weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
-    """Writes a checkpoint folder with its manifest at `out`, replaced in one step; `curve` goes with it.
+    """Writes a checkpoint folder with its manifest at `out`, and `curve` in it.
+
+    It is written beside `out` and takes its place by two renames, so `out` is never a part of a checkpoint: if the
+    process is killed, `out` is the old one, the new one or, between the renames, missing.
 
     `weights` are written in place of the model's own, where processes hold only shards of these.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.tmp")  # its next writer takes over what a killed one left
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))
+    for left in (temporary, old):  # by a writer that was killed
+        shutil.rmtree(left, ignore_errors=True)
     try:
         write_jsonl(temporary / "curve.jsonl", curve)
         model.save_pretrained(temporary, state_dict=weights)
         tokenizer.save_pretrained(temporary)
         checkpoint.write_manifest(temporary, input_hash)
-        shutil.rmtree(out, ignore_errors=True)
+        if out.exists():
+            out.replace(old)
         temporary.replace(out)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -175,7 +175,7 @@ def test_a_checkpoint_of_a_known_model_with_code_of_its_own_is_loaded_without_it
     ("path", "counted", "texts"),
     [
         ("not-json", "unreadable reply", None),
-        ("number", "unreadable reply (ValueError)", None),
+        ("number", "reply without a text", None),
         ("surrogates", "", "??"),
         ("garbage", "no connection (RemoteProtocolError)", None),
         ("wait_for_ever", "HTTP 429", None),

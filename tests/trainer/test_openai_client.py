@@ -16,7 +16,7 @@ from starts import TASKS
 
 from mapflake.env import format_plan
 from mapflake.trainer import evaluate
-from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
+from mapflake.trainer.openai_client import MAX_MESSAGE, OpenAIPolicy, ServerError
 
 
 class Scripted(Chat):
@@ -65,17 +65,23 @@ def test_the_samples_of_a_prompt_are_one_request(served):
 
 
 @pytest.mark.parametrize(
-    "first",
-    [(200, completion("yes")), _choices([]), _choices(["no", None]), (400, "{}"), (422, "{}")],
-    ids=["ignored", "empty", "half", "400", "422"],
+    ("first", "missing"),
+    [
+        ((200, completion("yes")), 2),
+        (_choices([]), 3),
+        (_choices(["yes", 7, "yes"]), 1),
+        ((400, "{}"), 3),
+        ((422, "{}"), 3),
+    ],
+    ids=["ignored", "empty", "no text", "400", "422"],
 )
-def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, first):
+def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, first, missing):
     server, policy = served(first, (200, completion("yes")), concurrency=1)
     assert policy.complete(["a"], n=3, seed=3) == [["yes"] * 3]
     group, *single = server.asked
     assert group["n"] == 3
     assert not any("n" in a for a in single)
-    assert len(single) == (2 if first == (200, completion("yes")) else 3)
+    assert len(single) == missing
     assert len({a["seed"] for a in single}) == len(single)
     assert not policy.failures
 
@@ -117,6 +123,19 @@ def test_a_refusal_stops_everything_and_says_why(served):
     assert len(server.asked) < 20
 
 
+def test_an_error_is_shown_as_it_is_without_a_key_and_never_with_a_part_of_one(served, monkeypatch):
+    _, policy = served(_error(404, "none of the models"))
+    with pytest.raises(ServerError, match="none of the models"):
+        policy.complete(["a"])
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
+    places = range(MAX_MESSAGE - 80, MAX_MESSAGE)  # the message is cut within the key, somewhere here
+    _, policy = served(*[_error(404, "-" * before + "secret-key") for before in places])
+    for _ in places:
+        with pytest.raises(ServerError) as caught:
+            policy.complete(["a"])
+        assert "sec" not in str(caught.value)
+
+
 def test_no_server_there_stops_everything(served):
     server, policy = served((200, completion("yes")))
     server.shutdown()
@@ -135,10 +154,25 @@ def test_the_key_is_read_from_the_environment_alone(served, monkeypatch):
     assert "secret" not in repr(policy)
 
 
-def test_a_reply_cut_off_while_reasoning_is_an_unfinished_answer(served):
-    _, policy = served((200, completion(None, "length")))
-    assert policy.complete(["a"]) == [[""]]
+@pytest.mark.parametrize(("content", "finish"), [("", "stop"), (None, "stop"), (None, "length"), (None, "tool_calls")])
+def test_a_model_that_says_nothing_has_answered(served, content, finish):
+    """Its answer is an empty text, as that of a local policy would be, and no sample is asked for again."""
+    right = format_plan(TASKS[0].instance, TASKS[0].solution.plan)
+    body = json.loads(_choices([right, right, right])[1])
+    body["choices"][1] |= json.loads(completion(content, finish))["choices"][0]
+    server, policy = served((200, json.dumps(body)))
+    rollouts = evaluate.rollout(policy, TASKS[:1], samples=3, seed=0)
+    assert [r.completion for r in rollouts] == [right, "", right]
+    assert [r.verdict.valid for r in rollouts] == [True, False, True]
+    assert len(server.asked) == 1
     assert not policy.failures
+
+
+@pytest.mark.parametrize(("content", "finish"), [(None, "content_filter"), ("", "content_filter"), (None, "error")])
+def test_a_text_that_the_server_held_back_is_no_answer(served, content, finish):
+    _, policy = served((200, completion(content, finish)))
+    assert policy.complete(["a"]) == [[None]]
+    assert policy.failures == {"reply without a text": 1}
 
 
 def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, caplog):

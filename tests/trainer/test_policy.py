@@ -1,9 +1,11 @@
+import shutil
+
 import pytest
 import torch
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.params import ModelParams
+from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
 
@@ -18,6 +20,12 @@ def test_a_saved_policy_completes_as_before(tiny, saved):
     prompts = ["w1 w2 w3", "w7"]
     assert loaded.complete(prompts, n=3, seed=1) == tiny.complete(prompts, n=3, seed=1)
     assert loaded.prompt_format == "compact"
+
+
+@pytest.mark.parametrize(("hidden_size", "heads"), [(96, 5), (96, 32), (99, 3)])  # 19.2, 3 and 33 numbers a head
+def test_a_shape_whose_heads_cannot_be_is_refused(hidden_size, heads):
+    with pytest.raises(repro.ParamError, match=rf"warm_start.model: hidden_size \({hidden_size}\) must be a multiple"):
+        WarmStartParams.parse({"model": {"hidden_size": hidden_size, "heads": heads}}, "warm_start")
 
 
 def test_from_scratch_depends_on_the_seed_and_leaves_the_global_generator_alone():
@@ -69,7 +77,7 @@ def test_the_newest_whole_checkpoint_is_found(tmp_path, caplog):
     assert checkpoint.newest_whole(tmp_path) is None
 
 
-def test_a_save_replaces_in_one_step_or_not_at_all(tiny, tmp_path):
+def test_a_save_replaces_wholly_or_not_at_all(tiny, tmp_path):
     out = tmp_path / "out"
     save_policy(tiny.model, tiny.tokenizer, out, "first", curve=[{"step": 1}])
     with pytest.raises(TypeError):
@@ -78,6 +86,26 @@ def test_a_save_replaces_in_one_step_or_not_at_all(tiny, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
     assert checkpoint.is_result_of(out, "first")
     assert not checkpoint.is_result_of(out, "second")
+
+
+def test_a_save_that_is_killed_while_it_removes_the_old_one_leaves_a_whole_one(tiny, tmp_path, monkeypatch):
+    out, remove = tmp_path / "out", shutil.rmtree
+
+    def killed(path, **options):
+        if (path / checkpoint.MANIFEST).exists():
+            (path / "config.json").unlink()
+            raise KeyboardInterrupt
+        remove(path, **options)
+
+    save_policy(tiny.model, tiny.tokenizer, out, "first")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save_policy(tiny.model, tiny.tokenizer, out, "second")
+    assert checkpoint.is_result_of(out, "second")
+    save_policy(tiny.model, tiny.tokenizer, out, "third")
+    assert checkpoint.is_result_of(out, "third")
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_unfinished_saves_of_another_training_are_dropped(tmp_path):
