@@ -122,4 +122,4 @@ $(TOOLS):
 	$(TOOLS)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9 pip-audit==2.10.1
 
 clean:                ## remove what interactive runs left (not the pipeline's results)
-	rm -rf runs/interactive runs/work
+	rm -rf runs/interactive

@@ -115,8 +115,9 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     """Returns the worth of designs of others: random ones, the hand rules', and of the best single kind of boards.
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
-    The best kind is the largest of many noisy values where a table was measured, and so too high; beside it, what the
-    best kind for situations of other runs is worth: no engineer could lose more by another's report.
+    The best kind is the largest of many noisy values where a table was measured, and so too high; beside it, if the
+    situations are of several runs, what the best kind for situations of other runs is worth: no engineer could lose
+    more by another's report.
     """
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):
@@ -129,10 +130,10 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     tables = [one.tables[reward] for one in situations]
     found_worth = {name: worth(designs, situations, reward) for name, designs in found.items()}
     best = [only(table.best_kind()) for table in tables]
-    return found_worth | {
-        "best kind": worth(best, situations, reward),
-        "best kind for another's": elsewhere(best, situations, reward),
-    }
+    found_worth["best kind"] = worth(best, situations, reward)
+    if len({one.origin for one in situations}) > 1:
+        found_worth["best kind for another's"] = elsewhere(best, situations, reward)
+    return found_worth
 
 
 def only(kind: Kind) -> EnvConfig:

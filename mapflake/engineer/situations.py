@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mapflake import repro
 from mapflake.engineer.ledger import History
@@ -67,6 +67,14 @@ class DesignRLParams(Params):
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
     rl: RLParams
+
+    @model_validator(mode="after")
+    def _designs(self) -> DesignRLParams:
+        if self.boards == self.rl.instances:
+            raise ValueError(
+                f"boards_share: {self.boards_share:g} of {self.rl.instances} prompts leaves no design among them"
+            )
+        return self
 
     @property
     def boards(self) -> int:

@@ -7,6 +7,7 @@ runs nothing again.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 from pathlib import Path
@@ -76,9 +77,9 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     file = load(root)
     profiles = {name: effective(file, name) for name in file.profiles}
     for name, sections in profiles.items():
-        for arm in sections.ablations.designers:
-            sections.asked(f"profiles.{name}.ablations", arm)
+        sections.check_engineers(f"profiles.{name}")
     banks: dict[str, list[int]] = {}
+    made = {name: {"fixed", "engineer"} for name in profiles}
     for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
             raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
@@ -86,7 +87,14 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         profiles[run.profile].check_arms(f"{where}.trained", run.trained, trained=True)
         if run.bank != (known := banks.setdefault(run.profile, run.bank)):  # its cells would be others
             raise ParamError(f"{where}.bank: {run.bank}, but other runs of {run.profile} have {known}")
+        made[run.profile] |= {*run.arms, *run.trained}
+    for name, sections in profiles.items():  # a comparison that a profile inherits may be one for others' runs
+        own = not file.profiles[name] or "analysis" in file.profiles[name]
+        sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
     active = profiles[file.run.profile]
+    if active.baseline_rl.rl.vllm != "off" and importlib.util.find_spec("vllm") is None:
+        where = f"profiles.{file.run.profile}.baseline_rl.rl.vllm"
+        raise ParamError(f"{where}: {active.baseline_rl.rl.vllm} takes vLLM, which is not installed (the extra `gpu`)")
     for section, values in notebook_values(file.run, active).items():
         name = NOTEBOOKS[section]
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")

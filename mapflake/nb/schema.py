@@ -1,22 +1,26 @@
 """params.yaml as classes: strict, a section for each notebook, made of the owners' own classes.
 
 What is impossible together (five agents on a 3x3 board that is half holes) is found here too, by building the
-configurations that the notebook will ask for.
+configurations that the notebook will ask for. A value that passes here must not fail after a training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mapflake.engineer import EngineerParams, params_of
+from mapflake.engineer import EngineerParams, build_prompt, params_of
+from mapflake.engineer.actions import reply_format
 from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams
+from mapflake.engineer.compact.demonstrations import synthetic_report
 from mapflake.engineer.situations import DesignRLParams, GainsParams
-from mapflake.env import EnvConfig
+from mapflake.env import EnvConfig, benchmark_sets
 from mapflake.repro import ParamError, Params
+from mapflake.study.names import BEGINNINGS
 from mapflake.trainer.params import RLParams
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -34,13 +38,17 @@ def _once(values: list[Any]) -> list[Any]:
 
 
 Once = AfterValidator(_once)
+Sizes = Annotated[list[Size], Field(min_length=1), Once]
 
 
 class ValidationParams(Params):
-    """The fixed validation set: unconstrained boards, an equal part for each hole ratio."""
+    """The fixed validation set: unconstrained boards, an equal part for each hole ratio.
+
+    Notebook 06 asks the engineer in a quarter as many made-up situations, and compares them with each other: hence 8.
+    """
 
     agents: Agents
-    boards: Count
+    boards: Annotated[int, Field(ge=8)]
 
 
 class DemonstrationsParams(Params):
@@ -52,14 +60,14 @@ class DemonstrationsParams(Params):
     agents: Agents
     boards: Count
     wait_ratio: Ratio | None = None
-    sizes: list[Size] | None = Field(default=None, min_length=1)
+    sizes: Sizes | None = None
 
 
 class BenchmarkStratum(Params):
     """Sizes of the benchmark for one number of agents."""
 
     agents: Agents
-    sizes: list[Size] = Field(min_length=1)
+    sizes: Sizes
 
 
 class BenchmarkParams(Params):
@@ -67,7 +75,7 @@ class BenchmarkParams(Params):
 
     boards: Count
     hole_ratio: HoleRatio
-    wait_ratios: list[Ratio] = Field(min_length=1)
+    wait_ratios: Annotated[list[Ratio], Field(min_length=1)]
     strata: list[BenchmarkStratum] = Field(min_length=1)
 
 
@@ -75,8 +83,8 @@ class EnvDesign(Params):
     """Notebook 01: the boards that everything else is measured on and started from."""
 
     seed: Seed
-    sizes: list[Size] = Field(min_length=1)
-    hole_ratios: list[HoleRatio] = Field(min_length=1)
+    sizes: Sizes
+    hole_ratios: Annotated[list[HoleRatio], Field(min_length=1), Once]
     validation: ValidationParams
     benchmark: BenchmarkParams
     demonstrations: list[DemonstrationsParams] = Field(min_length=1)
@@ -87,13 +95,23 @@ class EnvDesign(Params):
         _once([f"{stratum.agents} agents" for stratum in self.benchmark.strata])
         asked = [("validation", self.validation.agents, self.sizes, self.hole_ratios)]
         asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
-        asked += [("benchmark.strata", s.agents, s.sizes, [self.benchmark.hole_ratio]) for s in self.benchmark.strata]
         for where, agents, sizes, ratios in asked:
             for ratio in ratios:
                 try:
                     EnvConfig.uniform(sizes, ratio, num_agents=agents)
                 except ValueError as error:
                     raise ValueError(f"{where}: {error}") from None
+        strata = {stratum.agents: stratum.sizes for stratum in self.benchmark.strata}
+        try:  # no board is drawn: these are the checks of names and strata alone
+            benchmark_sets(self.seed, **self.benchmark.model_dump() | {"strata": strata, "boards": 0})
+        except ValueError as error:
+            raise ValueError(f"benchmark: {error}") from None
+        for number, part in enumerate(self.demonstrations):
+            if part.boards < len(self.hole_ratios):
+                raise ValueError(
+                    f"demonstrations.{number}.boards: {part.boards} boards are none for each of "
+                    f"{len(self.hole_ratios)} hole_ratios"
+                )
         if self.validation.boards % len(self.hole_ratios):
             raise ValueError(
                 f"validation.boards: {self.validation.boards} is not a multiple of the "
@@ -103,11 +121,14 @@ class EnvDesign(Params):
 
 
 class BaselineRL(Params):
-    """Notebook 02: round 0, and the rounds on a fixed configuration; the budget of a round, for every arm."""
+    """Notebook 02: round 0, and the rounds on a fixed configuration; the budget of a round, for every arm.
+
+    `samples` is at most 9: a record keeps one digit for each board (`study.write_record`).
+    """
 
     rl: RLParams
     rounds: Count
-    samples: Count
+    samples: Annotated[int, Field(ge=1, le=9)]
 
 
 class EngineerLoop(Params):
@@ -149,9 +170,15 @@ class Comparison(Params):
 
     metric: Literal["valid", "optimal"]
     arm: str
-    against: list[str] = Field(min_length=1)
+    against: Annotated[list[str], Field(min_length=1), Once]
     boards: Literal["held_out", "benchmark"]
-    sizes: Annotated[list[int], Field(min_length=1), Once] | None = None
+    sizes: Sizes | None = None
+
+    @model_validator(mode="after")
+    def _others(self) -> Comparison:
+        if self.arm in self.against:
+            raise ValueError(f"against: {self.arm!r} is the arm itself")
+        return self
 
 
 class Analysis(Params):
@@ -173,8 +200,11 @@ class Sections(Params):
 
     @model_validator(mode="after")
     def _sizes(self) -> Sections:
-        if unknown := {*(self.analysis.comparison.sizes or ())} - {*self.env_design.sizes}:
-            raise ValueError(f"analysis.comparison.sizes: {min(unknown)} is none of env_design.sizes")
+        asked, there = self.analysis.comparison, {*self.env_design.sizes}
+        if asked.boards == "benchmark":
+            there = {size for stratum in self.env_design.benchmark.strata for size in stratum.sizes}
+        if unknown := {*(asked.sizes or ())} - there:
+            raise ValueError(f"analysis.comparison.sizes: no {asked.boards} board has size {min(unknown)}")
         return self
 
     def asked(self, where: str, arm: str) -> EngineerParams | None:
@@ -183,6 +213,38 @@ class Sections(Params):
             return params_of(arm, self.engineer_loop.engineer, self.ablations.designers)
         except ValueError as error:
             raise ParamError(f"{where}: {error}") from None
+
+    def check_engineers(self, where: str) -> None:
+        """Raises ParamError that begins with `where` if a model engineer is illegal, or its prompt exceeds its budget.
+
+        The prompt is that of a made-up report after round 0, counted in words: a real one has at least as many tokens.
+        """
+        early = (synthetic_report(i, self.env_design.sizes, seed=0) for i in itertools.count())
+        one = next(one for one in early if len(one.history) == 1)
+        for arm in ("engineer", *self.ablations.designers):
+            if arm in BEGINNINGS:
+                raise ParamError(f"{where}.ablations.designers: {arm!r} is the name of records of notebook 02")
+            asked = self.asked(f"{where}.ablations", arm)
+            if asked is None:
+                continue
+            ours = asked.model in ("current", "base")
+            form = reply_format(self.warm_start.prompt_format) if ours else "json"
+            told: dict[str, Any] = {"variant": asked.variant, "prompt_format": form, "budget": asked.prompt_tokens}
+            try:
+                build_prompt(one.report, one.history, self.env_design.sizes, **told)
+            except ValueError as error:
+                raise ParamError(f"{where}: prompt_tokens of {arm!r}: {error}") from None
+
+    def check_comparison(self, where: str, made: Collection[str]) -> None:
+        """Raises ParamError that begins with `where` if the comparison asks about an arm that is not in `made`."""
+        asked = self.analysis.comparison
+        for key, arm in [("arm", asked.arm), *(("against", other) for other in asked.against)]:
+            self.asked(f"{where}.analysis.comparison.{key}", arm)
+            if arm not in made:
+                raise ParamError(
+                    f"{where}.analysis.comparison.{key}: no run makes the arm {arm!r}; those that are made: "
+                    f"{', '.join(sorted(made))}"
+                )
 
     def check_arms(self, where: str, arms: Iterable[str], trained: bool = False) -> None:
         """Raises ParamError that begins with `where` if a name is not an arm that notebook 04 runs.
@@ -195,6 +257,10 @@ class Sections(Params):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
             if trained != (arm == "fixed_longer" or (asked is not None and asked.design_rl == "before")):
                 raise ParamError(f"{where}: {arm!r} belongs in {'arms' if trained else 'trained'}")
+
+
+ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
+"""It becomes the name of folders in runs/ and reports/cells."""
 
 
 class RunParams(Params):
@@ -224,4 +290,10 @@ class ParamsFile(Sections):
     run: RunParams
     wandb: Literal["disabled", "offline", "online"]
     runs: dict[str, RunParams]
-    profiles: dict[str, dict[str, Any]]
+    profiles: dict[ProfileName, dict[str, Any]]
+
+    @model_validator(mode="after")
+    def _folders(self) -> ParamsFile:
+        if "interactive" in self.profiles:
+            raise ValueError("profiles: 'interactive' is the folder of runs by hand, runs/interactive")
+        return self

@@ -90,3 +90,8 @@ def test_yardsticks_lie_between_nothing_and_the_best_kind():
     assert 0 < found["random"] < found["half-solved rule"] < found["best kind"] <= 1
     assert 0 < found["best kind for another's"] < found["best kind"] - 0.15
     assert worth([None] * len(SITUATIONS), SITUATIONS, "learnability") == 0
+
+
+def test_yardsticks_of_one_run_alone_have_no_other_run_to_compare_with():
+    alike = [replace(one, origin="run 1") for one in SITUATIONS[:2]]
+    assert list(yardsticks(alike, SIZES, "learnability", seed=0)) == ["random", "half-solved rule", "best kind"]

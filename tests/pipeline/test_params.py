@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -89,9 +90,9 @@ MISTAKES = [
     (
         STRATA,
         CROWDED,
-        r"^env_design: benchmark\.strata: .*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for",
+        r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal for",
     ),
-    (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"analysis\.comparison\.sizes: 9 is none of env_design"),
+    (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"comparison\.sizes: no held_out board has size 9$"),
     (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
@@ -122,6 +123,91 @@ MISTAKES = [
         r"^profiles\.smoke\.warm_start\.training\.step: unknown key; .*mean 'steps'\?",
     ),
 ]
+
+
+AGAINST = r"arm: trained_engineer, against: \[fixed, engineer, trained_shuffled\]"
+LATE = [  # each of these once passed, and ended a stage after a training, or gave two arms one name
+    (r"^  samples: 2  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
+    (
+        r"^  long:(.*\n)    baseline_rl: {",
+        r"  long:\1    baseline_rl: {samples: 10, ",
+        r"^profiles\.long\.baseline_rl\.samples",
+    ),
+    (r"wait_ratios: \[0.25, 0.5", "wait_ratios: [0.25, 0.254", r"^env_design: benchmark: wait_ratios: .*wr025, wr025"),
+    (
+        r"boards_share: 0.25  ",
+        "boards_share: 0.9995  ",
+        r"before: boards_share: 0\.9995 of 640 prompts leaves no design",
+    ),
+    (
+        AGAINST,
+        "arm: orakel, against: [fixed]",
+        r"^profiles\.default\.analysis\.comparison\.arm: arm: 'orakel' is none of",
+    ),
+    (
+        AGAINST,
+        "arm: random_search, against: [fixed]",
+        r"default\.analysis\.comparison\.arm: no run makes .*'random_search'",
+    ),
+    (
+        AGAINST,
+        "arm: heuristic, against: [fixd]",
+        r"default\.analysis\.comparison\.against: arm: 'fixd' is none of engineer",
+    ),
+    (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
+    (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
+    (
+        r"against: \[fixed, learnability, trained_shuffled\]",
+        "against: [heuristic]",
+        r"^profiles\.long\.analysis\.comparison\.against: no run makes the arm 'heuristic'; those that are made: co_sh",
+    ),
+    (
+        r"boards: held_out}",
+        "boards: benchmark, sizes: [9]}",
+        r"^params\.yaml: analysis\.comparison\.sizes: no benchmark board has size 9$",
+    ),
+    (r"boards: 480}", "boards: 4}", r"^env_design\.validation\.boards: 4 is not legal: .*greater than or equal to 8$"),
+    (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
+    (
+        r"boards: 24000",
+        "boards: 3",
+        r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_ratios$",
+    ),
+    (
+        r"^    variant: V6 ",
+        "    prompt_tokens: 20\n    variant: V6 ",
+        r"^profiles\.default: prompt_tokens of 'engineer': the pro",
+    ),
+    (
+        V1,
+        "    v1: {variant: V1, prompt_tokens: 9}",
+        r"^profiles\.default: prompt_tokens of 'v1': .* the budget is 9; raise",
+    ),
+    (
+        V1,
+        "    round_0: {variant: V1}",
+        r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records of",
+    ),
+    (r"^  long:  ", "  interactive:", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
+    (r"^  long:  ", "  ../long:", r"^profiles\.\.\./long.*: .*match pattern"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), LATE, ids=[new.strip()[:50] for _, new, _ in LATE])
+def test_what_would_fail_after_a_training_is_found_before(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
+) -> None:
+    test_a_mistake_is_one_line_and_touches_nothing(repo, monkeypatch, capsys, old, new, said)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed: nothing lacks")
+def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alone(repo: Path) -> None:
+    params.check(repo)  # the profile `paper` asks for it
+    edit(repo, r"^    schedule: constant_with_warmup", "    schedule: constant_with_warmup\n    vllm: colocate")
+    with pytest.raises(
+        ParamError, match=r"^profiles\.default\.baseline_rl\.rl\.vllm: colocate takes vLLM, which is not"
+    ):
+        params.check(repo)
 
 
 @pytest.mark.parametrize(("old", "new", "said"), MISTAKES, ids=[said[:40] for *_, said in MISTAKES])
