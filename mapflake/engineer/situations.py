@@ -7,6 +7,7 @@ real ones are measured on policies of a bank (`bank`). Not covered: custom dimen
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from mapflake import repro
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, board_statistics, generate
+from mapflake.env.config import cells_needed, num_holes
 from mapflake.repro import Params
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Completer
@@ -182,13 +184,12 @@ def boards_of_kinds(sizes: Iterable[int], boards: int, *, num_agents: int = 2, s
     """Returns training boards of each kind; kinds that cannot be drawn have none, so that they teach nothing."""
     found: dict[Kind, list[Task]] = {}
     for size, hole, waits in kinds(sizes):
-        try:
-            config = EnvConfig.uniform([size], hole, float(waits), num_agents)
+        found[size, hole, waits] = []
+        if size * size - num_holes(size, hole) < cells_needed(num_agents):
+            continue  # there is no such board
+        config = EnvConfig.uniform([size], hole, float(waits), num_agents)
+        with contextlib.suppress(GenerationError):  # too rare to be found
             found[size, hole, waits] = generate(config, boards, seed=seed, split="train")
-        except ValueError as error:  # a GenerationError too: too rare, or no such board
-            if not isinstance(error, GenerationError) and "free cells" not in str(error):
-                raise
-            found[size, hole, waits] = []
     return found
 
 

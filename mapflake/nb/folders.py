@@ -7,12 +7,14 @@ empty folder.
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
-from mapflake import repro
-
 REPORTS = "reports"
+
+STAGE_LOCK = "MAPFLAKE_STAGE_LOCK"
+"""The environment variable by which a stage tells the notebook that it runs which lock it holds."""
 
 NOTEBOOKS = {
     "env_design": "01_env_design",
@@ -43,6 +45,11 @@ def stage_lock(base: Path, run: str, stage: str) -> Path:
     return base / run / "locks" / stage.replace("/", "_")
 
 
+def of_pipeline(base: Path, run: str) -> bool:
+    """Returns whether the pipeline writes this run: whether a stage has ever taken a lock there."""
+    return (base / run / "locks").is_dir()
+
+
 def start(run: str, stage: str) -> Path:
     """Returns the folder that this notebook writes: empty by hand, as it was left in the pipeline.
 
@@ -57,13 +64,10 @@ def start(run: str, stage: str) -> Path:
     folder = (base / run / stage).resolve()
     if (base / "runs") not in folder.parents:
         raise ValueError(f"run: {run!r} is not legal: a run is a folder inside {base / 'runs'}")
-    if stage_lock(base, run, stage).is_file():
-        try:
-            with repro.single_writer(stage_lock(base, run, stage)):
-                pass
-        except RuntimeError:  # the stage that runs this notebook holds it
-            folder.mkdir(parents=True, exist_ok=True)
-            return folder
+    if os.environ.get(STAGE_LOCK) == str(stage_lock(base, run, stage)):
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    if of_pipeline(base, run):
         raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as runs/interactive")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -73,21 +77,25 @@ def start(run: str, stage: str) -> Path:
 def cells(run: str) -> Path:
     """Returns the folder of a run's records of finished cells; the pipeline's are in reports/, where git keeps them."""
     base = root()
-    pipeline = (base / run / "locks").is_dir()
-    return base / REPORTS / "cells" / Path(run).name if pipeline else base / run / "cells"
+    return base / REPORTS / "cells" / Path(run).name if of_pipeline(base, run) else base / run / "cells"
 
 
 def require(run: str, path: str) -> Path:
     """Returns the path of an earlier stage's file or folder, e.g. `require(run, "env_design/validation.jsonl")`.
 
     Raises:
-        FileNotFoundError: It is not there; says which notebook to run first.
+        FileNotFoundError: It is not there; says which stage or notebook makes it in this run.
     """
-    found = root() / run / path
-    if not found.exists():
-        stage = path.split("/")[0]
-        if stage not in NOTEBOOKS:
-            raise FileNotFoundError(f"{run}/{path} is missing: `dvc repro {stage}` makes it")
-        notebook = NOTEBOOKS[stage]
-        raise FileNotFoundError(f"{run}/{path} is missing: run {notebook} first (notebooks/{notebook}.ipynb)")
-    return found
+    base = root()
+    found = base / run / path
+    if found.exists():
+        return found
+    stage, *items = path.split("/")
+    number = next((item for item in items[:1] if item.isdigit()), None)
+    if of_pipeline(base, run):
+        raise FileNotFoundError(
+            f"{run}/{path} is missing: make it by `dvc repro {'@'.join(filter(None, [stage, number]))}`"
+        )
+    notebook = NOTEBOOKS.get(stage, NOTEBOOKS["baseline_rl"])  # which makes the warm start too
+    seed = f" with seed = {number}" if number else ""
+    raise FileNotFoundError(f"{run}/{path} is missing: run notebooks/{notebook}.ipynb{seed} to its end first")

@@ -19,7 +19,7 @@ from typing import Any
 
 from mapflake import repro
 from mapflake.nb import notebooks, params
-from mapflake.nb.folders import NOTEBOOKS, cells, stage_lock
+from mapflake.nb.folders import NOTEBOOKS, STAGE_LOCK, cells, require, stage_lock
 
 
 class StageError(RuntimeError):
@@ -58,13 +58,13 @@ def warm_start(root: Path) -> None:
 
     values = BaseParams.parse(params.prepared(root, "warm_start"), "warm_start")
     with _stage(root, "warm_start") as (run, folder):
-        base_model(values, root / run / "env_design", folder)
+        base_model(values, require(run, "env_design/settings.json").parent, folder)
 
 
 def bank(root: Path, number: int) -> None:
     """Trains and measures one run of the bank of situations, in `runs/<profile>/bank/<number>` (see `bank_run`)."""
     with _stage(root, f"bank/{number}") as (run, folder):
-        _bank_run(root / run, folder, number, params.prepared(root, "bank"))
+        _bank_run(run, folder, number, params.prepared(root, "bank"))
 
 
 def gains(root: Path, number: int) -> None:
@@ -77,7 +77,7 @@ def gains(root: Path, number: int) -> None:
     values = params.prepared(root, "gains")
     asked = GainsParams.parse(values["gains"], "gains")
     with _stage(root, f"gains/{number}") as (run, folder):
-        situations, boards, sizes = _bank_run(root / run, folder / "run", number, values["bank"])
+        situations, boards, sizes = _bank_run(run, folder / "run", number, values["bank"])
         progress = Progress(folder, Grpo(asked.rl), boards, asked.samples, seed=repro.seed_for(number, "gains"))
         rows = try_out(situations, progress, sizes, asked.designs, seed=number)
         record = {"parameters": values, "rows": rows, "made": repro.to_json(study.made())}
@@ -85,9 +85,7 @@ def gains(root: Path, number: int) -> None:
         repro.write_json(cells(run) / "gains" / f"{number}.json", record)
 
 
-def _bank_run(
-    run: Path, folder: Path, number: int, values: Mapping[str, Any]
-) -> tuple[list[Any], list[Any], list[int]]:
+def _bank_run(run: str, folder: Path, number: int, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[int]]:
     """Returns the situations of a run of the bank, the validation boards and the board sizes."""
     from mapflake import env
     from mapflake.engineer import Grpo
@@ -95,13 +93,13 @@ def _bank_run(
     from mapflake.engineer.situations import TableParams
     from mapflake.trainer.params import RLParams
 
-    sizes = repro.read_json(run / "env_design/settings.json")["sizes"]
-    boards = env.load_tasks(run / "env_design/validation.jsonl")
+    sizes = repro.read_json(require(run, "env_design/settings.json"))["sizes"]
+    boards = env.load_tasks(require(run, "env_design/validation.jsonl"))
     situations = bank_run(
         folder,
         number,
         Grpo(RLParams.parse(values["rl"], "rl")),
-        values["base"] or run / "warm_start/checkpoint",
+        values["base"] or require(run, "warm_start/checkpoint"),
         boards,
         sizes,
         BankParams.parse(values["bank_runs"], "bank_runs"),
@@ -115,7 +113,8 @@ def _bank_run(
 def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     """Yields the active run's folder, from the root, and the stage's in it, while this process alone may write there.
 
-    Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode.
+    Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode;
+    the lock, by which `folders.start` knows the stage's own notebook.
     How long it took is kept in `times` beside the stages, also if it was interrupted: no result has a time in it.
 
     Raises:
@@ -130,6 +129,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
             stack.enter_context(repro.single_writer(stage_lock(root, run, stage)))
         except RuntimeError as error:
             raise StageError(f"[{stage}] another process runs this stage: {error}") from None
+        os.environ[STAGE_LOCK] = str(stage_lock(root, run, stage))
         folder = root / run / stage
         folder.mkdir(parents=True, exist_ok=True)
         try:

@@ -131,7 +131,7 @@ def bars(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
-    """Returns the values of `hue` and the number of each one's look: seven arms have their own, others count up."""
+    """Returns the values of `hue` and the number of each one's look: the first arms of `NAMES` have their own."""
     found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())[: len(COLORS)]
     looks = {group: known.index(group) for group in known if group in found}
     free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]

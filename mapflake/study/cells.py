@@ -116,8 +116,9 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     if seeds is not None:
         paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
     if not paths or not boards.is_file():
-        missing = "records" if boards.is_file() else boards.name
-        raise ValueError(f"{folder}: no {missing}; `make repro`, or notebooks 01 and 02, make them")
+        if not boards.is_file():
+            raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
+        raise ValueError(f"{folder}: no records: notebook 02 makes the first; in the pipeline, `dvc repro baseline_rl`")
     sets = repro.read_json(boards)["sets"]
     records: dict[tuple[str, int], Record] = {}
     for path in paths:

@@ -43,7 +43,7 @@ NAMES = {
     "co_shuffled": "trained in every round, shuffled tables",
     **{f"trained_v{i}": f"trained engineer, V{i}" for i in range(1, 6)},
 }
-"""Arm -> its name, in the order of tables; the first seven have a look of their own in figures."""
+"""Arm -> its name, in the order of tables; the first ones have a look of their own in figures (`plots.style.looks`)."""
 
 
 def name(arm: str) -> str:

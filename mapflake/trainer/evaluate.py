@@ -32,7 +32,7 @@ class Completer(Protocol):
 
     @property
     def prompt_format(self) -> str:
-        """The prompt format of `mapflake.env` that the policy reads and writes: "chat" or "compact"."""
+        """The prompt format that the policy reads and writes, one of `mapflake.env.PROMPT_FORMATS`."""
 
     def complete(
         self,

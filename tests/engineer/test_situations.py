@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mapflake.engineer import situations
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.situations import (
@@ -122,3 +123,12 @@ def test_boards_that_validation_does_not_have_teach_less_however_learnable():
     assert alike.value((5, 0.15, False)) > alike.value((5, 0.15, True))  # waits are rare
     only = {kind: float(kind == (4, 0.15, False)) for kind in KINDS}
     assert transfer_table(table(only)) == table(only)  # what teaches nothing is worth nothing, near or not
+
+
+def test_a_mistake_in_drawing_boards_is_no_kind_that_cannot_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object, **options: object) -> None:
+        raise ValueError("a mistake whose message speaks of free cells")
+
+    monkeypatch.setattr(situations, "generate", broken)
+    with pytest.raises(ValueError, match="a mistake"):
+        boards_of_kinds([3], 1, seed=0)

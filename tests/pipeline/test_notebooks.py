@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from mapflake.env import save_tasks
 from mapflake.nb import folders, notebooks
-from mapflake.repro import single_writer
+from mapflake.repro import single_writer, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = list(folders.NOTEBOOKS.values())
@@ -81,10 +83,16 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
         with pytest.raises(ValueError, match=rf"^run: '{run}' is not legal: a run is a folder inside .*runs"):
             folders.start(run, "env_design")
 
-    with single_writer(folders.stage_lock(repo, "runs/default", "env_design")):  # a stage: its folder as it was left
-        kept = folders.start("runs/default", "env_design") / "rounds.jsonl"
-        kept.touch()
-        assert folders.start("runs/default", "env_design") == kept.parent
+    lock = folders.stage_lock(repo, "runs/default", "env_design")
+    with single_writer(lock):
+        with monkeypatch.context() as stage:  # the notebook that it runs: its folder as it was left
+            stage.setenv(folders.STAGE_LOCK, str(lock))
+            kept = folders.start("runs/default", "env_design") / "rounds.jsonl"
+            kept.touch()
+            assert folders.start("runs/default", "env_design") == kept.parent
+        for other in ("env_design", "baseline_rl/0"):  # another notebook, while the stage runs
+            with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run"):
+                folders.start("runs/default", other)
     with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run such as"):
         folders.start("runs/default", "env_design")
     assert kept.exists()
@@ -92,13 +100,62 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
     assert folders.cells("runs/interactive") == repo / "runs/interactive/cells"
 
 
-def test_require_says_what_to_run_first(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+BY_HAND, BY_DVC = "run notebooks/{}.ipynb{} to its end first", "make it by `dvc repro {}`"
+
+
+@pytest.mark.parametrize(
+    ("path", "notebook", "seed", "stage"),
+    [
+        ("env_design/settings.json", "01_env_design", "", "env_design"),
+        ("warm_start/checkpoint", "02_baseline_rl", "", "warm_start"),
+        ("baseline_rl/3/settings.json", "02_baseline_rl", " with seed = 3", "baseline_rl@3"),
+        ("trained_engineer/0/cost.json", "06_trained_engineer", " with seed = 0", "trained_engineer@0"),
+    ],
+)
+def test_require_says_what_makes_it_in_this_run(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, path: str, notebook: str, seed: str, stage: str
+) -> None:
     monkeypatch.chdir(repo / "notebooks")
-    said = r"^runs/interactive/env_design/validation\.jsonl is missing: run 01_env_design first"
-    with pytest.raises(FileNotFoundError, match=said):
-        folders.require("runs/interactive", "env_design/validation.jsonl")
-    (repo / "runs/interactive/env_design").mkdir(parents=True)
-    assert folders.require("runs/interactive", "env_design") == repo / "runs/interactive/env_design"
+    folders.stage_lock(repo, "runs/smoke", "env_design").parent.mkdir(parents=True)
+    for run, how in (("runs/interactive", BY_HAND.format(notebook, seed)), ("runs/smoke", BY_DVC.format(stage))):
+        with pytest.raises(FileNotFoundError) as said:
+            folders.require(run, path)
+        assert str(said.value) == f"{run}/{path} is missing: {how}"
+    (repo / "runs/smoke" / path).mkdir(parents=True)
+    assert folders.require("runs/smoke", path) == repo / "runs/smoke" / path
+
+
+@pytest.mark.parametrize("name", STAGES[1:])
+def test_a_notebook_of_an_empty_run_says_in_one_line_what_to_run_first(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also after notebook 01, and after a notebook 02 that was stopped: 03 and 04 do not end in its missing files."""
+    monkeypatch.chdir(repo)
+    notebook = notebooks.read(repo / "notebooks" / f"{name}.ipynb")
+    section = next(section for section, notebook in folders.NOTEBOOKS.items() if notebook == name)
+
+    source = "\n".join(cell.source for _, cell in notebooks.code_cells(notebook))
+
+    def said() -> str:
+        with pytest.raises((FileNotFoundError, ValueError)) as caught:
+            exec(source, {})
+        return str(caught.value)
+
+    first = "run notebooks/01_env_design.ipynb to its end first"
+    if section == "analysis":  # which reads records, in whatever folder they are
+        first = "no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`"
+    made = repo / "runs/interactive"
+    assert said().endswith(first)
+    (made / "env_design").mkdir(parents=True)
+    assert said().endswith(first)
+    if section in ("engineer_loop", "ablations", "trained_engineer"):
+        write_json(made / "env_design/settings.json", {"sizes": [3], "subsets": []})
+        save_tasks(made / "env_design/validation.jsonl", [])
+        (made / "baseline_rl/0").mkdir(parents=True)
+        assert re.search(r"is missing: run notebooks/02_baseline_rl\.ipynb( with seed = 0)? to its end first$", said())
+
+
+def test_notebooks_are_run_inside_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"is not inside the mapflake repository"):
         folders.root()

@@ -10,6 +10,7 @@ import pytest
 from small_repo import prepared_stage, write_notebook
 
 from mapflake.nb import notebooks, stages
+from mapflake.nb.folders import STAGE_LOCK
 from mapflake.repro import ParamError, read_jsonl
 
 NAME = "05_analysis"
@@ -21,7 +22,12 @@ BEGIN = "import os, sys\nfrom mapflake import nb\nout = nb.start(run, 'analysis'
 def run(repo: Path, monkeypatch: pytest.MonkeyPatch):
     """Runs the given cells as the last stage, as `dvc repro` would; returns its folder."""
     monkeypatch.chdir(repo)
-    for name in ("PYTHONPATH", "WANDB_MODE", "TOKENIZERS_PARALLELISM"):  # a stage sets them: put back at the end
+    for name in (
+        "PYTHONPATH",
+        "WANDB_MODE",
+        "TOKENIZERS_PARALLELISM",
+        STAGE_LOCK,
+    ):  # a stage sets them: put back at the end
         monkeypatch.setenv(name, "")
 
     def start(*sources: str) -> Path:

@@ -124,7 +124,7 @@ def test_load_refuses_records_that_do_not_belong_together(tmp_path: Path, key: s
 
 
 def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no boards\.json; `make repro`, or notebooks 01 and 02, make them"):
+    with pytest.raises(ValueError, match=r"no boards\.json: notebook 01 makes it; in the pipeline"):
         study.load(tmp_path)
     path = simulate(tmp_path, {}, seeds=[0]) / "base-0.json"
     path.write_bytes(path.read_bytes()[:200])

@@ -68,8 +68,8 @@ def test_estimate_agrees_with_a_table_worked_by_hand() -> None:
     assert (found.mean, found.low, found.high) == pytest.approx((4.0, 4 - half, 4 + half))
 
 
-@pytest.mark.parametrize("values", [np.arange(4.0)[None], np.full((3, 4), 0.25)])
-def test_estimate_has_no_interval_with_one_seed_or_where_nothing_varies(values: np.ndarray) -> None:
+@pytest.mark.parametrize("values", [np.arange(4.0)[None], np.arange(4.0)[:, None], np.full((3, 4), 0.25)])
+def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values: np.ndarray) -> None:
     found = estimate(values)
     assert (found.mean, found.low, found.high, found.p) == (values.mean(), None, None, None)
     assert not found.seen
@@ -108,3 +108,51 @@ def test_detectable_is_detected_four_times_in_five() -> None:
     effect = statistics.detectable(simulate(rng, 0.0, 400, 60, 0.05), 5)
     seen = [estimate(simulate(rng, effect, 5, 60, 0.05)).seen for _ in range(RUNS)]
     assert np.mean(seen) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1)])
+def test_power_takes_two_seeds_and_two_boards(shape: tuple[int, int]) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^mean squares take at least 2 seeds and 2 boards, not {shape[0]} and {shape[1]}$"
+    ):
+        statistics.detectable(np.ones(shape), 5)
+
+
+def p_values(runs: int, seeds: int, boards: int, between: float, by_board: float, noise: float) -> np.ndarray:
+    """Returns p-values of studies without an effect, from the distribution of their mean squares.
+
+    With normal effects the mean and the three mean squares are independent, the latter multiples of chi-squared: no
+    board needs to be drawn.
+    """
+    rng = rng_for(0, "p-values", seeds, str(between))
+    dfs = (seeds - 1, boards - 1, (seeds - 1) * (boards - 1))
+    expected = (boards * between**2 + noise**2, seeds * by_board**2 + noise**2, noise**2)
+    squares = np.stack([e * rng.chisquare(df, runs) / df for e, df in zip(expected, dfs, strict=True)], axis=1)
+    variance, df = np.array([statistics._variance(*row, seeds, boards) for row in squares]).T
+    means = rng.normal(0, ((expected[0] + expected[1] - expected[2]) / (seeds * boards)) ** 0.5, runs)
+    return 2 * stats.t.sf(abs(means) / variance**0.5, df)
+
+
+TABLE = [line for line in (statistics.__doc__ or "").splitlines() if line[:3] in ("| 5", "| 6", "| 1")]
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_p_values_are_as_true_as_the_table_says(row: str) -> None:
+    seeds, between, *ratios, _ = (cell.strip() for cell in row.strip("|").split("|"))
+    runs, refuted = 100_000, 0
+    found = p_values(runs, int(seeds), 480, float(between), 0.10, 0.33)
+    for alpha, ratio in zip((0.05, 0.01, 0.0056, 0.001), map(float, ratios), strict=True):
+        count = int((found < alpha).sum())
+        # What two decimals leave open, and 4 standard errors of the count.
+        assert abs(count / runs - ratio * alpha) < 0.005 * alpha + 4 * (ratio * alpha / runs) ** 0.5, (alpha, count)
+        refuted += stats.binomtest(count, runs, alpha).pvalue < 1e-3
+    assert refuted or between == "0.02"  # the control: exact p-values are refuted where they are far from exact
+
+
+def test_the_table_is_of_estimate() -> None:
+    """The p-values of whole studies, each board drawn, are distributed as those of their mean squares."""
+    rng = rng_for(3, "whole studies")
+    whole = [estimate(simulate(rng, 0.0, 5, 60, 0.05)).p or 1.0 for _ in range(RUNS)]
+    assert len(TABLE) == 9
+    assert stats.ks_2samp(whole, p_values(20_000, 5, 60, 0.05, 0.05, 0.2)).pvalue > 0.01
+    assert stats.ks_2samp(whole, p_values(20_000, 5, 60, 0.0, 0.05, 0.2)).pvalue < 1e-3  # the control: no seeds' effect
