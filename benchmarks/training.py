@@ -33,8 +33,8 @@ from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.study import engineers
 from mapflake.study.cells import Study
-from mapflake.study.names import BASE, METRICS, ROUND_0, name
-from mapflake.study.records import outcomes
+from mapflake.study.names import BASE, ROUND_0, name
+from mapflake.study.records import METRICS, outcomes
 from mapflake.study.report import results_markdown
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams

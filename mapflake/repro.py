@@ -6,7 +6,6 @@ entry points). Nothing here imports torch.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import difflib
 import functools
@@ -14,10 +13,8 @@ import hashlib
 import json
 import logging
 import os
-import platform
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -276,45 +273,3 @@ def single_writer(path: str | Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
-
-
-def code_text(path: Path) -> str:
-    """Returns what a file of code says: Python without comments, docstrings and layout, any other file as it is."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
-        return text
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and type(first.value.value) is str:
-                node.body[0] = ast.Pass()
-    return ast.unparse(tree) + "\n"
-
-
-def code_files(*parts: str) -> dict[str, Path]:
-    """Returns the files of code in parts of the package, e.g. `code_files("repro.py", "env")`, by name."""
-    package = Path(__file__).parent
-    found = [
-        path for part in parts for path in ([package / part] if part.endswith(".py") else (package / part).rglob("*"))
-    ]
-    return {p.relative_to(package).as_posix(): p for p in sorted(found) if p.suffix in (".py", ".c", ".h")}
-
-
-DECIDING = ("repro.py", "env", "trainer", "engineer")
-"""The parts of the package that decide what a round measures; `study`, `plots` and `nb` only read and show it."""
-
-
-@functools.cache
-def code_sha256(*parts: str) -> str:
-    """Returns one hash of what the code in parts of the package says (see `code_text`); of `DECIDING` if none is named.
-
-    What was trained or recorded is taken over only if this is the same: comments and docstrings may change.
-    """
-    return json_sha256({name: code_text(path) for name, path in code_files(*(parts or DECIDING)).items()})
-
-
-def versions() -> dict[str, str]:
-    """Returns the versions that a result depends on: Python and the packages that compute."""
-    packages = ("mapflake", "numpy", "torch", "transformers", "trl", "peft", "accelerate")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}

@@ -18,6 +18,7 @@ from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 from mapflake.engineer.situations import KindTable, Situation, TableParams, measure
 from mapflake.env import Task
+from mapflake.provenance import code_sha256
 from mapflake.repro import Params
 from mapflake.trainer.params import WarmStartParams
 
@@ -69,7 +70,7 @@ def bank_run(
     found = []
     for one in history:
         path = one.checkpoint.with_name("tables.json")
-        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), repro.code_sha256()]
+        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), code_sha256("mapflake.engineer.situations")]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
             measured = measure(trainer.load(one.checkpoint), sizes, tables, seed=own)
             values = {name: repro.to_json(value) for name, value in measured.items()}

@@ -24,6 +24,7 @@ from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
 from mapflake.env import EnvConfig, generate
+from mapflake.provenance import code_sha256
 from mapflake.trainer.grpo import Boards, Mixture, Problem, train_round
 from mapflake.trainer.policy import load_policy
 
@@ -71,7 +72,7 @@ class Designs:
     def identity(self) -> Any:
         """Returns everything that decides the problem, as JSON values."""
         tables = [repro.to_json(s.tables[self.reward]) for s in self.situations]
-        return [repro.code_sha256("engineer"), self.reward, self.sizes, self.prompts("chat"), tables]
+        return [code_sha256("mapflake.engineer.design_rl"), self.reward, self.sizes, self.prompts("chat"), tables]
 
     def rows(self, prompt_format: str) -> Dataset:
         """Returns the training rows: prompt, and the number of its situation."""

@@ -30,6 +30,7 @@ from mapflake.engineer.report import FailureReport
 from mapflake.engineer.situations import Situation
 from mapflake.env import EnvConfig, GenerationError, Task
 from mapflake.env.config import total_variation
+from mapflake.provenance import code_sha256
 from mapflake.trainer import evaluate
 
 
@@ -65,7 +66,7 @@ class Progress:
         """Returns the valid rate after the short training on `config`; None: without any."""
         key = repro.json_sha256(
             [
-                repro.code_sha256(),
+                code_sha256("mapflake.engineer.gains"),
                 self.trainer.sha256(start),
                 None if config is None else repro.to_json(config),
                 self.trainer.instances,

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from tqdm import tqdm
 
-from mapflake import repro
+from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards
-from mapflake.engineer.designers import EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.env import EnvConfig, Task
@@ -172,7 +172,7 @@ def run_round(
         metrics={"temperature": 1.0, "samples": settings.samples, **overall.to_dict("records")[0]},
         parameters=parameters,
         files=files,
-        versions=repro.versions(),
+        versions=provenance.versions(),
     )
     ledger.append(finished)
     return finished
@@ -205,7 +205,8 @@ def run_arm(
         train_engineer: The training of arms whose engineer is trained in every round.
 
     Raises:
-        ValueError: The arm is unknown, lacks its base or its engineer's training, or there is no history.
+        ValueError: The arm is unknown, lacks its base or its engineer's training, or there is no history; or whether
+            its designer has changed cannot be told (`provenance.identity`).
         LedgerError: As for `run_round`.
     """
     trainer, sizes = settings.trainer, legal_sizes(sizes)
@@ -217,11 +218,13 @@ def run_arm(
         weights = asked.weights(base)
         model_sha256 = None if weights is None else trainer.sha256(weights)
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
+    else:
+        about["designer"] = provenance.identity(RULES[arm])
     every_round = asked is not None and asked.design_rl == "every_round"
     if every_round:
         if train_engineer is None:
             raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
-        about["train_engineer"] = repr(train_engineer)
+        about["train_engineer"] = provenance.identity(train_engineer)
     settings = replace(settings, arm=arm, about=about)
 
     def try_out(number: int, history: History, designer: Designer) -> Round:
@@ -258,7 +261,7 @@ def _parameters(
     parameters = {
         "arm": settings.arm,
         "seed": settings.seed,
-        "code_sha256": repro.code_sha256(),
+        "code_sha256": provenance.code_sha256("mapflake.engineer.rounds"),
         "parent_sha256": parent,
         "before_design_rl_sha256": before,
         "config": repro.to_json(start.config) if start and not history else None,

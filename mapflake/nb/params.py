@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 
 from mapflake import repro
 from mapflake.nb import notebooks
+from mapflake.nb.code import stage_code
 from mapflake.nb.folders import NOTEBOOKS
 from mapflake.nb.schema import ParamsFile, RunParams, Sections
 from mapflake.repro import ParamError, shown
@@ -25,8 +26,6 @@ from mapflake.repro import ParamError, shown
 RUN_LINE = re.compile(r"^run:.*\n(?:[ \t].*\n)*", re.MULTILINE)  # one line, or as `dvc exp run -S` writes it
 BUILD_PARAMS = "build/params"
 BUILD_CODE = "build/code"
-PARTS = ("repro.py", "env", "trainer", "engineer", "study", "plots")
-"""Parts of the package that stages depend on, by what their code says: comments and docstrings run nothing again."""
 
 ITEMS = {
     "baseline_rl": ("seed",),
@@ -144,9 +143,8 @@ def prepare(root: Path) -> None:
     for name in NOTEBOOKS.values():
         code = notebooks.code_view(notebooks.read(root / "notebooks" / f"{name}.ipynb"), name)
         repro.write_text(root / BUILD_CODE / f"{name}.py", code)
-    for part in PARTS:
-        said = "\n".join(f"# {name}\n{repro.code_text(path)}" for name, path in repro.code_files(part).items())
-        repro.write_text(root / BUILD_CODE / "mapflake" / f"{part.removesuffix('.py')}.txt", said)
+    for stage, code in stage_code(root).items():
+        repro.write_text(root / BUILD_CODE / "mapflake" / f"{stage}.txt", code)
     print(f"profile {file.run.profile}: parameters and notebooks are in order", flush=True)
 
 

@@ -28,8 +28,8 @@ from mapflake.env import (
     num_holes,
 )
 from mapflake.study.names import APART
-from mapflake.study.names import METRICS as METRICS
 from mapflake.study.names import name as name
+from mapflake.study.records import METRICS as METRICS
 from mapflake.trainer import evaluate
 
 if TYPE_CHECKING:

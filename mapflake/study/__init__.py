@@ -1,15 +1,17 @@
 """The study: a record of every arm under every training seed, and the comparisons made of them.
 
-`records` measures and keeps a cell, `cells` reads them, `statistics` gives intervals over seeds and boards,
+`board_sets` has the boards, `records` measures and keeps a cell, `cells` reads them, `statistics` gives intervals over
+seeds and boards,
 `comparisons` pairs arms, `conclusions` says in words what came out, `report` makes tables and files; `paper` has the
 paper's results, `designs` describes the changes that designers made. Figures are in `mapflake.plots.study`.
 """
 
+from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load
 from mapflake.study.comparisons import compare
 from mapflake.study.conclusions import sentences
 from mapflake.study.designs import changes
-from mapflake.study.records import Record, benchmark, made, write_boards, write_record
+from mapflake.study.records import Record, benchmark, made, write_record
 from mapflake.study.report import metrics, readme_blocks, results_markdown, table
 
 __all__ = [

@@ -13,8 +13,8 @@ import pandas as pd
 
 from mapflake import repro
 from mapflake.engineer import History, Round
-from mapflake.study.names import APART, BASE, BEGINNINGS, METRICS, NAMES, ROUND_0
-from mapflake.study.records import Outcomes, Record
+from mapflake.study.names import APART, BASE, BEGINNINGS, NAMES, ROUND_0
+from mapflake.study.records import METRICS, Outcomes, Record
 
 
 @dataclass(frozen=True, eq=False)

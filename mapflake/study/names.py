@@ -1,6 +1,4 @@
-"""Names of arms and metrics, the same in all figures, tables and sentences."""
-
-METRICS = ("valid", "optimal", "soc_optimal")
+"""Names of arms, the same in all figures, tables and sentences."""
 
 APART = ("validation", "held_out")
 """The sets of boards that are not of the paper's benchmark."""

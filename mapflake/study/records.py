@@ -17,14 +17,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mapflake import repro
+from mapflake import provenance, repro
 from mapflake.engineer import History
 from mapflake.env import Task, load_tasks
-from mapflake.study.names import METRICS
+from mapflake.study.board_sets import boards_sha256
 from mapflake.trainer import evaluate
+
+METRICS = ("valid", "optimal", "soc_optimal")
 
 UNMADE = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")
 """Files that a pipeline itself changes in the repository; parameters are in the record."""
+
+MAKERS = (
+    "mapflake.study.records",
+    "mapflake.engineer.compact.base",
+    "mapflake.engineer.rounds",
+    "mapflake.engineer.bank",
+    "mapflake.engineer.design_rl",
+)
+"""The modules that make what a record holds; with all that they import, they decide it."""
 
 
 @dataclass(frozen=True)
@@ -156,28 +167,7 @@ def write_record(
 
 def made() -> Made:
     """Returns how a record that is written now comes to be."""
-    return Made(*_commit(), code_sha256(), repro.versions())
-
-
-def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequence[Task]]) -> None:
-    """Writes what is behind each digit of all outcomes.
-
-    Args:
-        path: boards.json in the folder of notebook 01.
-        sizes: Board sizes of the study.
-        sets: "validation", "held_out" and each subset of the benchmark -> its boards. A board in several sets gets one
-            number.
-    """
-    numbers: dict[str, int] = {}
-    found = {}
-    for name, tasks in sets.items():
-        found[name] = {
-            "sha256": _boards_sha256(tasks),
-            "board": [numbers.setdefault(t.instance.key, len(numbers)) for t in tasks],
-            "agents": [t.instance.num_agents for t in tasks],
-            "size": [t.instance.size for t in tasks],
-        }
-    repro.write_text(path, repro.dumps({"sizes": list(sizes), "sets": found}) + "\n")
+    return Made(*_commit(), code_sha256(), provenance.versions())
 
 
 def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Outcomes:
@@ -198,14 +188,14 @@ def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Out
     for metric in METRICS:
         reached = [bool(getattr(r.verdict, metric)) for r in rollouts]
         digits[metric] = "".join(str(sum(reached[i : i + samples])) for i in range(0, len(reached), samples))
-    return Outcomes(_boards_sha256(tasks), samples, **digits)
+    return Outcomes(boards_sha256(tasks), samples, **digits)
 
 
 @functools.cache
 def code_sha256() -> str:
     """Returns one hash of the code that decides a record."""
-    found = {"package": repro.code_sha256(*repro.DECIDING, "study/records.py")}
-    for notebook in sorted((Path(repro.__file__).parent.parent / "notebooks").glob("0[12346]*.ipynb")):
+    found = {"package": provenance.code_sha256(*MAKERS)}
+    for notebook in sorted((provenance.PACKAGE.parent / "notebooks").glob("0[12346]*.ipynb")):
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         found[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
     return repro.json_sha256(found)
@@ -215,7 +205,7 @@ def _commit() -> tuple[str | None, bool]:
     """Returns HEAD of the repository that holds the package, and whether only results have been changed since."""
 
     def git(*command: str) -> str:
-        at = ["git", "-C", str(Path(repro.__file__).parent.parent)]
+        at = ["git", "-C", str(Path(provenance.__file__).parent.parent)]
         return subprocess.run([*at, *command], capture_output=True, text=True, check=True).stdout.strip()
 
     try:
@@ -227,7 +217,3 @@ def _commit() -> tuple[str | None, bool]:
 def _subsets(boards_folder: Path) -> dict[str, list[Task]]:
     names = repro.read_json(boards_folder / "settings.json")["subsets"]
     return {name: load_tasks(boards_folder / f"benchmark_{name}.jsonl") for name in names}
-
-
-def _boards_sha256(tasks: Sequence[Task]) -> str:
-    return repro.json_sha256([t.instance.key for t in tasks])

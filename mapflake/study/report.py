@@ -11,8 +11,8 @@ from mapflake.study.cells import Study
 from mapflake.study.comparisons import ASKED, Difference, asked, boards_of, compare
 from mapflake.study.conclusions import percent, place, points, sentences
 from mapflake.study.designs import spent
-from mapflake.study.names import BASE, BEGINNINGS, METRICS, name
-from mapflake.study.records import code_sha256
+from mapflake.study.names import BASE, BEGINNINGS, name
+from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
 RATES = {  # column of the table -> metric, boards

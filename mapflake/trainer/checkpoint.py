@@ -18,6 +18,7 @@ from accelerate import PartialState
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mapflake import repro
+from mapflake.provenance import code_sha256
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +34,9 @@ class CheckpointError(RuntimeError):
     """A checkpoint that must not be used; the message names the folder, the file and the reason."""
 
 
-def input_hash_of(*inputs: Any) -> str:
-    """Returns the hash of all that a checkpoint is made from: JSON values, and the code that makes it."""
-    return repro.json_sha256([repro.code_sha256("repro.py", "env", "trainer"), *inputs])
+def input_hash_of(module: str, *inputs: Any) -> str:
+    """Returns the hash of all that a checkpoint is made from: JSON values, and the code of the module that makes it."""
+    return repro.json_sha256([code_sha256(module), *inputs])
 
 
 def write_manifest(folder: Path, input_hash: str | None = None) -> None:

@@ -128,7 +128,9 @@ def train_round(
         raise ValueError(f"the round takes {params.instances} instances, {len(problem)} were given")
     out = Path(out)
     origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
-    input_hash = checkpoint.input_hash_of(origin, problem.identity(), params.model_dump(), seed)
+    input_hash = checkpoint.input_hash_of(
+        "mapflake.trainer.grpo", origin, problem.identity(), params.model_dump(), seed
+    )
     if not checkpoint.is_result_of(out, input_hash):
         engine.free()  # that of an evaluation: its memory is needed now
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():

@@ -53,7 +53,9 @@ def starting_point(
     file = _gguf_file(base)
     files = [file] if file else [path for path in sorted(Path(base).glob("*")) if path.suffix in PARTS]
     origin = [repro.file_sha256(path) for path in files] or base
-    input_hash = checkpoint.input_hash_of(origin, prompt_format, list(vocabulary), random_weights, seed)
+    input_hash = checkpoint.input_hash_of(
+        "mapflake.trainer.pretrained", origin, prompt_format, list(vocabulary), random_weights, seed
+    )
     if checkpoint.is_result_of(out, input_hash):
         return out
     policy = _from_gguf(file) if file else load_policy(base, sealed=False)

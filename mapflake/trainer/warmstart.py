@@ -57,7 +57,9 @@ def warm_start(
         raise ValueError("warm_start needs at least one (prompt, completion) pair")
     out = Path(out)
     origin = checkpoint.weights_sha256(start) if isinstance(start, Path) else list(start)
-    input_hash = checkpoint.input_hash_of(list(map(list, pairs)), origin, params.model_dump(), seed)
+    input_hash = checkpoint.input_hash_of(
+        "mapflake.trainer.warmstart", list(map(list, pairs)), origin, params.model_dump(), seed
+    )
     if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
         if isinstance(start, Path):

@@ -19,6 +19,7 @@ from mapflake.engineer import (
     boards,
     build_prompt,
     replay,
+    ruled,
     run_arm,
     run_round,
 )
@@ -341,3 +342,51 @@ def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weig
     assert len(trains.of) == 2
     with pytest.raises(ValueError, match="arm 'co_trained' trains its engineer in every round: train_engineer is not"):
         arm(tmp_path / "c", first, "co_trained")
+
+
+def train_plainly(history, folder):
+    repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint_sha256})
+    return folder / "engineer", {"rollouts": 5}
+
+
+def test_an_engineer_trained_by_a_plain_function_resumes(tmp_path, first):
+    given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE}
+    done = run_arm("co_trained", settings(tmp_path / "b"), first, train_engineer=train_plainly, **given)
+    asked = json.loads((tmp_path / "b/rounds.jsonl").read_text())["parameters"]["about"]["train_engineer"]
+    assert asked["name"].endswith("test_rounds.train_plainly")
+    assert " at 0x" not in json.dumps(asked)
+    again = settings(tmp_path / "b")
+    assert run_arm("co_trained", again, first, train_engineer=train_plainly, **given) == done
+    assert again.trainer.trained == []
+    with pytest.raises(LedgerError, match=r"about\.train_engineer\.name: recorded '.*', asked 'TrainEngineer\(\)'"):
+        run_arm("co_trained", again, first, train_engineer=TrainEngineer(), **given)
+
+
+# ---------------------------------------------------------------- designers from outside the package
+
+
+def asking(holes):
+    """The rule of an arm that always asks for these holes."""
+    wanted = {3: {"data_ratio": 1.0, "hole_ratio": holes, "wait_ratio": None}}
+    return lambda inputs: lambda report, history: ruled(wanted, history, "mine")
+
+
+def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, monkeypatch):
+    def run(holes, **changes):
+        monkeypatch.setitem(RULES, "mine", asking(holes))
+        s = settings(tmp_path / "b", **changes)
+        return run_arm("mine", s, first, rounds=1, sizes=SIZES)[1].config.sizes[3].hole_ratio, len(s.trainer.trained)
+
+    assert run(0.1) == (0.1, 1)
+    assert run(0.1) == (0.1, 0)  # recorded
+    with pytest.raises(LedgerError, match=r"round 1 was run with other parameters \(about\.designer\.sha256: recorded"):
+        run(0.4)
+    assert run(0.4, stale="replace") == (0.4, 1)
+    assert run(0.4) == (0.4, 0)
+
+
+def test_a_designer_that_nothing_is_known_of_is_refused_before_its_round(tmp_path, first, monkeypatch):
+    monkeypatch.setitem(RULES, "mine", asking(iter([0.1])))  # it changes as it is used
+    with pytest.raises(ValueError, match=r"asking.*cannot tell whether it has changed.*an attribute `version`"):
+        run_arm("mine", settings(tmp_path / "b"), first, rounds=1, sizes=SIZES)
+    assert not (tmp_path / "b").exists()

@@ -19,7 +19,7 @@ from pathlib import Path
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from transformers import Trainer
 
-from mapflake import env, repro
+from mapflake import env, provenance, repro
 from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
 from mapflake.trainer import checkpoint, decoding, training
@@ -164,6 +164,6 @@ FAULTS: dict[str, Callable[..., None]] = {
 }
 
 # For the processes that are forked from one that has imported this: they hash no code, and collect no imports.
-repro.code_sha256()
-checkpoint.input_hash_of()
+provenance.code_sha256("mapflake.engineer.rounds")
+checkpoint.input_hash_of("mapflake.trainer.grpo")
 gc.freeze()

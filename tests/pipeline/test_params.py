@@ -13,6 +13,7 @@ from small_repo import ROOT, write_notebook
 
 from mapflake.nb import notebooks, params, schema
 from mapflake.nb.__main__ import main
+from mapflake.nb.code import stage_code
 from mapflake.nb.folders import NOTEBOOKS
 from mapflake.repro import ParamError, read_json
 
@@ -279,7 +280,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     assert sorted(build) == sorted(
         [f"params/{section}.json" for section in sections]
         + [f"code/{name}.py" for name in NOTEBOOKS.values()]
-        + [f"code/mapflake/{part.removesuffix('.py')}.txt" for part in params.PARTS]
+        + [f"code/mapflake/{stage}.txt" for stage in stage_code(repo)]
     )
     (repo / "build/params/left_over.json").write_text("{}")
     edit(repo, "^wandb: .*", "wandb: offline   # no part of any result")

@@ -10,7 +10,8 @@ import numpy as np
 
 from mapflake import repro
 from mapflake.repro import rng_for
-from mapflake.study.names import BASE, METRICS, ROUND_0
+from mapflake.study.names import BASE, ROUND_0
+from mapflake.study.records import METRICS
 
 AGENTS = (2, 3)
 

@@ -86,7 +86,7 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout
 
     (tmp_path / "mapflake").mkdir()
-    monkeypatch.setattr(records.repro, "__file__", str(tmp_path / "mapflake/repro.py"))
+    monkeypatch.setattr(records.provenance, "__file__", str(tmp_path / "mapflake/repro.py"))
     assert records._commit() == (None, False)
     (tmp_path / "mapflake/repro.py").touch()
     git("init", "-q")

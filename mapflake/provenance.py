@@ -1,0 +1,252 @@
+"""What decides a result: the code, as a hash that stages, ledgers, checkpoints and records keep.
+
+The line is drawn by imports. A result is decided by the module that makes it and by all that this module imports,
+except for the parts in `SHOWS`. A name that a package passes on, such as `mapflake.env.generate`, stands for the module
+that defines it. Of Python, comments, docstrings and layout do not count. A designer from outside the package is known
+by its own source (`identity`). Not covered: the versions of other packages, which are recorded (`versions`), and
+imports that are computed while the code runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+import platform
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from mapflake.repro import json_sha256
+
+PACKAGE = Path(__file__).parent
+
+OUTSIDE = ("adapters", "explore.py", "nb")
+"""Parts of the package that decide no result: doors for other tools, and what runs notebooks on parameters."""
+
+SHOWS = (*OUTSIDE, "plots", "env/pictures.py")
+"""And those that only draw: they decide figures, and nothing that is measured."""
+
+READS = {
+    "env/kernel.py": "env/csrc",
+    "trainer/engine.py": "trainer/vllm_worker.py",
+    "trainer/grpo.py": "trainer/accelerate",
+}
+"""Module -> the code that it uses without an import: in other languages, or in vLLM's processes."""
+
+
+@functools.cache
+def package_files() -> dict[str, str]:
+    """Returns the package's files of code: name in the package -> text."""
+    paths = (path for path in sorted(PACKAGE.rglob("*")) if path.suffix in (".py", ".c", ".h", ".yaml"))
+    return {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def code_sha256(*modules: str) -> str:
+    """Returns one hash of the code that decides what modules do, e.g. `code_sha256("mapflake.engineer.rounds")`."""
+    return json_sha256(deciding(modules))
+
+
+def deciding(
+    modules: Iterable[str] = (),
+    source: str = "",
+    shows: tuple[str, ...] = SHOWS,
+    files: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Returns the code of the package that decides what modules, or Python source, do: name of a file -> what it says.
+
+    Args:
+        modules: Dotted names, as `__name__` has them.
+        source: Python source from outside the package, such as a notebook's; only what it imports is returned.
+        shows: Parts of the package that do not count.
+        files: The package, as `package_files` gives it.
+
+    Raises:
+        ValueError: The package has no such module.
+    """
+    files = package_files() if files is None else files
+    found: dict[str, str] = {}
+    ahead = [file for name in (*modules, *_imported(source)) for file in _files(name, files)]
+    while ahead:
+        name = ahead.pop()
+        if name in found or any(name == part or name.startswith(f"{part}/") for part in shows):
+            continue
+        found[name] = without_comments(files[name]) if name.endswith(".py") else files[name]
+        if name.endswith(".py"):
+            at = ".".join(("mapflake", *name.split("/")[:-1]))
+            ahead += [file for imported in _imported(files[name], at) for file in _files(imported, files)]
+        if name in READS:
+            ahead += [other for other in files if other == READS[name] or other.startswith(f"{READS[name]}/")]
+    return dict(sorted(found.items()))
+
+
+def _files(name: str, files: Mapping[str, str]) -> list[str]:
+    """Returns the files of what a dotted name stands for: its module, and packages above it with code of their own."""
+    at, found = "", ["__init__.py"]
+    for part in name.split(".")[1:]:
+        if f"{at}{part}/__init__.py" in files:
+            at = f"{at}{part}/"
+            found += [f"{at}__init__.py"]
+        elif f"{at}{part}.py" in files:
+            found += [f"{at}{part}.py"]
+            break
+        else:
+            passed, own = _passed_on(files[f"{at}__init__.py"])
+            names = [*passed] if part == "*" else [part] if part in passed else []
+            if not names and not own:
+                raise ValueError(f"{name}: mapflake/{at} has no {part!r}")
+            found += [file for one in names for file in _files(passed[one], files)]
+            break
+    return [file for file in found if not file.endswith("__init__.py") or _passed_on(files[file])[1]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _passed_on(text: str) -> tuple[dict[str, str], bool]:
+    """Returns what a package passes on, name -> dotted name, and whether it has any other code, or other imports."""
+    passed: dict[str, str] = {}
+    own, listed = False, set()
+    for node in _tree(text).body:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                passed |= {one.asname or one.name: f"{module}.{one.name}" for one in names}
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                listed = {*ast.literal_eval(value)}
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                own = True
+    passed.pop("annotations", None)
+    return passed, own or not {*passed} <= listed
+
+
+@functools.lru_cache(maxsize=1024)
+def _imported(text: str, at: str = "") -> tuple[str, ...]:
+    """Returns the dotted names of mapflake that Python source, in a package `at`, imports or takes from its imports."""
+    names: dict[str, str] = {}
+    found: set[str] = set()
+    typed = [
+        node for node in ast.walk(_tree(text)) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    unused = {inner for node in typed for part in node.body for inner in ast.walk(part)}
+
+    def dotted(node: ast.AST) -> str | None:
+        if isinstance(node, ast.Attribute):
+            return f"{base}.{node.attr}" if (base := dotted(node.value)) else None
+        return names.get(node.id) if isinstance(node, ast.Name) else None
+
+    nodes = [node for node in ast.walk(_tree(text)) if node not in unused]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            above = at.split(".")[: at.count(".") + 2 - node.level] if node.level else []
+            module = ".".join(filter(None, [*above, node.module]))
+            names |= {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+            names |= {
+                one.asname or one.name.split(".")[0]: one.name if one.asname else one.name.split(".")[0]
+                for one in node.names
+            }
+    found |= {*names.values()} | {name for node in nodes if (name := dotted(node))}
+    return tuple(sorted(name for name in found if name.startswith("mapflake.")))
+
+
+@functools.lru_cache(maxsize=1024)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def without_comments(text: str) -> str:
+    """Returns Python source without comments, docstrings and layout."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and type(first.value.value) is str:
+                node.body[0] = ast.Pass()
+    return ast.unparse(tree) + "\n"
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions that a result depends on: Python and the packages that compute."""
+    packages = ("mapflake", "numpy", "torch", "transformers", "trl", "peft", "accelerate")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
+
+
+def identity(thing: Callable[..., Any]) -> dict[str, str]:
+    """Returns what decides what a function, or an object that can be called, does: its name and a hash.
+
+    The hash is of the file or notebook cell that defines it, of the package's code that this imports, and of the values
+    that it holds: those of its closure, defaults and fields, and the constants and functions of its module that it
+    names. What a file imports from elsewhere outside the package is not seen. A function with an attribute `version` is
+    known by its name and that instead.
+
+    Raises:
+        ValueError: It has no source, or it holds a value that has no text of its own; asks for a `version`.
+    """
+    named = inspect.isroutine(thing) or inspect.isclass(thing)
+    name = f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)
+    if (version := getattr(thing, "version", None)) is not None:
+        return {"name": re.sub(" at 0x[0-9a-f]+", "", name), "version": str(version)}
+    try:
+        return {"name": name, "sha256": json_sha256(_said(thing, set()))}
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name}: cannot tell whether it has changed since a round was recorded ({error}): define it in a file,"
+            " from plain values, or give it an attribute `version`, and change that whenever it changes"
+        ) from None
+
+
+def _said(thing: Any, seen: set[Any]) -> Any:
+    """Returns as a JSON value what decides what `thing` is; functions in `seen` are not said again."""
+    if isinstance(thing, functools.partial):
+        return [_said(part, seen) for part in (thing.func, thing.args, thing.keywords)]
+    if inspect.ismethod(thing):
+        return [_said(thing.__func__, seen), _said(thing.__self__, seen)]
+    if isinstance(thing, list | tuple):
+        return [_said(part, seen) for part in thing]
+    if isinstance(thing, dict):
+        return [[_said(key, seen), _said(value, seen)] for key, value in thing.items()]
+    if inspect.isfunction(thing) or inspect.isclass(thing):
+        if thing in seen:
+            return thing.__qualname__
+        seen.add(thing)
+        return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else None]
+    text = repr(thing)
+    if " at 0x" in text or "..." in text:  # a memory address, or an array of which a part is shown
+        raise ValueError(f"it holds {text[:80]}")
+    return [text, _source(type(thing))] if callable(thing) else text
+
+
+def _source(thing: Any) -> list[Any]:
+    """Returns the source of a function or a class and of its module; of the package's own, the hash of its code."""
+    if thing.__module__.split(".")[0] == "mapflake":
+        return [thing.__qualname__, code_sha256(thing.__module__)]
+    text, around = textwrap.dedent(inspect.getsource(thing)), "".join(inspect.findsource(thing)[0])
+    with contextlib.suppress(SyntaxError):  # of a lambda there is a part of a line
+        text = without_comments(text)
+    return [text, without_comments(around), deciding(source=around)]
+
+
+def _held(function: Any, seen: set[Any]) -> Any:
+    """Returns what a function has beside its source: closure, defaults, and what it names in its module."""
+    code = function.__code__
+    cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    used = {name: function.__globals__[name] for name in _names(code) if name in function.__globals__}
+    plain = {
+        name: value
+        for name, value in used.items()
+        if isinstance(value, str | int | float | tuple)
+        or (inspect.isfunction(value) and value.__module__ == function.__module__)
+    }
+    return _said([cells, function.__defaults__, function.__kwdefaults__, plain], seen)
+
+
+def _names(code: CodeType) -> list[str]:
+    inner = [name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const)]
+    return sorted({*code.co_names, *inner})
