@@ -1,35 +1,28 @@
-"""The compiled solver and generator: csrc/, built at its first use, for boards up to 10x10 with up to 10 agents.
+"""The compiled solver and generator: csrc/, for boards up to 10x10 with up to 10 agents.
 
-The machine's C compiler makes the library, once for small and once for larger boards, in about a second each; both
-stay in `$XDG_CACHE_HOME/mapflake` (`~/.cache/mapflake`) under a hash of their source. Where no compiler can build it,
-one warning says so, and plain.py serves. Not covered: threads (one call at a time: it holds the interpreter's lock).
+compiler.py builds the library at its first use, once for small and once for larger boards, in about a second each.
+Where it cannot be built, one warning says so, and plain.py serves. Calls from several threads run at the same time, on
+several processors: a search releases the GIL, and all that it writes to is a space of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import logging
 import os
-import platform
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from mapflake.env import compiler
 from mapflake.env.instance import Instance
 from mapflake.env.plain import APART, PAIR, SOLVED, Answer
 
 logger = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).with_name("csrc")
-FLAGS = ("-O2", "-shared", "-fPIC")
 KERNEL_SIZE, KERNEL_AGENTS = 10, 10  # limits of csrc/board.h
 SMALL_SIZE = 7  # up to there a set of cells is one word, and the search takes two thirds of the time
+MAX_BUDGET = (1 << 63) - 1  # nodes are counted in 64 bits; that many take thousands of years
 NO_MEMORY = 5  # a status beside those of plain.py
 
 
@@ -41,57 +34,75 @@ class _Answer(ctypes.Structure):
         ("agent", ctypes.c_int32 * 2),
         ("best_sum", ctypes.c_int32),
         ("needs_wait", ctypes.c_int32),
-        ("lengths", ctypes.c_int32 * KERNEL_AGENTS),
         ("moves", ctypes.c_char_p),
     )
 
 
+class _Space:
+    """What one search at a time writes to: the kernel's memory, and its answer, which points into that memory."""
+
+    def __init__(self, library: Any) -> None:
+        self._free = library.mapflake_free
+        self.memory = library.mapflake_space()
+        if not self.memory:
+            raise MemoryError("the solver found no memory")
+        self.answer = _Answer()
+        self.answer_at = ctypes.addressof(self.answer)
+
+    def __del__(self) -> None:
+        if getattr(self, "memory", None):
+            self._free(self.memory)
+
+
+class Kernel:
+    """A loaded library, and its idle spaces: a call takes one, or makes one, and puts it back.
+
+    As many are kept as the machine has processors. A space keeps up to 64 MB of a large search for the next one.
+    """
+
+    def __init__(self, library: Any) -> None:
+        pointer, integer, word, text = ctypes.POINTER, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
+        space = answer = ctypes.c_void_p
+        library.mapflake_space.argtypes, library.mapflake_space.restype = (), space
+        library.mapflake_free.argtypes, library.mapflake_free.restype = (space,), None
+        library.mapflake_solve.argtypes = (
+            space, integer, word, word, integer, text, text, integer, ctypes.c_int64, answer,
+        )  # fmt: skip
+        library.mapflake_sample.argtypes = (
+            space, pointer(word), integer, integer, integer, integer, integer, integer, ctypes.c_int64, text,
+            pointer(integer), answer,
+        )  # fmt: skip
+        self.library, self.solve, self.sample = library, library.mapflake_solve, library.mapflake_sample
+        self._idle: list[_Space] = []
+        self._kept = os.cpu_count() or 1
+
+    def take(self) -> _Space:
+        """Returns a space that nobody else has."""
+        try:
+            return self._idle.pop()  # in one step, like append: no other thread gets the same one
+        except IndexError:
+            return _Space(self.library)
+
+    def put_back(self, space: _Space) -> None:
+        """Keeps a space for a later call."""
+        if len(self._idle) < self._kept:
+            self._idle.append(space)
+
+
 @cache
-def library(small: bool) -> Any:
+def library(small: bool) -> Kernel | None:
     """Returns the compiled kernel for small or for all boards, or None, with one warning, if it cannot be had."""
     try:
-        loaded = ctypes.PyDLL(str(_build(("-DSMALL",) if small else ())))
-    except (OSError, subprocess.CalledProcessError) as error:
-        why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        _warn(why[0] if why else type(error).__name__)
+        return Kernel(compiler.load(*(("-DSMALL",) if small else ())))
+    except compiler.FAILURES as error:
+        mine = object()
+        if _warned.setdefault("warned", mine) is mine:  # in one step: of several threads, one warns
+            why = compiler.reason(error)
+            logger.warning("no compiled solver (%s): the plain one is exact too, but slow", why)
         return None
-    pointer, integer, word, text = ctypes.POINTER, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
-    loaded.mapflake_solve.argtypes = (
-        integer, word, word, integer, text, text, integer, ctypes.c_int64, pointer(_Answer),
-    )  # fmt: skip
-    loaded.mapflake_sample.argtypes = (
-        pointer(word), integer, integer, integer, integer, integer, integer, ctypes.c_int64, text, pointer(integer),
-        pointer(_Answer),
-    )  # fmt: skip
-    return loaded
 
 
-@cache
-def _warn(why: str) -> None:
-    logger.warning("no compiled solver (%s): the plain one is exact too, but slow", why)
-
-
-def _build(options: tuple[str, ...]) -> Path:
-    source = [(path.name, path.read_bytes()) for path in sorted(SOURCE.iterdir())]
-    name = hashlib.blake2b(
-        repr((source, FLAGS, options, sys.platform, platform.machine())).encode(), digest_size=8
-    ).hexdigest()
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mapflake"
-    made = cache_folder / f"kernel-{name}.so"
-    if not made.exists():
-        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-        if compiler is None:
-            raise OSError("none of cc, gcc, clang is installed")
-        made.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-            new = Path(folder) / made.name
-            command = [compiler, *FLAGS, *options, "-o", str(new), str(SOURCE / "kernel.c")]
-            subprocess.run(command, check=True, capture_output=True, text=True)
-            new.replace(made)  # at once: somebody else may be doing the same
-    return made
-
-
-_answer = _Answer()
+_warned: dict[str, object] = {}
 
 
 def takes(size: int, agents: int) -> bool:
@@ -109,8 +120,15 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
     starts = bytes([(row + 1) * width + col for row, col in instance.starts])
     goals = bytes([(row + 1) * width + col for row, col in instance.goals])
     low, high = holes & 0xFFFFFFFFFFFFFFFF, holes >> 64
-    library(size <= SMALL_SIZE).mapflake_solve(size, low, high, len(starts), starts, goals, what, budget, _answer)
-    return _read(len(starts))
+    kernel = _kernel(size)
+    space = kernel.take()
+    try:
+        kernel.solve(
+            space.memory, size, low, high, len(starts), starts, goals, what, min(budget, MAX_BUDGET), space.answer_at
+        )
+        return _read(space.answer)
+    finally:
+        kernel.put_back(space)
 
 
 class Sample(NamedTuple):
@@ -142,12 +160,35 @@ def sample(
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
     wanted = -1 if waits is None else int(waits)
-    kernel = library(size <= SMALL_SIZE)
-    boards = kernel.mapflake_sample(
-        stream, size, holes, agents, wanted, buckets, attempts, budget, board, dropped, _answer
-    )
+    kernel = _kernel(size)
+    space = kernel.take()
+    try:
+        boards = kernel.sample(
+            space.memory,
+            stream,
+            size,
+            holes,
+            agents,
+            wanted,
+            buckets,
+            attempts,
+            budget,
+            board,
+            dropped,
+            space.answer_at,
+        )
+        answer = _read(space.answer)
+    finally:
+        kernel.put_back(space)
     found = board_of(size, holes, agents, board.raw[: holes + 2 * agents]) if boards > 0 else None
-    return Sample(stream.value, abs(boards), dropped.value, found, _read(agents))
+    return Sample(stream.value, abs(boards), dropped.value, found, answer)
+
+
+def _kernel(size: int) -> Kernel:
+    kernel = library(size <= SMALL_SIZE)
+    if kernel is None:
+        raise RuntimeError("no compiled solver: ask `takes` first")
+    return kernel
 
 
 def board_of(size: int, holes: int, agents: int, cells: Sequence[int]) -> Instance:
@@ -156,14 +197,10 @@ def board_of(size: int, holes: int, agents: int, cells: Sequence[int]) -> Instan
     return Instance(size, frozenset(places[:holes]), tuple(places[holes:-agents]), tuple(places[-agents:]))
 
 
-def _read(agents: int) -> Answer:
-    status = _answer.status
+def _read(answer: _Answer) -> Answer:
+    status = answer.status
     if status != SOLVED:
         if status == NO_MEMORY:
             raise MemoryError("the solver found no memory")
-        return Answer(status, tuple(_answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]))
-    letters, at, moves = _answer.moves.decode(), 0, []
-    for length in _answer.lengths[:agents]:
-        moves.append(letters[at : at + length])
-        at += length
-    return Answer(SOLVED, (), tuple(moves), _answer.best_sum, bool(_answer.needs_wait))
+        return Answer(status, tuple(answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]))
+    return Answer(SOLVED, (), tuple(answer.moves.decode().split(" ")), answer.best_sum, bool(answer.needs_wait))

@@ -58,7 +58,7 @@ def solve(instance: Instance, objective: str = "makespan", node_budget: int = NO
     Raises:
         Unsolvable: There is no plan.
         BudgetExceeded: The budget is spent and nothing is known.
-        ValueError: Unknown objective.
+        ValueError: Unknown objective, or the budget is not an integer from 0.
     """
     if objective not in OBJECTIVES:
         raise ValueError(f"objective: {objective!r} is none of {', '.join(OBJECTIVES)}")
@@ -83,6 +83,8 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
 
 def ask(instance: Instance, what: int, budget: int = NODE_BUDGET) -> Answer:
     """Returns the answer to a question of plain.py; with the errors of `solve`."""
+    if not isinstance(budget, int) or budget < 0:
+        raise ValueError(f"node_budget: {budget!r} is not an integer from 0")
     found = search(instance, what, budget)
     if found.status == SOLVED:
         return found

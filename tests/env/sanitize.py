@@ -21,9 +21,9 @@ def exercise() -> None:
     """Prints how the searches ended; the sanitizers end the process at the first error."""
     from boards import random_board
 
-    from mapflake.env import kernel
+    from mapflake.env import compiler, kernel
 
-    kernel.FLAGS = (*kernel.FLAGS, "-g", "-DSANITIZE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    compiler.FLAGS = (*compiler.FLAGS, "-g", "-DSANITIZE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     rng, ends, found = random.Random(0), Counter(), 0
     for size in range(1, 11):
         for agents in range(1, 11):

@@ -4,11 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from mapflake.env import Instance, kernel, solve
+from mapflake.env import compiler as compiler_module
 
 needs_compiler = pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
 
@@ -39,47 +42,128 @@ SOLVE = """
 import logging; logging.basicConfig(format="%(message)s")
 from mapflake.env import Instance, solve
 print(*(solve(Instance.from_text(text)).plan.moves for text in ("S1 H .\\n. H .\\n. . G1", "S1 G1 .\\n. . .\\n. . .")))
+print(solve(Instance(9, frozenset(), ((0, 0),), ((8, 0),))).makespan)
 """
-PLANS = "('DDRR',) ('R',)\n"
+PLANS = "('DDRR',) ('R',)\n8\n"
+WARNING = "no compiled solver (%s): the plain one is exact too, but slow\n"
 
 
-def run(cache, **changes):
+def run(cache, missing=(), as_nobody=False, **changes):
+    """Solves boards of both libraries in a process with this cache, these variables changed and those missing."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), **changes}
-    return subprocess.run([sys.executable, "-c", SOLVE], capture_output=True, text=True, env=environment, check=False)
+    environment = {key: value for key, value in environment.items() if key not in missing}
+    nobody = ["setpriv", "--reuid", "12345", "--clear-groups"] if as_nobody else []
+    command = [*nobody, sys.executable, "-B", "-c", SOLVE]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def made(cache):
+    return {path.name: path.stat().st_mtime_ns for path in (cache / "mapflake").iterdir()}
+
+
+def compiler(folder, script):
+    """Puts a compiler of our own into a folder, which is then the PATH."""
+    folder.mkdir()
+    (folder / "cc").write_bytes(b"#!/bin/sh\n" + script)
+    (folder / "cc").chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin"}
 
 
 @needs_compiler
 def test_it_is_compiled_once(tmp_path):
     first = run(tmp_path)
     assert (first.stdout, first.stderr) == (PLANS, "")
-    (library,) = (tmp_path / "mapflake").iterdir()
-    made = library.stat().st_mtime_ns
+    libraries = made(tmp_path)
+    assert len(libraries) == 2
     assert run(tmp_path).stdout == first.stdout
-    assert [path.stat().st_mtime_ns for path in (tmp_path / "mapflake").iterdir()] == [made]
+    assert made(tmp_path) == libraries
 
 
 def test_without_a_compiler_the_plain_solver_serves_and_says_so_once(tmp_path):
     done = run(tmp_path, PATH=str(tmp_path))
+    assert (done.stdout, done.stderr) == (PLANS, WARNING % "none of cc, gcc, clang is installed")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (b"echo 'what is this' >&2; exit 1\n", "what is this"),
+        (b"echo 'In file a.c:1:' >&2; echo 'a.h: fatal error: no b.h' >&2; exit 1\n", "a.h: fatal error: no b.h"),
+        (b"printf 'a.c: error: \\253no\\n' >&2; exit 1\n", "a.c: error: \ufffdno"),
+    ],
+    ids=["one line", "the line of the error", "not UTF-8"],
+)  # fmt: skip
+def test_a_compiler_that_fails_is_quoted(tmp_path, script, why):
+    done = run(tmp_path / "cache", **compiler(tmp_path / "bin", script))
+    assert (done.stdout, done.stderr) == (PLANS, WARNING % why)
+
+
+def test_a_compiler_that_makes_no_library(tmp_path):
+    done = run(tmp_path / "cache", **compiler(tmp_path / "bin", b"while [ $1 != -o ]; do shift; done; echo no >$2\n"))
     assert done.stdout == PLANS
-    assert (
-        done.stderr
-        == "no compiled solver (none of cc, gcc, clang is installed): the plain one is exact too, but slow\n"
-    )
+    assert done.stderr.startswith("no compiled solver (")
+    assert done.stderr.count("\n") == 1
 
 
 @needs_compiler
-def test_what_cannot_be_built_or_loaded_is_survived(tmp_path):
-    compiler = tmp_path / "cc"
-    compiler.write_text("#!/bin/sh\necho 'what is this' >&2\nexit 1\n")
-    compiler.chmod(0o755)
-    run(tmp_path / "cut")
-    (library,) = (tmp_path / "cut" / "mapflake").iterdir()
-    library.write_bytes(library.read_bytes()[:100])
-    for cache, changes, why in (
-        (tmp_path, {"PATH": str(tmp_path)}, "(what is this)"),
-        (compiler, {}, "no compiled solver"),  # a file where the folder should be
-        (tmp_path / "cut", {}, "no compiled solver"),  # a library that was cut off
-    ):
-        done = run(cache, **changes)
-        assert done.stdout == PLANS
-        assert why in done.stderr
+@pytest.mark.parametrize("left", [0, 100, 4_096, 8_192, 24_000, "changed", "foreign"])
+def test_a_broken_library_is_built_again(tmp_path, left):
+    """One that was cut off at the end of a page used to end the interpreter, and no broken one was built again."""
+    run(tmp_path)
+    libraries = made(tmp_path)
+    for name in libraries:
+        path = tmp_path / "mapflake" / name
+        whole = path.read_bytes()
+        if left == "foreign":  # whole, but not a library of this machine
+            path.unlink()
+            content = b"not an ELF file"
+            path = path.with_stem(path.stem.rpartition("-")[0] + "-" + compiler_module._hash(content))
+            path.write_bytes(content)
+        elif left == "changed":
+            path.write_bytes(whole[:5_000] + b"?" + whole[5_001:])
+        else:
+            path.write_bytes(whole[:left])
+    done = run(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, PLANS, "")
+    again = made(tmp_path)
+    assert len(again) == (4 if left == "foreign" else 2)
+    assert (run(tmp_path).stdout, made(tmp_path)) == (PLANS, again)
+
+
+@needs_compiler
+def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(tmp_path):
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "file").write_text("where the folder should be")
+    done = run(tmp_path / "file", TMPDIR=str(tmp_path / "temporary"))
+    assert (done.stdout, done.stderr) == (PLANS, "")
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="takes root and setpriv")
+def test_a_user_without_a_home(tmp_path):
+    done = run(tmp_path, missing=("HOME", "XDG_CACHE_HOME"), as_nobody=True)
+    assert (done.stdout, done.stderr) == (PLANS, "")
+
+
+def test_one_warning_for_all_threads(monkeypatch, caplog):
+    monkeypatch.setattr(kernel, "_warned", {})
+    everyone = threading.Barrier(8)
+
+    def fails(*options):
+        everyone.wait()
+        raise OSError("none of them")
+
+    monkeypatch.setattr(compiler_module, "load", fails)
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(kernel.library.__wrapped__, [True, False] * 4)) == [None] * 8
+    assert caplog.messages == [(WARNING % "none of them").strip()]
+
+
+def test_budgets_that_cannot_be(in_both):
+    board = Instance.from_text("S1G2 S2G1 .\n. H .\n. . .")
+    for budget in (2**63, 2**70):
+        assert solve(board, node_budget=budget) == solve(board)
+    for budget in (-1, 1.5):
+        with pytest.raises(ValueError, match=f"node_budget: {budget} is not an integer from 0"):
+            solve(board, node_budget=budget)  # type: ignore[arg-type]

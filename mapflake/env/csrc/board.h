@@ -46,30 +46,35 @@ typedef struct {
     int count[AGENTS];
 } Paths;
 
-static int width, stride, agents;
-static int distances, farthest; /* the sum over agents, and the largest */
-static Set field; /* the free cells */
-static Agent agent[AGENTS];
-static int64_t nodes, budget;
-static Stairs stairs[AGENTS][AGENTS];
-
 typedef struct {
     int count, who[AGENTS], costs[AGENTS];
 } Nogood;
 
-static Nogood *nogoods; /* agents and costs that cannot all be met */
-static size_t nogood_count, nogood_room;
-static Map possible;   /* threes of agents and costs that can all be met */
-static Map pairs;      /* two agents and costs -> their Table */
-static jmp_buf *ended; /* nodes are spent */
-static int reason[2];  /* the agents that have no plan */
-static Table never, always;
+/* All that a search writes to: what it knows of its board, and its memory. A space is for one search at a time; searches in two
+ * spaces can run at the same time, in two threads, since nothing else in the kernel is ever written to. */
+typedef struct {
+    Arena arena;
+    int width, stride, agents;
+    int distances, farthest; /* the sum over agents, and the largest */
+    Set field;               /* the free cells */
+    Agent agent[AGENTS];
+    int64_t nodes, budget;
+    Stairs stairs[AGENTS][AGENTS];
+    Nogood *nogoods; /* agents and costs that cannot all be met */
+    size_t nogood_count, nogood_room;
+    Map possible;   /* threes of agents and costs that can all be met */
+    Map pairs;      /* two agents and costs -> their Table */
+    jmp_buf *ended; /* nodes are spent */
+    int reason[2];  /* the agents that have no plan */
+} Space;
+
+static const Table never, always; /* marks */
 
 static inline Set bit(int cell) { return (Set)1 << cell; }
 static inline int larger(int a, int b) { return a > b ? a : b; }
 static inline int has(Set set, int cell) { return (int)(set >> cell) & 1; }
-static inline Set spread(Set set) { return set | set << 1 | set >> 1 | set << width | set >> width; }
-static inline Set around(Set set) { return set << 1 | set >> 1 | set << width | set >> width; }
+static inline Set spread(Space *s, Set set) { return set | set << 1 | set >> 1 | set << s->width | set >> s->width; }
+static inline Set around(Space *s, Set set) { return set << 1 | set >> 1 | set << s->width | set >> s->width; }
 
 static inline int pop(Set *set)
 {
@@ -79,82 +84,82 @@ static inline int pop(Set *set)
     return cell;
 }
 
-static void spend(int64_t count)
+static void spend(Space *s, int64_t count)
 {
-    nodes += count;
-    if (nodes > budget)
-        longjmp(*ended, 1);
+    s->nodes += count;
+    if (s->nodes > s->budget)
+        longjmp(*s->ended, 1);
 }
 
-static void append(Sets *sets, Set set)
+static void append(Space *s, Sets *sets, Set set)
 {
-    sets->at = grown(sets->at, sets->count, &sets->room, sizeof set);
+    sets->at = grown(&s->arena, sets->at, sets->count, &sets->room, sizeof set);
     sets->at[sets->count++] = set;
 }
 
-static void grow(Sets *sets, int last, int waits)
+static void grow(Space *s, Sets *sets, int last, int waits)
 {
     while ((int)sets->count <= last) {
         Set cells = sets->at[sets->count - 1];
-        append(sets, (waits ? spread(cells) : around(cells)) & field);
+        append(s, sets, (waits ? spread(s, cells) : around(s, cells)) & s->field);
     }
 }
 
-static void set_up(int size, const uint64_t holes[2], int count, const Cell *starts, const Cell *goals, int64_t most)
+static void set_up(Space *s, int size, const uint64_t holes[2], int count, const Cell *starts, const Cell *goals, int64_t most)
 {
-    recycle();
-    width = size + 1;
-    stride = width * width;
-    agents = count;
-    field = 0;
+    recycle(&s->arena);
+    s->width = size + 1;
+    s->stride = s->width * s->width;
+    s->agents = count;
+    s->field = 0;
     for (int row = 0; row < size; row++)
-        field |= ((bit(size) - 1) << (row + 1) * width);
-    field &= ~joined(holes[0], holes[1]);
-    nodes = distances = farthest = 0;
-    budget = most;
-    memset(stairs, 0, sizeof stairs);
-    nogood_count = nogood_room = 0;
-    memset(&possible, 0, sizeof possible);
-    memset(&pairs, 0, sizeof pairs);
+        s->field |= ((bit(size) - 1) << (row + 1) * s->width);
+    s->field &= ~joined(holes[0], holes[1]);
+    s->nodes = s->distances = s->farthest = 0;
+    s->budget = most;
+    memset(s->stairs, 0, sizeof s->stairs);
+    s->nogood_count = s->nogood_room = 0;
+    memset(&s->possible, 0, sizeof s->possible);
+    memset(&s->pairs, 0, sizeof s->pairs);
     for (int i = 0; i < count; i++) {
-        Agent *a = &agent[i];
+        Agent *a = &s->agent[i];
         memset(a, 0, sizeof *a);
         a->start = starts[i];
         a->goal = goals[i];
-        append(&a->balls, bit(a->goal));
+        append(s, &a->balls, bit(a->goal));
         Set cells = bit(a->goal);
         while (!has(cells, a->start)) {
-            Set more = spread(cells) & field;
+            Set more = spread(s, cells) & s->field;
             if (more == cells) {
-                reason[0] = i;
-                longjmp(over, APART);
+                s->reason[0] = i;
+                longjmp(s->arena.over, APART);
             }
-            append(&a->balls, cells = more);
+            append(s, &a->balls, cells = more);
         }
         a->distance = (int)a->balls.count - 1;
-        distances += a->distance;
-        farthest = larger(farthest, a->distance);
-        append(&a->reach, bit(a->start));
-        append(&a->ahead, bit(a->start));
-        append(&a->back, bit(a->goal));
+        s->distances += a->distance;
+        s->farthest = larger(s->farthest, a->distance);
+        append(s, &a->reach, bit(a->start));
+        append(s, &a->ahead, bit(a->start));
+        append(s, &a->back, bit(a->goal));
     }
 }
 
-static Paths *shortest(void)
+static Paths *shortest(Space *s)
 {
-    Paths *paths = get(sizeof *paths);
-    for (int i = 0; i < agents; i++) {
-        Agent *a = &agent[i];
+    Paths *paths = get(&s->arena, sizeof *paths);
+    for (int i = 0; i < s->agents; i++) {
+        Agent *a = &s->agent[i];
         int cell = a->start;
         paths->count[i] = a->distance + 1;
-        Cell *path = paths->cells[i] = get(a->distance + 1);
+        Cell *path = paths->cells[i] = get(&s->arena, a->distance + 1);
         path[0] = a->start;
         for (int k = a->distance - 1; k >= 0; k--) {
             Set ball = a->balls.at[k];
-            if (has(ball, cell - width))
-                cell -= width;
-            else if (cell + width < CELLS && has(ball, cell + width))
-                cell += width;
+            if (has(ball, cell - s->width))
+                cell -= s->width;
+            else if (cell + s->width < CELLS && has(ball, cell + s->width))
+                cell += s->width;
             else if (has(ball, cell - 1))
                 cell -= 1;
             else
@@ -165,12 +170,12 @@ static Paths *shortest(void)
     return paths;
 }
 
-static Set *layers(int i, int cost, int waits)
+static Set *layers(Space *s, int i, int cost, int waits)
 {
-    Agent *a = &agent[i];
+    Agent *a = &s->agent[i];
     if ((size_t)cost >= a->room[waits]) {
         size_t room = 2 * (size_t)cost + 16;
-        Set **all = get(room * sizeof *all);
+        Set **all = get(&s->arena, room * sizeof *all);
         memset(all, 0, room * sizeof *all);
         if (a->room[waits])
             memcpy(all, a->layers[waits], a->room[waits] * sizeof *all);
@@ -180,9 +185,9 @@ static Set *layers(int i, int cost, int waits)
     Set *made = a->layers[waits][cost];
     if (made == NULL) {
         Sets *ahead = waits ? &a->reach : &a->ahead, *back = waits ? &a->balls : &a->back;
-        grow(ahead, cost, waits);
-        grow(back, cost, waits);
-        made = a->layers[waits][cost] = get((cost + 1) * sizeof *made);
+        grow(s, ahead, cost, waits);
+        grow(s, back, cost, waits);
+        made = a->layers[waits][cost] = get(&s->arena, (cost + 1) * sizeof *made);
         for (int t = 0; t <= cost; t++)
             made[t] = ahead->at[t] & back->at[cost - t];
     }

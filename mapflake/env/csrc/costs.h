@@ -16,54 +16,54 @@ static int compare(const void *a, const void *b)
     const Vector *v = a, *w = b;
     if (v->most != w->most)
         return v->most < w->most ? -1 : 1;
-    for (int i = 0; i < agents; i++)
+    for (int i = 0; i < AGENTS; i++)
         if (v->costs[i] != w->costs[i])
             return v->costs[i] < w->costs[i] ? -1 : 1;
     return 0;
 }
 
-static void extend(Vector *vector, int i, int left, int cap, int waits, Vectors *found)
+static void extend(Space *s, Vector *vector, int i, int left, int cap, int waits, Vectors *found)
 {
-    if (i == agents) {
-        spend(1);
+    if (i == s->agents) {
+        spend(s, 1);
         vector->most = 0;
-        for (int k = 0; k < agents; k++)
+        for (int k = 0; k < s->agents; k++)
             if (vector->costs[k] > vector->most)
                 vector->most = vector->costs[k];
-        found->at = grown(found->at, found->count, &found->room, sizeof *vector);
+        found->at = grown(&s->arena, found->at, found->count, &found->room, sizeof *vector);
         found->at[found->count++] = *vector;
         return;
     }
-    for (int extra = i + 1 == agents ? left : 0; extra <= left; extra += waits ? 1 : 2) {
-        int cost = agent[i].distance + extra, other = 0;
+    for (int extra = i + 1 == s->agents ? left : 0; extra <= left; extra += waits ? 1 : 2) {
+        int cost = s->agent[i].distance + extra, other = 0;
         if (cap >= 0 && cost > cap)
             break;
-        while (other < i && (waits ? meets(other, i, vector->costs[other], cost)
-                                  : pair(other, i, vector->costs[other], cost, 0) != &never))
+        while (other < i && (waits ? meets(s, other, i, vector->costs[other], cost)
+                                  : pair(s, other, i, vector->costs[other], cost, 0) != &never))
             other++;
         if (other == i) {
             vector->costs[i] = cost;
-            extend(vector, i + 1, left - extra, cap, waits, found);
+            extend(s, vector, i + 1, left - extra, cap, waits, found);
         }
     }
 }
 
-static Vectors vectors(int excess, int cap, int waits)
+static Vectors vectors(Space *s, int excess, int cap, int waits)
 {
     Vectors found = {0};
-    Vector vector;
-    extend(&vector, 0, excess, cap, waits, &found);
+    Vector vector = {0};
+    extend(s, &vector, 0, excess, cap, waits, &found);
     if (found.count)
         qsort(found.at, found.count, sizeof *found.at, compare);
     return found;
 }
 
-typedef Table *Tables[AGENTS][AGENTS];
+typedef const Table *Tables[AGENTS][AGENTS];
 
-static int members(const int *who, int count, const int *costs, int waits, Tables tables, Member *group)
+static int members(Space *s, const int *who, int count, const int *costs, int waits, Tables tables, Member *group)
 {
     for (int k = 0; k < count; k++) {
-        group[k] = (Member){.who = who[k], .cost = costs[who[k]], .layers = layers(who[k], costs[who[k]], waits)};
+        group[k] = (Member){.who = who[k], .cost = costs[who[k]], .layers = layers(s, who[k], costs[who[k]], waits)};
         for (int m = 0; m < k; m++)
             group[m].with[k] = tables[who[m]][who[k]] == &always ? NULL : tables[who[m]][who[k]];
     }
@@ -71,7 +71,7 @@ static int members(const int *who, int count, const int *costs, int waits, Table
 }
 
 /* Three agents of a group that failed which fail alone, or the group: what they cannot, they cannot for less. */
-static void learn(const int *who, int count, const int *costs, Tables tables)
+static void learn(Space *s, const int *who, int count, const int *costs, Tables tables)
 {
     Nogood found = {.count = count};
     memcpy(found.who, who, count * sizeof *who);
@@ -84,12 +84,12 @@ static void learn(const int *who, int count, const int *costs, Tables tables)
                 Key key = 0;
                 for (int m = 0; m < 3; m++)
                     key = key << 40 | (Key)costs[three[m]] << 8 | (Key)three[m];
-                if (map_get(&possible, key))
+                if (map_get(&s->possible, key))
                     continue;
                 Member group[AGENTS];
                 Paths paths;
-                if (group_paths(group, members(three, 3, costs, 1, tables, group), &paths)) {
-                    *map_at(&possible, key) = 1;
+                if (group_paths(s, group, members(s, three, 3, costs, 1, tables, group), &paths)) {
+                    *map_at(&s->arena, &s->possible, key) = 1;
                 } else {
                     found.count = 3;
                     memcpy(found.who, three, sizeof three);
@@ -97,31 +97,31 @@ static void learn(const int *who, int count, const int *costs, Tables tables)
             }
     for (int m = 0; m < found.count; m++)
         found.costs[m] = costs[found.who[m]];
-    nogoods = grown(nogoods, nogood_count, &nogood_room, sizeof found);
-    nogoods[nogood_count++] = found;
+    s->nogoods = grown(&s->arena, s->nogoods, s->nogood_count, &s->nogood_room, sizeof found);
+    s->nogoods[s->nogood_count++] = found;
 }
 
-static int ruled_out(const int *costs)
+static int ruled_out(Space *s, const int *costs)
 {
-    for (size_t n = 0; n < nogood_count; n++) {
+    for (size_t n = 0; n < s->nogood_count; n++) {
         int m = 0;
-        while (m < nogoods[n].count && costs[nogoods[n].who[m]] <= nogoods[n].costs[m])
+        while (m < s->nogoods[n].count && costs[s->nogoods[n].who[m]] <= s->nogoods[n].costs[m])
             m++;
-        if (m == nogoods[n].count)
+        if (m == s->nogoods[n].count)
             return 1;
     }
     return 0;
 }
 
-static Paths *find_paths(const int *costs, int waits)
+static Paths *find_paths(Space *s, const int *costs, int waits)
 {
-    if (waits && ruled_out(costs))
+    if (waits && ruled_out(s, costs))
         return NULL;
     Tables tables;
     int group_of[AGENTS], order[AGENTS * AGENTS][3], count = 0;
-    for (int i = 0; i < agents; i++)
-        for (int j = i + 1; j < agents; j++) {
-            int slack = costs[i] - agent[i].distance + costs[j] - agent[j].distance, at = count++;
+    for (int i = 0; i < s->agents; i++)
+        for (int j = i + 1; j < s->agents; j++) {
+            int slack = costs[i] - s->agent[i].distance + costs[j] - s->agent[j].distance, at = count++;
             for (; at && order[at - 1][0] > slack; at--)
                 memcpy(order[at], order[at - 1], sizeof *order);
             order[at][0] = slack;
@@ -130,26 +130,26 @@ static Paths *find_paths(const int *costs, int waits)
         }
     for (int p = 0; p < count; p++) {
         int i = order[p][1], j = order[p][2];
-        if ((tables[i][j] = pair(i, j, costs[i], costs[j], waits)) == &never)
+        if ((tables[i][j] = pair(s, i, j, costs[i], costs[j], waits)) == &never)
             return NULL;
     }
-    for (int i = 0; i < agents; i++)
+    for (int i = 0; i < s->agents; i++)
         group_of[i] = i;
-    for (int i = 0; i < agents; i++)
-        for (int j = i + 1; j < agents; j++)
-            for (int k = 0, from = group_of[j]; k < agents && tables[i][j] != &always; k++)
+    for (int i = 0; i < s->agents; i++)
+        for (int j = i + 1; j < s->agents; j++)
+            for (int k = 0, from = group_of[j]; k < s->agents && tables[i][j] != &always; k++)
                 if (group_of[k] == from)
                     group_of[k] = group_of[i];
-    Paths *paths = get(sizeof *paths);
-    for (int g = 0; g < agents; g++) {
+    Paths *paths = get(&s->arena, sizeof *paths);
+    for (int g = 0; g < s->agents; g++) {
         Member group[AGENTS];
         int who[AGENTS], count = 0;
-        for (int i = 0; i < agents; i++)
+        for (int i = 0; i < s->agents; i++)
             if (group_of[i] == g)
                 who[count++] = i;
-        if (count && !group_paths(group, members(who, count, costs, waits, tables, group), paths)) {
+        if (count && !group_paths(s, group, members(s, who, count, costs, waits, tables, group), paths)) {
             if (waits && count > 2)
-                learn(who, count, costs, tables);
+                learn(s, who, count, costs, tables);
             return NULL;
         }
     }

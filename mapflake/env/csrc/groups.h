@@ -7,14 +7,14 @@
 #pragma once
 #include "pairs.h"
 
-static void prefer(Agent *a, int cell)
+static void prefer(Space *s, Agent *a, int cell)
 {
     int distance = 0, near = 0, far = 0;
-    for (; !has(a->balls.at[distance], cell); grow(&a->balls, distance, 1))
+    for (; !has(a->balls.at[distance], cell); grow(s, &a->balls, distance, 1))
         distance++;
     Cell farther[4];
-    Set next = around(bit(cell)) & field, nearer = distance ? a->balls.at[distance - 1] : 0;
-    int to[4] = {cell - width, cell + width, cell - 1, cell + 1};
+    Set next = around(s, bit(cell)) & s->field, nearer = distance ? a->balls.at[distance - 1] : 0;
+    int to[4] = {cell - s->width, cell + s->width, cell - 1, cell + 1};
     for (int k = 0; k < 4; k++)
         if (to[k] < CELLS && has(next, to[k])) {
             if (has(nearer, to[k]))
@@ -27,11 +27,11 @@ static void prefer(Agent *a, int cell)
     a->options[cell] = (int8_t)(near + 1 + far);
 }
 
-static inline int preferred(int i, int cell, const Cell **options)
+static inline int preferred(Space *s, int i, int cell, const Cell **options)
 {
-    Agent *a = &agent[i];
+    Agent *a = &s->agent[i];
     if (!a->options[cell])
-        prefer(a, cell);
+        prefer(s, a, cell);
     *options = a->order[cell];
     return a->options[cell];
 }
@@ -58,18 +58,18 @@ typedef struct {
     const Set *layers;
 } Member;
 
-static Set ahead(const Member *member, Set cells, int time)
+static Set ahead(Space *s, const Member *member, Set cells, int time)
 {
-    return time < member->cost ? spread(cells) & member->layers[time + 1] : cells;
+    return time < member->cost ? spread(s, cells) & member->layers[time + 1] : cells;
 }
 
-static int next_choice(Level *level, const Member *group, int count, int time)
+static int next_choice(Space *s, Level *level, const Member *group, int count, int time)
 {
     int k = level->k, last = count - 1;
     while (k >= 0 && k < last) {
         const Member *member = &group[k];
         const Cell *options;
-        int cell = level->cells[k], most = preferred(member->who, cell, &options), found = 0;
+        int cell = level->cells[k], most = preferred(s, member->who, cell, &options), found = 0;
         Set here = bit(cell), left = level->left[k][k];
         while (!found && level->tried[k] < most) {
             int to = options[level->tried[k]++];
@@ -81,8 +81,8 @@ static int next_choice(Level *level, const Member *group, int count, int time)
                 const Table *table = member->with[m];
                 Set rest = level->left[k][m];
                 if (table && time < table->horizon)
-                    rest &= table->rows[(size_t)(time + 1) * stride + to];
-                if (table && rest & here && (m == last ? !(level->ways & around(here) & ~bit(to)) : to == level->cells[m]))
+                    rest &= table->rows[(size_t)(time + 1) * s->stride + to];
+                if (table && rest & here && (m == last ? !(level->ways & around(s, here) & ~bit(to)) : to == level->cells[m]))
                     rest ^= here;
                 level->left[k + 1][m] = rest;
                 found = rest != 0;
@@ -97,10 +97,10 @@ static int next_choice(Level *level, const Member *group, int count, int time)
     return k == last;
 }
 
-static int last_options(int who, int cell, Set set, const Level *level, int others, Cell *found)
+static int last_options(Space *s, int who, int cell, Set set, const Level *level, int others, Cell *found)
 {
     const Cell *options;
-    int most = preferred(who, cell, &options), count = 0;
+    int most = preferred(s, who, cell, &options), count = 0;
     for (int o = 0; o < most; o++) {
         int to = options[o], swaps = 0;
         for (int m = 0; m < others; m++)
@@ -111,26 +111,26 @@ static int last_options(int who, int cell, Set set, const Level *level, int othe
     return count;
 }
 
-static void last_path(int who, Level *levels, int horizon, int others, Cell *path)
+static void last_path(Space *s, int who, Level *levels, int horizon, int others, Cell *path)
 {
     Cell found[5];
     for (int t = horizon - 1; t >= 0; t--) { /* keep the cells from where it still arrives */
         Set kept = 0;
         for (Set rest = levels[t].ways; rest;) {
             int cell = pop(&rest);
-            if (last_options(who, cell, levels[t + 1].ways, &levels[t], others, found))
+            if (last_options(s, who, cell, levels[t + 1].ways, &levels[t], others, found))
                 kept |= bit(cell);
         }
         levels[t].ways = kept;
     }
-    path[0] = agent[who].start;
+    path[0] = s->agent[who].start;
     for (int t = 0; t < horizon; t++) {
-        last_options(who, path[t], levels[t + 1].ways, &levels[t], others, found);
+        last_options(s, who, path[t], levels[t + 1].ways, &levels[t], others, found);
         path[t + 1] = found[0];
     }
 }
 
-static int group_paths(Member *group, int count, Paths *paths)
+static int group_paths(Space *s, Member *group, int count, Paths *paths)
 {
     int horizon = 0, last = count - 1;
     for (int k = 0; k < count; k++) {
@@ -138,12 +138,12 @@ static int group_paths(Member *group, int count, Paths *paths)
         if (!group[k].layers[0])
             return 0;
     }
-    Level *levels = get((horizon + 1) * sizeof *levels);
+    Level *levels = get(&s->arena, (horizon + 1) * sizeof *levels);
     Map dead = {0}; /* numbers of sets: cells of the last member from where it has been tried */
     Sets tried = {0};
     for (int k = 0; k < last; k++)
-        levels[0].cells[k] = agent[group[k].who].start;
-    levels[0].ways = bit(agent[group[last].who].start);
+        levels[0].cells[k] = s->agent[group[k].who].start;
+    levels[0].ways = bit(s->agent[group[last].who].start);
     int depth = 0, fresh = 1;
     while (depth < horizon) {
         Level *level = &levels[depth];
@@ -151,11 +151,11 @@ static int group_paths(Member *group, int count, Paths *paths)
             level->k = 0;
             level->tried[0] = 0;
             for (int k = 0; k < count; k++)
-                level->left[0][k] = ahead(&group[k], k < last ? bit(level->cells[k]) : level->ways, depth);
-            spend(1);
+                level->left[0][k] = ahead(s, &group[k], k < last ? bit(level->cells[k]) : level->ways, depth);
+            spend(s, 1);
         }
         fresh = 0;
-        while (!fresh && next_choice(level, group, count, depth)) {
+        while (!fresh && next_choice(s, level, group, count, depth)) {
             Set left = level->left[last][last];
             uintptr_t number = map_get(&dead, packed(level->chosen, last) | (Key)(depth + 1) << 80);
             if (number)
@@ -168,9 +168,9 @@ static int group_paths(Member *group, int count, Paths *paths)
         if (fresh) {
             memcpy(levels[++depth].cells, level->chosen, sizeof level->chosen);
         } else {
-            uintptr_t *number = map_at(&dead, packed(level->cells, last) | (Key)depth << 80);
+            uintptr_t *number = map_at(&s->arena, &dead, packed(level->cells, last) | (Key)depth << 80);
             if (!*number) {
-                append(&tried, 0);
+                append(s, &tried, 0);
                 *number = tried.count;
             }
             tried.at[*number - 1] |= level->ways;
@@ -179,11 +179,11 @@ static int group_paths(Member *group, int count, Paths *paths)
         }
     }
     for (int k = 0; k < count; k++) {
-        Cell *path = get(horizon + 1);
+        Cell *path = get(&s->arena, horizon + 1);
         for (int t = 0; t <= horizon && k < last; t++)
             path[t] = levels[t].cells[k];
         if (k == last)
-            last_path(group[last].who, levels, horizon, last, path);
+            last_path(s, group[last].who, levels, horizon, last, path);
         paths->cells[group[k].who] = path;
         paths->count[group[k].who] = horizon + 1;
     }

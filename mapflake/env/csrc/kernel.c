@@ -1,5 +1,5 @@
 /* The compiled solver and generator: boards up to 10x10 (7x7 with -DSMALL, sooner), up to 10 agents. Integers alone: no
- * clock, no floating point, no randomness but SplitMix64.
+ * clock, no floating point, no randomness but SplitMix64, and no memory that is written to but that of the space it is given.
  *
  * An increasing-cost-tree search (Sharon et al. 2013, "The increasing cost tree search for optimal multi-agent pathfinding"):
  * can agent i be on its goal for good by time costs[i], for all agents at once? For one vector of costs:
@@ -11,78 +11,90 @@
  * hash that keeps splits apart (../splits.py in C: their results have to stay equal).
  *
  * A set of cells is one or two words: bit (row + 1) * (size + 1) + col. The column to the right of the board and the row above
- * it are never free, so moves are shifts. Memory comes from an arena that the next call reuses.
+ * it are never free, so moves are shifts. Memory comes from an arena that the next search in the same space reuses.
  * Ends early by longjmp: to `ended` when nodes are spent, to `over` when there is no plan (or no memory).
  */
 #include "search.h"
 #include "splits.h"
 
 typedef struct {
-    int32_t status, agent[2], best_sum, needs_wait, lengths[AGENTS];
-    const char *moves; /* of all agents, one after the other; until the next call */
+    int32_t status, agent[2], best_sum, needs_wait;
+    const char *moves; /* a word for each agent, with blanks between them; until the next search in the same space */
 } Answer;
 
-static void write_moves(const Paths *paths, Answer *answer)
+static void write_moves(Space *s, const Paths *paths, Answer *answer)
 {
-    int total = 0;
-    for (int i = 0; i < agents; i++)
-        total += answer->lengths[i] = arrival(paths->cells[i], paths->count[i]);
-    char *moves = get(total + 1);
+    int lengths[AGENTS], total = 0;
+    for (int i = 0; i < s->agents; i++)
+        total += 1 + (lengths[i] = arrival(paths->cells[i], paths->count[i]));
+    char *moves = get(&s->arena, total);
     answer->moves = moves;
-    for (int i = 0; i < agents; i++)
-        for (int t = 0; t < answer->lengths[i]; t++) {
+    for (int i = 0; i < s->agents; i++) {
+        for (int t = 0; t < lengths[i]; t++) {
             int step = paths->cells[i][t + 1] - paths->cells[i][t];
-            *moves++ = step == -width ? 'U' : step == width ? 'D' : step == -1 ? 'L' : step == 1 ? 'R' : 'W';
+            *moves++ = step == -s->width ? 'U' : step == s->width ? 'D' : step == -1 ? 'L' : step == 1 ? 'R' : 'W';
         }
-    *moves = 0;
+        *moves++ = i + 1 < s->agents ? ' ' : 0;
+    }
 }
 
-static void ask(int what, Answer *answer)
+static void ask(Space *s, int what, Answer *answer)
 {
-    Paths *paths = independent();
+    Paths *paths = independent(s);
     int excess = 0;
     answer->needs_wait = answer->best_sum = 0;
-    answer->moves = "";
-    memset(answer->lengths, 0, sizeof answer->lengths);
+    answer->moves = &"         "[AGENTS - s->agents]; /* no moves */
     if (what == NEEDS_WAIT) {
-        answer->needs_wait = !paths && wait_label();
+        answer->needs_wait = !paths && wait_label(s);
         return;
     }
     if (!paths && what == SUM_OF_COSTS) {
-        paths = best_sum();
-        excess = excess_of(paths);
+        paths = best_sum(s);
+        excess = excess_of(s, paths);
     } else if (!paths) {
-        paths = best_makespan(&excess);
+        paths = best_makespan(s, &excess);
         if (what == ANALYSE) {
-            if (excess < excess_of(paths))
-                excess = excess_of(down_to(paths, excess));
-            answer->needs_wait = excess > 0 && waits_needed(excess);
+            if (excess < excess_of(s, paths))
+                excess = excess_of(s, down_to(s, paths, excess));
+            answer->needs_wait = excess > 0 && waits_needed(s, excess);
         }
     }
     if (what != MAKESPAN)
-        answer->best_sum = distances + excess;
-    write_moves(paths, answer);
+        answer->best_sum = s->distances + excess;
+    write_moves(s, paths, answer);
+}
+
+Space *mapflake_space(void) { return calloc(1, sizeof(Space)); } /* NULL: no memory */
+
+void mapflake_free(Space *s)
+{
+    for (Block *next = s->arena.first; next;) {
+        Block *here = next;
+        next = here->next;
+        free(here);
+    }
+    free(s);
 }
 
 /* Cells are as in a Set; `holes` are the low and the high half of one. */
-int mapflake_solve(int size, uint64_t low, uint64_t high, int count, const Cell *starts, const Cell *goals, int what,
+int mapflake_solve(Space *s, int size, uint64_t low, uint64_t high, int count, const Cell *starts, const Cell *goals, int what,
                    int64_t most, Answer *answer)
 {
     jmp_buf spent;
     uint64_t holes[2] = {low, high};
-    reason[0] = reason[1] = 0;
-    answer->status = setjmp(over);
+    s->reason[0] = s->reason[1] = 0;
+    answer->status = setjmp(s->arena.over);
     if (answer->status == SOLVED) {
-        ended = &spent;
+        s->ended = &spent;
         if (setjmp(spent)) {
             answer->status = BUDGET;
         } else {
-            set_up(size, holes, count, starts, goals, most);
-            ask(what, answer);
+            set_up(s, size, holes, count, starts, goals, most);
+            ask(s, what, answer);
         }
     }
-    answer->agent[0] = reason[0];
-    answer->agent[1] = reason[1];
+    answer->agent[0] = s->reason[0];
+    answer->agent[1] = s->reason[1];
     return answer->status;
 }
 
@@ -107,8 +119,8 @@ static void choose(uint64_t *state, Cell *cells, int count, int first)
 
 /* See kernel.py: returns the number of boards drawn, negative if none was right, 0 for no memory. Writes to `board` the cells
  * (row * size + col) of the holes, the starts and the goals, in this order. */
-int mapflake_sample(uint64_t *state, int size, int holes, int count, int wanted, int buckets, int attempts, int64_t most,
-                  Cell *board, int *dropped, Answer *answer)
+int mapflake_sample(Space *s, uint64_t *state, int size, int holes, int count, int wanted, int buckets, int attempts,
+                    int64_t most, Cell *board, int *dropped, Answer *answer)
 {
     *dropped = 0;
     for (int attempt = 1; attempt <= attempts; attempt++) {
@@ -135,16 +147,16 @@ int mapflake_sample(uint64_t *state, int size, int holes, int count, int wanted,
             *(cell < 64 ? &low : &high) |= (uint64_t)1 << (cell & 63);
         }
         /* What takes no search (most boards end here); the bucket; the label, which most boards do not have; then the plan. */
-        int status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, 0, answer), known = status == SOLVED;
+        int status = mapflake_solve(s, size, low, high, count, starts, ends, NEEDS_WAIT, 0, answer), known = status == SOLVED;
         int found = known ? wanted < 0 || answer->needs_wait == wanted : status == BUDGET;
         found = found && (buckets == ALL_BUCKETS || buckets >> bucket(size, board, holes, count) & 1);
         if (found && !known && wanted >= 0) {
-            status = mapflake_solve(size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
+            status = mapflake_solve(s, size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
             found = status == SOLVED && answer->needs_wait == wanted;
             *dropped += status == BUDGET;
         }
         if (found) {
-            status = mapflake_solve(size, low, high, count, starts, ends, ANALYSE, most, answer);
+            status = mapflake_solve(s, size, low, high, count, starts, ends, ANALYSE, most, answer);
             found = status == SOLVED;
             *dropped += status == BUDGET;
         }

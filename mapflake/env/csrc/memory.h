@@ -1,4 +1,4 @@
-/* An arena that the next call reuses, growing arrays, and a hash map of 128-bit keys. */
+/* An arena that the next search in the same space reuses, growing arrays, and a hash map of 128-bit keys. */
 #pragma once
 #include <setjmp.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@ typedef uint8_t Cell;
 #ifdef SANITIZE /* every array is a block of its own, so that AddressSanitizer sees where it ends */
 enum { BLOCK = 0, KEPT = 0 };
 #else
-enum { BLOCK = 1 << 20, KEPT = 1 << 26 }; /* bytes of a block, and bytes kept between calls */
+enum { BLOCK = 1 << 20, KEPT = 1 << 26 }; /* bytes of a block, and bytes kept between searches */
 #endif
 enum { NO_MEMORY = 5 }; /* a status: the jump when there is no more */
 
@@ -21,14 +21,16 @@ typedef struct Block {
     _Alignas(16) char bytes[];
 } Block;
 
-static Block *arena, *block; /* the first one, and the one in use */
-static size_t used;
-static jmp_buf over; /* no plan, no memory */
+typedef struct {
+    Block *first, *block; /* the one in use */
+    size_t used;
+    jmp_buf over; /* no plan, no memory */
+} Arena;
 
-static void recycle(void)
+static void recycle(Arena *arena)
 {
     size_t kept = 0;
-    for (Block **next = &arena; *next;) {
+    for (Block **next = &arena->first; *next;) {
         Block *here = *next;
         kept += here->size;
         if (kept <= KEPT) {
@@ -38,37 +40,37 @@ static void recycle(void)
             free(here);
         }
     }
-    block = NULL;
+    arena->block = NULL;
 }
 
-static void *get(size_t size)
+static void *get(Arena *arena, size_t size)
 {
     size = (size + 15) & ~(size_t)15;
-    while (block == NULL || used + size > block->size) {
-        Block *next = block ? block->next : arena;
+    while (arena->block == NULL || arena->used + size > arena->block->size) {
+        Block *next = arena->block ? arena->block->next : arena->first;
         if (next == NULL) {
             size_t room = size > BLOCK ? size : BLOCK;
             next = malloc(sizeof *next + room);
             if (next == NULL)
-                longjmp(over, NO_MEMORY);
+                longjmp(arena->over, NO_MEMORY);
             next->next = NULL;
             next->size = room;
-            *(block ? &block->next : &arena) = next;
+            *(arena->block ? &arena->block->next : &arena->first) = next;
         }
-        block = next;
-        used = 0;
+        arena->block = next;
+        arena->used = 0;
     }
-    void *here = block->bytes + used;
-    used += size;
+    void *here = arena->block->bytes + arena->used;
+    arena->used += size;
     return here;
 }
 
-static void *grown(void *old, size_t count, size_t *room, size_t each)
+static void *grown(Arena *arena, void *old, size_t count, size_t *room, size_t each)
 {
     if (count < *room)
         return old;
     *room = *room ? 2 * *room : 16;
-    void *new = get(*room * each);
+    void *new = get(arena, *room * each);
     if (count)
         memcpy(new, old, count * each);
     return new;
@@ -94,12 +96,12 @@ static Item *map_find(const Map *map, Key key)
     return &map->items[at];
 }
 
-static uintptr_t *map_at(Map *map, Key key) /* its value, 0 if it is new: then it has to be set */
+static uintptr_t *map_at(Arena *arena, Map *map, Key key) /* its value, 0 if it is new: then it has to be set */
 {
     if (2 * map->count >= map->room) {
         Map old = *map;
         map->room = old.room ? 2 * old.room : 64;
-        map->items = get(map->room * sizeof *map->items);
+        map->items = get(arena, map->room * sizeof *map->items);
         for (size_t k = 0; k < map->room; k++)
             map->items[k].value = 0;
         for (size_t k = 0; k < old.room; k++)

@@ -1,0 +1,73 @@
+"""The solver and the generator from many threads at once: the answers of one thread alone, plans included."""
+
+import random
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from boards import random_board
+
+from mapflake.env import EnvConfig, Instance, generate, kernel, plain
+from mapflake.env.plain import ANALYSE, MAKESPAN, SUM_OF_COSTS, Answer
+
+THREADS = 8
+Search = Callable[..., Answer]
+
+
+@pytest.fixture(params=[0.005, 1e-6], ids=["5ms", "1us"])
+def switching(request):
+    """Threads change as often as by default, or as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(request.param)
+    yield
+    sys.setswitchinterval(before)
+
+
+def drawn(count: int, sizes: tuple[int, int], seed: int = 0) -> list[Instance]:
+    rng = random.Random(seed)
+    found = []
+    for _ in range(count):
+        size, agents = rng.randint(*sizes), rng.randint(2, 5)
+        holes = rng.randint(0, min(size * size // 2, size * size - agents))
+        found.append(random_board(rng, size, holes, agents))
+    return found
+
+
+def differences(boards: list[Instance], search: Search, together: Search | None = None) -> int:
+    """The number of answers that are others in threads (by `together`, if it is another function) than alone."""
+    asked = [(board, what, 2_000) for board in boards for what in (MAKESPAN, SUM_OF_COSTS, ANALYSE)]
+    alone = [search(*question) for question in asked]
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(lambda question: (together or search)(*question), asked))
+    return sum(one != other for one, other in zip(alone, found, strict=True))
+
+
+@pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
+def test_the_kernel_answers_in_threads_as_alone(switching):
+    assert differences(drawn(1_500, (4, 10)), kernel.search) == 0
+
+
+def test_an_answer_that_threads_share_is_found_out():
+    """The control: all threads write their answer to one place, and then read it."""
+    place, everyone = [Answer(0)], threading.Barrier(THREADS)
+
+    def shared(*question: Any) -> Answer:
+        place[0] = plain.search(*question)
+        everyone.wait()
+        return place[0]
+
+    assert differences(drawn(16, (4, 5)), plain.search, shared) > 0
+
+
+def test_the_plain_solver_answers_in_threads_as_alone(switching):
+    assert differences(drawn(60, (4, 5)), plain.search) == 0
+
+
+def test_sets_of_tasks_are_the_same_from_threads(in_both):
+    configs = [EnvConfig.uniform([4, 5], 0.2, 0.5, agents) for agents in (2, 3) for _ in range(4)]
+    alone = [generate(config, 8, seed=1) for config in configs]
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(lambda config: generate(config, 8, seed=1), configs)) == alone
