@@ -3,10 +3,11 @@
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
 from mapflake.env.dataset import save_shards, tasks_of, to_dataset
-from mapflake.env.generator import BoardStatistics, GenerationError, apportion, board_statistics, generate
+from mapflake.env.generator import BoardStatistics, GenerationError, board_statistics, generate
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, distances, execute, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
 from mapflake.env.rewards import REWARD, reward, reward_functions
+from mapflake.env.shares import apportion
 from mapflake.env.solver import BudgetExceeded, Solution, Unsolvable, needs_wait, solve
 from mapflake.env.splits import SPLITS, split_of
 from mapflake.env.task import (

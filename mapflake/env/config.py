@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import ConfigDict, PlainSerializer, model_serializer, model_validator
 
 from mapflake.env.instance import Instance
+from mapflake.env.shares import rounded_share
 from mapflake.repro import shown
 
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 9
@@ -82,7 +83,8 @@ class SizeConfig:
         data_ratio: Share of the tasks, in [0, 1]; over all sizes these sum to 1.
         hole_ratio: Share of the cells that are holes, in [0, 0.5].
         wait_ratio: Share of this size's tasks that need a wait (`needs_wait`), in [0, 1]; None: unconstrained.
-        custom: Name and ratio of each custom dimension that is not 0, in the table's order.
+        custom: Name and ratio of each custom dimension that is not 0, sorted by name, in whatever order they were
+            registered. They act on a board in this order.
     """
 
     data_ratio: float
@@ -98,7 +100,7 @@ class SizeConfig:
             raise ValueError(f"{shown(strangers[0])}: unknown key; legal keys: {', '.join(DIMENSIONS)}")
         for name in PAPER:
             object.__setattr__(self, name, _checked(name, getattr(self, name)))
-        values = {name: _checked(name, custom[name]) for name in custom_dimensions() if name in custom}
+        values = {name: _checked(name, custom[name]) for name in sorted(custom)}
         object.__setattr__(self, "custom", tuple((name, value) for name, value in values.items() if value))
 
     def __repr__(self) -> str:
@@ -112,9 +114,9 @@ class SizeConfig:
 
     @property
     def ratios(self) -> dict[str, float | None]:
-        """The value of every dimension, in the table's order."""
+        """The value of every dimension of the table, in its order, and of those that an unpickled one has besides."""
         values = {**{name: getattr(self, name) for name in PAPER}, **dict(self.custom)}
-        return {name: values.get(name, 0.0) for name in DIMENSIONS}
+        return {**dict.fromkeys(DIMENSIONS, 0.0), **values}
 
     @model_validator(mode="before")
     @classmethod
@@ -137,7 +139,7 @@ def _checked(name: str, value: Any) -> float | None:
         raise ValueError(f"{name}: {shown(value)} is not a number in [0, {dimension.top:g}]")
     if not 0 <= value <= dimension.top:  # also nan
         raise ValueError(f"{name}: {shown(value)} is not in [0, {dimension.top:g}]")
-    return float(value)
+    return float(value) + 0.0  # -0.0 becomes 0.0: equal configurations are written alike
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ def total_variation(one: Mapping[int, float], other: Mapping[int, float]) -> flo
 
 def num_holes(size: int, hole_ratio: float) -> int:
     """Returns the number of holes of a board: `hole_ratio * size^2`, halves upwards."""
-    return math.floor(hole_ratio * size * size + 0.5)
+    return rounded_share(hole_ratio, size * size)
 
 
 def cells_needed(num_agents: int) -> int:

@@ -1,11 +1,13 @@
 """From a distribution of boards to tasks with their answers.
 
 A configuration and a number of tasks determine how many tasks of each kind (size, wait label) there are: the data
-ratios by largest remainder, the wait ratio of each size by a quota (halves upwards), the holes of a board by
-`num_holes`. Task number k of its kind depends only on (seed, split, size, holes, agents, wait label, k) and on the
-excluded boards. So any worker can make any slice, a larger set contains a smaller one, and configurations that ask for
-boards of one kind get the same ones. Splits (splits.py) have no board in common; within one split boards may repeat,
-since there are few small ones. All tasks are solvable and no agent starts on its goal.
+ratios by largest remainder, the wait ratio of each size and the holes of a board rounded with halves upwards
+(shares.py). Task number k of its kind depends only on (seed, split, size, holes, agents, wait label, k) and on the
+excluded boards. So any worker can make any slice, and configurations that ask for boards of one kind get the same ones.
+A larger set contains a smaller one if it has as many tasks of each size: always if there is one size, or if all sizes
+have equal shares; with other shares, largest remainder can give a size one task less in a larger set. Splits
+(splits.py) have no board in common; within one split boards may repeat, since there are few small ones. All tasks are
+solvable and no agent starts on its goal.
 
 The sampling is our choice, the paper does not describe it: holes, starts and goals uniformly over all choices in which
 no agent starts on its goal, from SplitMix64 (Steele, Lea and Flood 2014); boards without a plan, with the wrong wait
@@ -17,11 +19,10 @@ covered: many processes (dataset.py).
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,10 +31,11 @@ from mapflake.env.config import DIMENSIONS, EnvConfig, num_holes
 from mapflake.env.instance import Instance
 from mapflake.env.kernel import Sample
 from mapflake.env.plain import ANALYSE, APART, BUDGET, NONE, SOLVED, Answer
+from mapflake.env.shares import apportion, rounded_share
 from mapflake.env.solver import search, solution_of
 from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
-from mapflake.repro import dumps, rng_for, seed_for, to_json
+from mapflake.repro import dumps, rng_for, seed_for, shown, to_json
 
 MAX_ATTEMPTS = 200_000
 """Boards drawn for one task before giving up."""
@@ -58,19 +60,6 @@ class GenerationError(ValueError):
 
 # ---------------------------------------------------------------- kinds of tasks
 
-K = TypeVar("K", bound=Hashable)
-
-
-def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
-    """Returns n in whole parts, in proportion to `shares`: largest remainder, equal remainders to the first."""
-    total = math.fsum(shares.values())
-    exact = {key: n * share / total for key, share in shares.items()}
-    counts = {key: math.floor(share + 1e-9) for key, share in exact.items()}
-    order = sorted(exact, key=lambda key: -round(exact[key] - counts[key], 9))
-    for key in order[: n - sum(counts.values())]:
-        counts[key] += 1
-    return counts
-
 
 class TaskSpec(NamedTuple):
     """The kind of one task, with the number of tasks of this kind before it; `waits` is None for either label."""
@@ -88,7 +77,7 @@ def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") ->
         if ratio is None:
             kinds += [(size, None)] * count
         else:
-            waits = math.floor(ratio * count + 0.5)
+            waits = rounded_share(ratio, count)
             kinds += [(size, True)] * waits + [(size, False)] * (count - waits)
     keys = rng_for(seed, "layout", split, dumps(to_json(config)), n).random(n)
     before: Counter[tuple[int, bool | None]] = Counter()
@@ -119,13 +108,19 @@ def generate(
 
     Raises:
         GenerationError: No board was found for a task; names size, agents, free cells and attempts.
-        ValueError: Unknown split, or n, seed or an index out of range.
+        ValueError: Unknown split, or n, seed or an index out of range, or a custom dimension that this process does
+            not have in `DIMENSIONS`.
     """
     for name, count in (("n", n), ("seed", seed)):
         if type(count) is not int or count < 0:
             raise ValueError(f"{name}: {count!r} is not an integer from 0")
     if split not in SPLITS:
         raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
+    for name in sorted({name for part in config.sizes.values() for name, _ in part.custom} - {*DIMENSIONS}):
+        raise ValueError(
+            f"{name}: the configuration has this dimension and DIMENSIONS does not; "
+            "add it in every process that draws boards"
+        )
     banned = frozenset(map(canonical, exclude))
     specs = plan_tasks(config, n, seed=seed, split=split)
     tasks: list[Task] = []
@@ -211,13 +206,22 @@ def _choose(state: int, cells: list[int], first: int) -> int:
 
 
 def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np.random.Generator) -> Instance:
-    """Returns the board as its custom dimensions change it; ValueError names the one that changes what it must not."""
+    """Returns the board as its custom dimensions change it, one after the other in the order of their names.
+
+    ValueError names the dimension whose transform changes what it must not; what a transform itself raises is raised.
+    """
     for name, level in custom:
         transform = DIMENSIONS[name].transform
         if transform is None:
             raise ValueError(f"{name}: its entry in DIMENSIONS has no transform")
         was = (board.size, len(board.holes), board.num_agents)
-        board = transform(board, level, rng)
+        try:
+            board = transform(board, level, rng)
+        except Exception as error:
+            error.add_note(f"raised by the transform of the dimension {name}")
+            raise
+        if not isinstance(board, Instance):
+            raise ValueError(f"{name}: its transform returned {shown(board)} and not an Instance")
         now = (board.size, len(board.holes), board.num_agents)
         if was != now:
             raise ValueError(f"{name}: its transform made size, holes and agents {now} out of {was}")

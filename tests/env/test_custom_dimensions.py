@@ -1,11 +1,12 @@
 """Custom dimensions: the boards they make, what they leave alone, and the errors of a transform that does too much."""
 
+import pickle
 import re
 from dataclasses import replace
 
 import pytest
 
-from mapflake.env import EnvConfig, SizeConfig, check, generate, needs_wait, split_of
+from mapflake.env import EnvConfig, SizeConfig, check, generate, needs_wait, split_of, transform
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import from_json, to_json
 
@@ -70,6 +71,7 @@ def test_ratios_that_cannot_be(swap_ratio, monkeypatch):
         (lambda b, level, rng: replace(b, holes=frozenset()), "made size, holes and agents (3, 0, 2) out of (3, 1, 2)"),
         (lambda b, level, rng: replace(b, goals=b.starts), "its transform puts an agent on its goal"),
         (lambda b, level, rng: replace(b, holes=frozenset(b.starts[:1])), "start of agent 0: cell"),
+        (lambda b, level, rng: None, "own_ratio: its transform returned None and not an Instance"),
         (None, "its entry in DIMENSIONS has no transform"),
     ],
 )  # fmt: skip
@@ -77,3 +79,39 @@ def test_a_transform_that_does_too_much_is_an_error(monkeypatch, change, message
     monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=change))
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(EnvConfig.uniform([3], 0.1, own_ratio=0.5), 1, seed=0)
+
+
+def test_what_a_transform_raises_names_its_dimension(monkeypatch):
+    monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=lambda board, level, rng: board.walls))
+    with pytest.raises(AttributeError, match="walls") as error:
+        generate(EnvConfig.uniform([3], 0.1, own_ratio=0.5), 1, seed=0)
+    assert error.value.__notes__ == ["raised by the transform of the dimension own_ratio"]
+
+
+def test_the_order_in_which_dimensions_are_registered_changes_nothing(monkeypatch):
+    def mirrored(board, level, rng):
+        return transform(board, 1) if rng.random() < level else board
+
+    entries = {"swap_ratio": rotated, "flip_ratio": mirrored}
+    drawn = []
+    for names in (("swap_ratio", "flip_ratio"), ("flip_ratio", "swap_ratio")):
+        with monkeypatch.context() as patch:
+            for name in names:
+                patch.setitem(DIMENSIONS, name, Dimension("", transform=entries[name]))
+            config = EnvConfig.uniform([4], 0.2, swap_ratio=0.5, flip_ratio=0.5)
+            drawn.append((config.sizes, to_json(config), generate(config, 30, seed=0)))
+            assert list(config.sizes[4].ratios)[3:] == list(names)  # prompts keep the order of the table
+    assert drawn[0] == drawn[1]
+
+
+def test_a_configuration_from_a_process_that_has_the_dimension(swap_ratio, monkeypatch):
+    """Pickled there and read here: it says what it is, and is not taken for another one."""
+    config = EnvConfig.uniform([3], 0.1, swap_ratio=0.25)
+    pickled, written = pickle.dumps(config), to_json(config)
+    monkeypatch.delitem(DIMENSIONS, "swap_ratio")
+    read = pickle.loads(pickled)
+    assert "swap_ratio=0.25" in repr(read)
+    assert to_json(read) == written
+    message = "swap_ratio: the configuration has this dimension and DIMENSIONS does not; add it in every process"
+    with pytest.raises(ValueError, match=message):
+        generate(read, 1, seed=0)
