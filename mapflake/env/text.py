@@ -7,23 +7,24 @@ A completion has, for each time step and agent, `<legal-moves> move newcell`, th
 parser wants them in their places and does not believe them, only the moves count. Boards 3x3 to 10x10, 5 agents.
 
 `chat` is for LLMs: instructions, the board as drawn by `Instance.to_text`, and an answer in JSON,
-`{"plan": ["RRD", "UWL"]}`. The last JSON object that opens with the key "plan" counts, inside or outside a code
-fence, after the last `</think>`; a thought that was never closed has no answer.
+`{"plan": ["RRD", "UWL"]}`. What counts is the list behind the key "plan", wherever it stands outside of the reasoning,
+also in JSON with slips; two different plans are no answer. docs/environment.md has a table of what is read.
 
 `brief` is chat in a third of the tokens, for small pretrained models that a warm start has shown it: cells are named as
 in compact, and the answer has the same scratchpad, a line for each time step, before the JSON. It is read as chat is.
 
 Wrong letters and a wrong number of move lists are no parse errors: they come back inside the Plan and the verifier
-reports them. Both parsers are linear in the text and raise nothing but PlanParseError on it. The wording of the
-paper's prompts is not public; all of this is our choice. Not covered: chat templates, tokenizers.
+reports them (`?`, which is never legal, stands for a step of more than one letter). Both parsers are linear in the text
+and raise nothing but PlanParseError on it. The wording of the paper's prompts is not public; all of this is our choice.
+Not covered: chat templates, tokenizers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from itertools import chain, combinations, pairwise
-from typing import NoReturn
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 
@@ -53,7 +54,10 @@ VOCABULARY: tuple[str, ...] = (
 
 MAX_COMPACT = 100_000
 MAX_ANSWER = 20_000
-"""Characters of a compact completion, and of the JSON answer of a chat; both far beyond any plan worth checking."""
+"""Characters of a compact completion, and of the list of moves in a chat; both far beyond any plan worth checking."""
+
+MAX_PLANS = 100
+"""Plans in a chat's answer, equal or not."""
 
 
 class PlanParseError(ValueError):
@@ -170,7 +174,7 @@ def _parse_compact(text: str, num_agents: int) -> Plan:
     columns = [words[column::step] for column in range(width)]
     if not (_LEGAL_WORDS.issuperset(chain(*columns[::3])) and _CELL_WORDS.issuperset(chain(*columns[2::3]))):
         raise PlanParseError("a step is not `<legal-moves> move cell` for each agent")
-    return Plan(tuple(map(_letters, columns[1::3])))
+    return Plan(tuple("".join([move if len(move) == 1 else "?" for move in moves]) for moves in columns[1::3]))
 
 
 # ---------------------------------------------------------------- chat
@@ -231,44 +235,77 @@ def _render_brief(instance: Instance) -> str:
 
 _RENDER = {"chat": _render_chat, "brief": _render_brief, "compact": _render_compact}
 
-_ANSWER = re.compile(r'\{\s*"plan"\s*:')
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+_KEY = re.compile(
+    r"""plan(["'])\s*+:\s*+"""
+)  # the quote before it is looked at apart: so it is found three times as fast
+_STRING = r"""(?:"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')"""
+_STEPS = rf"\[\s*+(?:{_STRING}\s*+(?:,\s*+{_STRING}\s*+)*+(?:,\s*+)?+)?+\]"
+_ENTRY = rf"(?:{_STRING}|{_STEPS})"
+_PLAN = re.compile(rf"\[\s*+(?:{_ENTRY}\s*+(?:,\s*+{_ENTRY}\s*+)*+(?:,\s*+)?+)?+\]")  # possessive: linear in the text
+_ENTRIES, _STRINGS = re.compile(_ENTRY), re.compile(_STRING)
+_SEPARATORS = re.compile(r"[\s,]+")
+_WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R", "WAIT": "W"}
 
 
 def _parse_chat(text: str) -> Plan:
-    closed = text.rfind("</think>")
-    if text.rfind("<think>") > closed:
+    reasons = []
+    for part in reversed(_spoken(text)):
+        plans, why = _plans(part)
+        if len(plans) > 1:
+            raise PlanParseError("the answer has two different plans")
+        if plans:
+            return plans.pop()
+        reasons += [why] if why else []
+    if reasons:
+        raise PlanParseError(reasons[0])
+    if "<think>" in text.rpartition("</think>")[2]:
         raise PlanParseError("the reasoning was never closed")
-    last = None
-    for last in _ANSWER.finditer(text, max(closed, 0)):  # noqa: B007  the last one counts
-        pass
-    if last is None:
-        raise PlanParseError('no answer: no JSON object that opens with "plan"')
-    try:
-        answer, _ = _DECODER.raw_decode(text[last.start() : last.start() + MAX_ANSWER])
-    except (ValueError, RecursionError):
-        raise PlanParseError("the answer is not JSON") from None
-    lists = answer["plan"]
-    if not isinstance(lists, list):
-        raise PlanParseError('"plan" is not a list')
-    return Plan(tuple(map(_moves_of, lists)))
+    raise PlanParseError('no answer: no "plan" with a list of moves')
 
 
-def _moves_of(entry: object) -> str:
-    """Returns one agent's moves: a string, or a list with one string for each step (forgiven, not asked for)."""
-    if isinstance(entry, list) and all(isinstance(move, str) for move in entry):
+def _spoken(text: str) -> list[str]:
+    """Returns the parts of a text that are no reasoning.
+
+    Reasoning runs from `<think>` to `</think>`, from the start of the text if its first tag is `</think>` (chat
+    templates can open it in the prompt), and to the end of the text if it is not closed.
+    """
+    parts = text.split("</think>")
+    spoken = [part.partition("<think>")[0] for part in parts]
+    if len(parts) > 1 and spoken[0] == parts[0]:
+        spoken[0] = ""
+    return spoken
+
+
+def _plans(text: str) -> tuple[set[Plan], str]:
+    """Returns the different plans in a text, and what is wrong with the last key `plan` that has none."""
+    plans: set[Plan] = set()
+    why = ""
+    for number, key in enumerate(_KEY.finditer(text)):
+        if text[key.start() - 1 : key.start()] != key[1]:
+            continue
+        if number == MAX_PLANS:
+            raise PlanParseError(f"more than {MAX_PLANS} plans")
+        found = _PLAN.match(text, key.end(), key.end() + MAX_ANSWER)
+        if found is None:
+            why = '"plan" is not a list with a string, or a list of strings, for each agent'
+        elif "<" not in found[0]:  # else it is the prompt's `<moves of agent 1>`
+            plans.add(Plan(tuple(map(_moves_of, _ENTRIES.findall(found[0], 1)))))
+    return plans, why
+
+
+def _moves_of(entry: str) -> str:
+    """Returns one agent's moves: from a string, or from a list with one string for each step."""
+    if entry[0] != "[":
         return _letters(entry)
-    if isinstance(entry, str):
-        return entry
-    raise PlanParseError('an entry of "plan" is neither a string nor a list of strings')
+    steps = [_letters(string) for string in _STRINGS.findall(entry)]
+    return "".join([step if len(step) == 1 else "?" for step in steps])
 
 
-def _letters(moves: list[str]) -> str:
-    """Returns one letter for each move: `?`, which is never legal, for what is no single letter."""
-    return "".join([move if len(move) == 1 else "?" for move in moves])
+def _letters(string: str) -> str:
+    """Returns the moves in a quoted string as letters; what is no move stays as it is, for the verifier to report."""
+    text = string[1:-1]
+    if "\\" in text:  # JSON can spell any letter and any blank with an escape
+        with contextlib.suppress(ValueError):
+            text = json.loads(f'"{text}"', strict=False)
+    words = _SEPARATORS.split(text.upper())
+    return "".join([_WORDS.get(word, word) for word in words])

@@ -1,5 +1,6 @@
 import json
 import re
+from pathlib import Path
 
 import pytest
 from boards import boards
@@ -77,36 +78,94 @@ def test_all_text_comes_back_and_compact_text_is_in_the_vocabulary(board, data):
 # ---------------------------------------------------------------- reading what models write
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
+ROWS = [
+    [cell.strip() for cell in line.strip("|\n ").split(" | ")]
+    for line in PAGE.read_text().partition("| an answer that is")[2].partition("\n\n")[0].splitlines()[2:]
+]
+
+
+@pytest.mark.parametrize(("what", "example", "result"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize("prompt_format", ["chat", "brief"])
+def test_the_table_of_the_docs_says_what_is_read(what, example, result, prompt_format):
+    """Each example is read as its row says: `U`, `D` for a plan, else the message."""
+    text = example.removeprefix("`` ").removesuffix(" ``").strip("`")
+    if result.startswith("not read: "):
+        with pytest.raises(PlanParseError, match=re.escape(result.removeprefix("not read: "))):
+            parse_completion(text, 2, prompt_format)
+    else:
+        moves = parse_completion(text, 2, prompt_format).moves
+        assert result == ", ".join(f"`{move}`" for move in moves)
+
+
+def test_the_table_has_all_that_can_happen():
+    results = [result for _, _, result in ROWS]
+    assert len(ROWS) > 20
+    assert {result for result in results if result.startswith("not")} == {
+        "not read: the answer has two different plans",
+        "not read: the reasoning was never closed",
+        'not read: no answer: no "plan" with a list of moves',
+        'not read: "plan" is not a list with a string, or a list of strings, for each agent',
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "moves"),
     [
-        ('{"plan": ["U", "D"]}', ("U", "D")),
         ('```json\n{\n  "plan": [\n    "U",\n    ""\n  ]\n}\n```\nDone.', ("U", "")),
-        ('{ "plan" : [["U", "R"], []], "steps": 2}', ("UR", "")),
-        ('{"plan": [["up", "R"]]}', ("?R",)),
-        ('{"plan": ["L"]} no, better {"plan": ["R"]}', ("R",)),
-        ('<think>{"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
-        ('perhaps {"plan": ["L"]}\n</think>\n{"plan": ["R"]}', ("R",)),
-        ('{"plan": ["L"], "plan": ["R"]}', ("R",)),
+        ('{"plan": [[], ["U"],], "steps": 2}', ("", "U")),
+        ('{"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
+        ('<think>say </think> first: {"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
+        ('<think>no</think>{"plan": ["R"]} (after </think>)', ("R",)),
+        ('{"plan": ["R"]} "plan": what I mean', ("R",)),
+        ('{"plan": ["<moves of agent 1>"]} so {"plan": ["R"]}', ("R",)),
+        ('{"my_plan": ["L"], "plan": ["R"]}', ("R",)),
+        ('{"plan": ["Right,down\tUP\nw"]}', ("RDUW",)),
+        (r'{"plan": ["\u0055 \n d", "L\x"]}', ("UD", r"L\X")),
     ],
 )
-def test_chat_answers_that_are_read(text, moves):
+def test_more_answers_that_are_read(text, moves):
     assert parse_completion(text, 2, "chat").moves == moves
+
+
+@given(st.lists(st.text("UDLRW", max_size=6), max_size=4), st.data())
+def test_a_plan_is_read_however_it_is_spelt(moves, data):
+    """Words, letters, cases, separators, quotes, commas, keys and prose around it: the same plan, or no plan at all."""
+    words = dict(zip("UDLRW", ("up", "down", "left", "right", "wait"), strict=True))
+    entries = []
+    for string in moves:
+        form = data.draw(st.sampled_from(("letters", "spaced", "words", "steps")))
+        said = [words[move] if form == "words" else move for move in string]
+        said = [data.draw(st.sampled_from((move, move.lower(), move.upper()))) for move in said]
+        entries.append(said if form == "steps" else ("" if form == "letters" else data.draw(SPACES)).join(said))
+    text = json.dumps({"reasoning": "{x", "plan": entries, "steps": 3})
+    if data.draw(st.booleans()):
+        text = text.replace('"', "'")
+    if data.draw(st.booleans()):
+        text = text.replace("]", ",]").replace("[,]", "[]")
+    around = data.draw(st.sampled_from(("%s", "So %s, without <think>.", "<think>{</think>%s", "```json\n%s\n```")))
+    for once_or_twice in (text, text + text):
+        assert parse_completion(around % once_or_twice, len(moves)).moves == tuple(moves)
+    with pytest.raises(PlanParseError, match="two different plans"):
+        parse_completion(around % (text + format_plan(BOARD, Plan(("U" * 9, "D")))), len(moves))
+
+
+SPACES = st.sampled_from((" ", ", ", ",", "\n"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"moves": ["U"], "plan": ["U"]}', 'no answer: no JSON object that opens with "plan"'),
-        ('<think>{"plan": ["U"]}', "the reasoning was never closed"),
-        ('{"plan": ["U"]}</think>', 'no answer: no JSON object that opens with "plan"'),
-        ('{"plan": ["U"]} or {"plan": [', "the answer is not JSON"),
-        ('{"plan": NaN}', "the answer is not JSON"),
-        ('{"plan": "UD"}', '"plan" is not a list'),
-        ('{"plan": ["U", null]}', 'an entry of "plan" is neither a string nor a list of strings'),
+        ('{"plan": ["U"]} or {"plan": ["u", "D"]}', "the answer has two different plans"),
+        ('{"plan": ["U"], "plan": ["D"]}', "the answer has two different plans"),
+        ('{"plan": ["U"]}</think>', 'no answer: no "plan" with a list of moves'),
+        ('{"plan": ["U", null]}', '"plan" is not a list with a string, or a list of strings, for each agent'),
+        ('{"plan": ["U" "D"]}', '"plan" is not a list with a string, or a list of strings, for each agent'),
+        ('{"plan": ["U"' + ', "U"' * 5_000 + "]}", '"plan" is not a list with a string'),
+        ('{"plan": ["U"]}' * 101, "more than 100 plans"),
     ],
 )
-def test_chat_answers_that_are_not_read(text, message):
+def test_more_answers_that_are_not_read(text, message):
     with pytest.raises(PlanParseError, match=re.escape(message)):
         parse_completion(text, 2, "chat")
 
