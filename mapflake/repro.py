@@ -195,14 +195,18 @@ def append_jsonl(path: str | Path, row: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
+def read_jsonl(path: str | Path, *, whole: bool = False) -> list[dict[str, Any]]:
     """Returns the rows of `path`; a torn last line (no newline: a crash while appending) is left out.
+
+    `whole` is for files that are written at once: there a last line without a newline is a line like the others.
 
     Raises:
         ValueError: A complete line is not a JSON object; names file and line.
     """
     *lines, torn = Path(path).read_bytes().split(b"\n")
-    if torn:
+    if torn and whole:
+        lines.append(torn)
+    elif torn:
         logger.warning("%s: the last line is incomplete (an interrupted write) and is left out", path)
     rows = []
     for number, line in enumerate(lines, start=1):
@@ -235,7 +239,11 @@ def from_json(kind: type[T], value: Any, where: str) -> T:
         ValueError: `value` is no such record; one line for each offending key, which begins with `where`.
     """
     try:
-        return _adapter(kind).validate_json(dumps(value), strict=True)  # type: ignore[arg-type,no-any-return]
+        written = dumps(value)
+    except ValueError:
+        raise ValueError(f"{where}: has NaN, or a number too large for a float, which JSON has not") from None
+    try:
+        return _adapter(kind).validate_json(written, strict=True)  # type: ignore[arg-type,no-any-return]
     except ValidationError as error:
         raise ValueError("\n".join(_explain(kind, where, e) for e in error.errors())) from None
 

@@ -18,12 +18,13 @@ partial views, `state()` (the observations together are the state).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mapflake.adapters import needs
-from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, execute, judge_plan, reward
+from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, board_text
 
 with needs("pip install 'mapflake[adapters]'"):
@@ -103,9 +104,16 @@ class FrozenLake(ParallelEnv):
 
     def _start(self, task: Task) -> None:
         self.task = task
-        self.plan = Plan(("",) * task.instance.num_agents)  # the moves played
         self.cells = task.instance.starts  # where the agents are; after a fall possibly not on the board
+        self._played: list[str] = []  # a string for each joint move
         self.verdict: Verdict | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The moves played so far."""
+        if not self._played:
+            return Plan(("",) * self.task.instance.num_agents)
+        return Plan(tuple(map("".join, zip(*self._played, strict=True))))
 
     def step(
         self, actions: dict[str, int]
@@ -123,16 +131,18 @@ class FrozenLake(ParallelEnv):
         for agent, action in actions.items():
             if not self._moves[agent].contains(action):
                 raise ValueError(f"actions: {agent}: {action!r} is not an integer below {len(MOVES)}")
-        self.plan = Plan(tuple(m + MOVES[actions[a]] for m, a in zip(self.plan.moves, playing, strict=True)))
-        self.cells = execute(self.task.instance, self.plan)[-1]
-        verdict = judge_plan(self.task, self.plan)
-        broken = any(violation.kind != "goal" for violation in verdict.violations)
-        terminated = broken or verdict.valid
+        self._played.append("".join(MOVES[actions[agent]] for agent in playing))
+        # The game so far broke no rule, so its last move alone decides: a game is not played again at every step.
+        here, move = replace(self.task.instance, starts=self.cells), Plan(tuple(self._played[-1]))
+        kinds = check(here, move).kinds
+        self.cells = execute(here, move)[-1]
+        terminated = kinds != ("goal",)  # a rule is broken, or all are on their goals
         limit = self.max_steps or max(1, 3 * self.task.solution.makespan)
-        truncated = not terminated and self.plan.horizon >= limit
+        truncated = not terminated and len(self._played) >= limit
         score = 0.0
         if terminated or truncated:
-            self.verdict, score = verdict, reward(verdict)
+            self.verdict = judge_plan(self.task, self.plan)
+            score = reward(self.verdict)
         result = (
             self._observations(),
             dict.fromkeys(playing, score),

@@ -183,9 +183,10 @@ class Plan:
     moves: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if isinstance(self.moves, str) or not all(isinstance(m, str) for m in self.moves):
+        moves = tuple(self.moves) if isinstance(self.moves, Iterable) else (None,)
+        if isinstance(self.moves, str) or not all(isinstance(m, str) for m in moves):
             raise ValueError(f"moves: {shown(self.moves)} is not a sequence of strings, one for each agent")
-        object.__setattr__(self, "moves", tuple(self.moves))
+        object.__setattr__(self, "moves", moves)
 
     @property
     def horizon(self) -> int:

@@ -8,6 +8,7 @@ as they are; TRL itself is not imported.
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from mapflake.env.verifier import Verdict
 REWARD = {"valid": 0.5, "optimal": 0.5}
 """Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
 
+REMEMBERED = 1 << 14
+"""Completions whose scores `reward_functions` keeps: a few hundred bytes each, however long they are."""
+
 
 def reward(verdict: Verdict) -> float:
     """Returns the reward of a verdict: 0, 0.5 or 1."""
@@ -28,30 +32,51 @@ def reward(verdict: Verdict) -> float:
 def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
-    They take TRL's arguments: `completions` (texts, or chats of one message) and the column `task` of `to_dataset`, a
-    list as long. Other columns are ignored. Called on rows that are no tasks, they raise the errors of `tasks_of`.
+    They take TRL's arguments: `completions` and the column `task` of `to_dataset`, a list as long. Other columns are
+    ignored. A completion is a text or a chat, whose answer is the text of the last message of the assistant (empty if
+    there is none). Called on rows that are no tasks, they raise the errors of `tasks_of`.
 
     Raises:
         ValueError: Unknown prompt_format.
     """
     check_prompt_format(prompt_format)
+    known: dict[bytes, tuple[float, ...]] = {}
 
-    @functools.lru_cache(maxsize=1 << 12)  # each board comes once for each sample of its group
+    @functools.lru_cache(maxsize=1 << 8)  # the samples of a board's group come one after the other
     def read(task: str) -> Task:
         return task_of(task, "a row of the training set")
 
-    @functools.lru_cache(maxsize=1 << 14)
-    def verdict(task: str, text: str) -> Verdict:
-        return judge(read(task), text, prompt_format)
+    def scores(task: str, text: str) -> tuple[float, ...]:
+        content = f"{len(task)} {task}{text}".encode(errors="surrogatepass")
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        found = known.get(key)
+        if found is None:
+            verdict = judge(read(task), text, prompt_format)
+            found = tuple(float(getattr(verdict, name)) for name in REWARD)
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known[key] = found
+        return found
 
-    def scored(name: str) -> Callable[..., list[float]]:
+    def scored(place: int, name: str) -> Callable[..., list[float]]:
         def score(completions: Sequence[Any], task: Sequence[str] | None = None, **columns: Any) -> list[float]:
             if task is None:
                 raise ValueError("task: missing; the rows of the training set are those of to_dataset")
-            texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
-            return [float(getattr(verdict(one, text), name)) for one, text in zip(task, texts, strict=True)]
+            return [scores(one, _answer(said))[place] for one, said in zip(task, completions, strict=True)]
 
         score.__name__ = name
         return score
 
-    return [scored(name) for name in REWARD]
+    return [scored(place, name) for place, name in enumerate(REWARD)]
+
+
+def _answer(completion: Any) -> str:
+    """Returns the text of a completion: itself, or that of the last message of the assistant in a chat."""
+    if isinstance(completion, str):
+        return completion
+    said = [message.get("content") for message in completion if message.get("role", "assistant") == "assistant"]
+    content = said[-1] if said else None
+    if isinstance(content, str):
+        return content
+    # None is a call of a tool, or nothing; a list has parts, some of which may be pictures.
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content or ())

@@ -78,7 +78,9 @@ def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = N
     """
     instance, moves = transform(task.instance, k, agent_order), task.solution.plan.moves
     turned = str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
-    plan = Plan(tuple(moves[agent].translate(turned) for agent in agent_order or range(len(moves))))
+    plan = Plan(
+        tuple(moves[agent].translate(turned) for agent in (range(len(moves)) if agent_order is None else agent_order))
+    )
     return replace(task, instance=instance, solution=replace(task.solution, plan=plan))
 
 
@@ -138,7 +140,7 @@ def load_tasks(path: str | Path) -> list[Task]:
     Raises:
         ValueError: Names file, line and key.
     """
-    rows = read_jsonl(path)
+    rows = read_jsonl(path, whole=True)
     if not rows or rows[0] != {"schema": SCHEMA}:
         found = rows[0].get("schema") if rows else "nothing"
         raise ValueError(f"{path}, line 1: expected schema {SCHEMA!r}, found {shown(found)}")

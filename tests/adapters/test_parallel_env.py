@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 from transcripts import TRANSCRIPTS
 
+from mapflake.adapters import parallel_env
 from mapflake.adapters.parallel_env import PLANES, FrozenLake
 from mapflake.env import MOVES, EnvConfig, Instance, Plan, Task, check, generate, judge_plan, reward
 
@@ -148,3 +149,22 @@ def test_the_example(example, capsys):
     assert planned == 1.0
     assert 0 < chance < 0.2
     assert "reward of the plan 1.0" in capsys.readouterr().out
+
+
+def test_a_step_costs_the_same_however_long_the_game_is(monkeypatch):
+    """Counted in moves that the rules look at: one for each step, and the whole game once, for its verdict."""
+    looked: list[int] = []
+    for name in ("execute", "check", "judge_plan"):
+        whole = getattr(parallel_env, name)
+
+        def counted(board, plan, whole=whole):
+            looked.append(plan.horizon)
+            return whole(board, plan)
+
+        monkeypatch.setattr(parallel_env, name, counted)
+    env = FrozenLake([Task.of(Instance.from_text("S1 G1 .\n. . .\n. . ."))], max_steps=200)
+    env.reset()
+    while env.agents:
+        env.step({"agent_0": MOVES.index("W")})
+    assert env.plan == Plan(("W" * 200,))
+    assert sum(looked) == 200 * 2 + 200

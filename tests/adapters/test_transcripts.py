@@ -3,12 +3,14 @@
 import importlib
 import subprocess
 import sys
+import tracemalloc
 from itertools import product
 
 import pytest
 from transcripts import TRANSCRIPTS
 
-from mapflake.env import KINDS, PROMPT_FORMATS, REWARD, judge, reward, reward_functions, to_dataset
+from mapflake.env import KINDS, PROMPT_FORMATS, REWARD, judge, reward, reward_functions, rewards, to_dataset
+from mapflake.repro import dumps, to_json
 
 
 def test_every_kind_of_answer_is_there():
@@ -37,6 +39,70 @@ def test_rewards_of_trl(prompt_format):
     asked = columns | {"completions": completions, "prompts": rows["prompt"]}
     scores = {f.__name__: f(**asked) for f in reward_functions(prompt_format)}
     assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
+
+
+SAID = "".join(t.completion for t in TRANSCRIPTS if (t.name, t.prompt_format) == ("optimal", "chat"))
+
+
+@pytest.mark.parametrize(
+    ("completion", "score"),
+    [
+        (SAID, 1.0),
+        ([{"role": "assistant", "content": SAID}], 1.0),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "text", "text": SAID[:9]}, {"type": "text", "text": SAID[9:]}],
+                }
+            ],
+            1.0,
+        ),
+        ([{"role": "assistant", "content": "I ask a tool."}, {"role": "tool", "content": "4"}, {"content": SAID}], 1.0),
+        ([{"role": "assistant", "content": SAID}, {"role": "assistant", "content": "I do not know."}], 0.0),
+        ([{"role": "assistant", "content": SAID}, {"role": "tool", "content": "4"}], 1.0),
+        ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
+        ([{"role": "assistant"}], 0.0),
+        ([{"role": "assistant", "content": [{"type": "image"}]}], 0.0),
+        ([], 0.0),
+        ("", 0.0),
+    ],
+)
+def test_rewards_of_all_shapes_of_a_completion(completion, score):
+    (transcript,) = (t for t in TRANSCRIPTS if (t.name, t.prompt_format) == ("optimal", "chat"))
+    for function in reward_functions():
+        assert function(completions=[completion], task=[dumps(to_json(transcript.task))]) == [score]
+
+
+def test_rewards_keep_little_of_what_they_judged():
+    """Plans with very many violations: their verdicts take half a megabyte each."""
+    task = dumps(to_json(TRANSCRIPTS[0].task))
+    valid, optimal = reward_functions()
+    completions = [f'{{"plan": ["{"U" * 700}", "{"D" * 700}"]}} {number}' for number in range(60)]
+    valid(completions=completions[:1], task=[task])
+    tracemalloc.start()
+    assert valid(completions=completions, task=[task] * 60) == optimal(completions=completions, task=[task] * 60)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 60 * 5_000
+
+
+def test_rewards_judge_once_for_both_and_forget_what_is_old(monkeypatch):
+    judged: list[str] = []
+
+    def counted(task, text, prompt_format):
+        judged.append(text)
+        return judge(task, text, prompt_format)
+
+    monkeypatch.setattr(rewards, "judge", counted)
+    monkeypatch.setattr(rewards, "REMEMBERED", 5)
+    task = dumps(to_json(TRANSCRIPTS[0].task))
+    functions = reward_functions()
+    for batch in (["a", "b", "a"], ["c", "d"], ["e", "f"]):
+        for function in functions:
+            assert function(completions=batch, task=[task] * len(batch)) == [0.0] * len(batch)
+    assert judged[:4] == ["a", "b", "c", "d"]
+    assert len(judged) <= 4 + 2 * 2
 
 
 def test_wrong_calls_of_rewards_name_what_is_missing():

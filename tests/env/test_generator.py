@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from mapflake.env import (
     Instance,
     SizeConfig,
     Task,
+    apportion,
     cells_needed,
     format_plan,
     generate,
@@ -32,12 +34,14 @@ from mapflake.env import (
     num_holes,
     save_tasks,
     split_of,
+    tasks_of,
     transform,
     transform_task,
 )
 from mapflake.env import generator as generator_module
-from mapflake.env.generator import apportion, board_statistics, plan_tasks
+from mapflake.env.generator import board_statistics, plan_tasks
 from mapflake.env.plain import ANALYSE, SOLVED
+from mapflake.env.shares import rounded_share
 from mapflake.env.splits import ALL_BUCKETS, bucket, canonical
 from mapflake.repro import from_json, json_sha256, to_json
 
@@ -113,7 +117,7 @@ def test_ratios_are_met_exactly(config, n):
         if part.wait_ratio is None:
             assert set(labels) <= {None}
         else:
-            assert labels[True] == math.floor(part.wait_ratio * counts[size] + 0.5)
+            assert labels[True] == (2 * round(20 * part.wait_ratio) * counts[size] + 20) // 40  # in 20ths
             assert labels[True] + labels[False] == counts[size]
     # largest remainder: whoever was rounded up had no smaller remainder than whoever was rounded down
     rest = {s: n * p.data_ratio - counts[s] for s, p in config.sizes.items()}
@@ -125,6 +129,26 @@ def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
     assert apportion(10, dict.fromkeys(range(3, 7), 0.25)) == {3: 3, 4: 3, 5: 2, 6: 2}
     assert apportion(20, {"a": 2, "b": 1, "c": 0}) == {"a": 13, "b": 7, "c": 0}
     assert [num_holes(*kind) for kind in ((3, 0.5), (5, 0.1), (4, 0.0), (10, 0.125))] == [5, 3, 0, 13]
+
+
+@pytest.mark.parametrize(("ratio", "n", "waits"), [(0.7, 45, 32), (0.35, 90, 32), (0.7, 85, 60), (0.29, 50, 15)])
+def test_halves_go_up_where_their_floats_lie_below(ratio, n, waits):
+    specs = plan_tasks(EnvConfig.uniform([4], 0.2, ratio, 2), n, seed=0)
+    assert sum(spec.waits for spec in specs) == waits
+    assert ratio * n + 0.5 < waits  # in floats
+
+
+@given(st.integers(0, 200), st.integers(1, 200), st.integers(0, 5_000))
+def test_shares_are_rounded_as_fractions(numerator, denominator, count):
+    numerator = min(numerator, denominator)
+    exact = (2 * numerator * count + denominator) // (2 * denominator)
+    assert rounded_share(numerator / denominator, count) == exact
+    counts = apportion(count, {"a": numerator / denominator, "b": 1 - numerator / denominator})
+    assert counts == {"a": exact, "b": count - exact}
+
+
+def test_holes_are_rounded_as_decimals():
+    assert [num_holes(10, ratio) for ratio in (0.285, 0.235, 0.295, 0.415, 0.284)] == [29, 24, 30, 42, 28]
 
 
 # ---------------------------------------------------------------- determinism, random access, splits
@@ -162,6 +186,21 @@ def test_wrong_calls(change, message):
 def test_a_larger_set_has_the_tasks_of_a_smaller_one(mixed):
     larger = generate(MIXED, 90, seed=7)
     assert {task.instance.key for task in mixed} <= {task.instance.key for task in larger}
+
+
+@given(configs(), st.integers(0, 60), st.integers(0, 60), st.booleans())
+def test_when_a_larger_set_contains_a_smaller_one(config, n, more, equal):
+    """If no size has less tasks, which holds of equal shares; the docstring of the module says so."""
+    if equal:
+        config = EnvConfig({s: replace(p, data_ratio=1 / len(config.sizes)) for s, p in config.sizes.items()})
+    small, large = (plan_tasks(config, count, seed=0) for count in (n, n + more))
+    less = Counter(spec.size for spec in small) - Counter(spec.size for spec in large)
+    assert {*small} <= {*large} or (less and not equal)
+
+
+def test_largest_remainder_can_take_a_task_away():
+    shares = {3: 6 / 14, 4: 6 / 14, 5: 2 / 14}
+    assert [apportion(n, shares) for n in (10, 11)] == [{3: 4, 4: 4, 5: 2}, {3: 5, 4: 5, 5: 1}]
 
 
 def test_configurations_share_the_tasks_of_a_kind():
@@ -221,6 +260,12 @@ def test_excluded_boards_do_not_occur_in_any_orientation():
 
 
 # ---------------------------------------------------------------- configurations
+
+
+def test_minus_zero_is_zero():
+    minus, plain = (EnvConfig.uniform([3, 4], zero, zero) for zero in (-0.0, 0.0))
+    assert json.dumps(to_json(minus)) == json.dumps(to_json(plain))
+    assert generate(minus, 10, seed=0) == generate(plain, 10, seed=0)
 
 
 def test_configurations_are_values():
@@ -324,6 +369,7 @@ def test_a_transformed_task_is_the_task_of_the_transformed_board(mixed, data):
     task = data.draw(st.sampled_from(mixed))
     k, order = data.draw(st.integers(0, 7)), data.draw(st.permutations(range(2)))
     image = transform_task(task, k, order)
+    assert transform_task(task, k, np.array(order)) == image
     assert image.instance == transform(task.instance, k, order)
     assert judge_plan(image, image.solution.plan).optimal
     fresh = Task.of(image.instance)
@@ -348,9 +394,27 @@ def test_files_of_tasks(tmp_path, mixed):
     for tasks in (mixed, []):
         save_tasks(path, tasks)
         assert load_tasks(path) == tasks
+    save_tasks(path, mixed)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))  # an editor may have done so
+    assert load_tasks(path) == mixed
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=re.escape(f"{path}, line 61: not JSON")):
+        load_tasks(path)
     path.write_text('{"schema": "mapflake.tasks/1"}\n')
     with pytest.raises(ValueError, match=re.escape("line 1: expected schema 'mapflake.tasks/2', found 'map")):
         load_tasks(path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+def test_numbers_that_are_none_name_file_and_line(tmp_path, mixed, number):
+    path = tmp_path / "tasks.jsonl"
+    save_tasks(path, mixed[:2])
+    path.write_text(path.read_text().replace('"makespan": ', f'"makespan": {number}, "was": ', 1))
+    with pytest.raises(ValueError, match=re.escape(f"{path}, line 2: has NaN, or a number too large for a float")):
+        load_tasks(path)
+    row = {"task": path.read_text().splitlines()[1]}
+    with pytest.raises(ValueError, match="row 0: has NaN, or a number too large for a float"):
+        tasks_of([row])
 
 
 @pytest.mark.parametrize(
