@@ -21,6 +21,8 @@ TOOLS := build/tools/bin
 
 help:                 ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@awk '/^runs:/ {on = 1; next} /^[^ #]/ {on = 0} on && /^  [^ #]/ {sub(/:.*/, ""); names = names $$0} \
+	  END {print "  RUN is an entry of `runs` in params.yaml:" names}' params.yaml
 
 install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM, dev,smollm2 for a small LLM)
 
@@ -32,7 +34,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
-repro: install        ## run the pipeline, JOBS cells at once (RUN=default|smoke|gpu|paper|smollm2), and print the results
+repro: install        ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start

@@ -1,5 +1,11 @@
-"""How tests are spread over processes (`pytest -n 2`): what shares fixtures or files stays together."""
+"""How tests are spread over processes (`pytest -n 2`), and what is said of those that did not run.
 
+What shares fixtures or files stays in one process. The reason of a skip ends with a colon and the command that would
+run the test.
+"""
+
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,3 +40,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False  # by default, files with the most tests come first
     return FileByFile(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints a line for each reason of skipping: how many tests (or whole files) were skipped for it, and where."""
+    groups: dict[str, Counter[str]] = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        path, _, reason = report.longrepr
+        groups.setdefault(reason.removeprefix("Skipped: "), Counter())[Path(path).name] += 1
+    if groups:
+        terminalreporter.section("not run")
+    for reason, files in sorted(groups.items()):
+        terminalreporter.line(f"{files.total()} in {', '.join(sorted(files))}: {reason}")

@@ -13,15 +13,25 @@ from pathlib import Path
 
 
 def main(url, model, out="outputs", n=5, tasks=""):
-    """Returns the mean reward of a model behind an OpenAI-compatible server; the traces stay in `out`."""
+    """Returns the mean reward of a model behind an OpenAI-compatible server (`mean`); the traces stay in `out`."""
     command = ["vf-eval", "mapflake", "-m", model, "--client.base-url", url, "--client.api-key-var", "OPENAI_API_KEY"]
     command += ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich", "-n", str(n)]
     boards = ["--env.taskset.tasks", tasks] if tasks else ["--env.taskset.num-agents", "2"]
     command += [*boards, "-o", out, "--run.name", "lake", "--clean"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    episodes = [json.loads(line) for line in Path(out, "lake", "traces.jsonl").read_text().splitlines()]
-    rewards = [episode["traces"][0]["rewards"]["reward"]["score"] for episode in episodes]
-    return sum(rewards) / len(rewards)
+    return mean(Path(out, "lake", "traces.jsonl"))
+
+
+def mean(traces):
+    """Returns the mean reward over the episodes in a file of traces; one whose request failed has none, and is told."""
+    episodes = [json.loads(line) for line in traces.read_text().splitlines()]
+    rewards = [episode["traces"][0]["rewards"] for episode in episodes]
+    scores = [given["reward"]["score"] for given in rewards if "reward" in given]
+    if len(scores) < len(rewards):
+        print(f"{len(rewards) - len(scores)} of {len(rewards)} requests failed, see {traces}", file=sys.stderr)
+    if not scores:
+        sys.exit(f"{traces}: no episode has a reward")
+    return sum(scores) / len(scores)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from mapflake import study
-from mapflake.engineer import Designer, FailureReport, History, Proposal, ruled
+from mapflake import repro
+from mapflake.engineer import Designer, FailureReport, History, Proposal, Round, ruled
 from mapflake.engineer.designers import RULES
 
 RECORDED = Path(__file__).parents[2] / "reports/cells/default"
@@ -34,14 +34,17 @@ RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.siz
 
 def on_record() -> None:
     """Prints what the rule would have asked for where the published run's engineer was asked."""
-    cells = study.load(RECORDED)
-    rounds = cells.history("engineer", cells.seeds("engineer")[0])
+    seed = min(int(path.stem.rpartition("-")[2]) for path in RECORDED.glob("engineer-*.json"))
+    cells = [repro.read_json(RECORDED / f"{arm}-{seed}.json") for arm in ("round_0", "engineer")]
+    rounds = tuple(repro.from_json(Round, row, "record") for cell in cells for row in cell["rounds"])
     sizes = tuple(s.size for s in rounds[0].report.sizes)
     for before, after in itertools.pairwise(rounds):
-        ours = waits_where_they_fail(sizes)(before.report, rounds[: after.index]).config
-        for name, config in (("engineer", after.config), ("ours", ours)):
-            waits = ", ".join(f"{size}x{size} {part.wait_ratio:.2f}" for size, part in config.sizes.items())
-            print(f"round {after.index}, wait ratios, {name:>8}: {waits}")
+        ours = waits_where_they_fail(sizes)(before.report, rounds[: after.index])
+        for name, proposal in (("engineer", after.proposal), ("ours", ours)):
+            if proposal and proposal.config:
+                parts = proposal.config.sizes.items()
+                waits = ", ".join(f"{size}x{size} {part.wait_ratio:.2f}" for size, part in parts)
+                print(f"round {after.index}, wait ratios, {name:>8}: {waits}")
 
 
 def in_the_loop(folder: Path) -> None:

@@ -8,7 +8,7 @@ from mapflake.engineer.actions import Proposal, format_config, project, read_rep
 from mapflake.engineer.backend import Grpo, TrainingBackend
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
-from mapflake.engineer.designers import ARMS, EngineerParams, designer_for, llm_engineer, params_of
+from mapflake.engineer.designers import EngineerParams, designer_for, llm_engineer, params_of
 from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, replay
 from mapflake.engineer.prompt import VARIANTS, Variant, build_prompt
@@ -16,7 +16,6 @@ from mapflake.engineer.report import FailureReport, diagnose
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 
 __all__ = [
-    "ARMS",
     "VARIANTS",
     "VOCABULARY",
     "Designer",

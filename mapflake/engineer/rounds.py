@@ -193,7 +193,7 @@ def run_arm(
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
     Args:
-        arm: A name in `designers.ARMS`, or in `designers`.
+        arm: A name as `params_of` takes it.
         settings: As for `run_round`; arm and about are filled in here.
         history: The rounds that the arm branches from: round 0 alone, or any recorded ones. That of an engineer trained
             before round 0 begins with its weights.

@@ -82,7 +82,7 @@ class Record:
 
     Attributes:
         schema: Version of the format.
-        arm: A name of `engineer.ARMS`, a designer of one's own, or one of `names.BEGINNINGS`.
+        arm: The name of an arm (`engineer.params_of`), or one of `names.BEGINNINGS`.
         seed: Training seed.
         parameters: All parameters that decide the record, as JSON values: those of the run, and what the arm was run
             with (`engineer`, only if a model designs; `sizes`; `train_engineer`), as its ledger has it. `rounds` is the

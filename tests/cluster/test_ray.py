@@ -19,7 +19,7 @@ SCRIPT = ROOT / "docs/examples/cluster/boards_ray.py"
 
 
 def test_files_of_ray_workers_together_are_one_call_of_generate(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+    pytest.importorskip("ray", reason="Ray is not installed: make test-ray")
     (tmp_path / "boards").mkdir()
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # paths of sockets must be short
         own = {"RAY_TMPDIR": folder, "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}

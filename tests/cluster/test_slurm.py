@@ -21,8 +21,11 @@ LIMIT = 7200  # seconds for what takes minutes: a run that hangs is a failure
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif("MAPFLAKE_SLURM" not in os.environ, reason="run by make test-slurm"),
-    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("slurmctld"), reason="needs root and slurm-wlm"),
+    pytest.mark.skipif("MAPFLAKE_SLURM" not in os.environ, reason="needs a Slurm of its own: make test-slurm"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not shutil.which("slurmctld"),
+        reason="needs root and Slurm: apt-get install slurm-wlm && make test-slurm",
+    ),
 ]
 
 CONF = """

@@ -6,9 +6,9 @@ import pytest
 from chat_server import Chat, completion, serving
 from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
-from mapflake.engineer import ARMS, EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
+from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
 from mapflake.engineer.actions import reply_schema
-from mapflake.engineer.designers import ENGINEERS, RuleInputs, params_of
+from mapflake.engineer.designers import ENGINEERS, RULES, RuleInputs, params_of
 from mapflake.engineer.designers.llm import apply_control
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
@@ -102,7 +102,7 @@ def test_arms_by_name():
         return policy
 
     past = (*history(1), replace(history(2)[1], checkpoint="last"))
-    for arm in ARMS:
+    for arm in (*ENGINEERS, *RULES):
         if arm in ("oracle", "random_search", "accel_lite"):  # they train or roll out
             continue
         asked = params_of(arm, EngineerParams())

@@ -20,4 +20,4 @@ def in_both(request: pytest.FixtureRequest) -> None:
     if request.param == "python":
         request.getfixturevalue("in_python")
     elif kernel.library(True) is None:
-        pytest.skip("no C compiler here")
+        pytest.skip("no C compiler here: apt-get install gcc && make test")

@@ -13,7 +13,9 @@ import pytest
 from mapflake.env import Instance, kernel, solve
 from mapflake.env import compiler as compiler_module
 
-needs_compiler = pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
+needs_compiler = pytest.mark.skipif(
+    kernel.library(True) is None, reason="no C compiler here: apt-get install gcc && make test"
+)
 
 
 def test_boards_that_the_kernel_does_not_take_are_solved_too():
@@ -29,7 +31,7 @@ def test_boards_that_the_kernel_does_not_take_are_solved_too():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here: apt-get install gcc && make test")
 def test_kernel_is_clean_under_the_sanitizers():
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("sanitize.py")], capture_output=True, text=True, check=False

@@ -1,5 +1,7 @@
 """What the page says of the pipeline: the same files inside the package, and a line that imports each."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,3 +39,52 @@ def test_files_dropped_into_the_package_are_known_to_every_process(tmp_path):
     assert config.endswith(
         "SizeConfig(data_ratio=1.0, hole_ratio=0.2, wait_ratio=None, wall_ratio=0.85)}, num_agents=2)"
     )
+
+
+IN_THE_LOOP = """
+import sys
+from pathlib import Path
+
+sys.path.append("docs/examples")
+import toy_learner
+
+rounds = toy_learner.run("waits_where_they_fail", Path("rounds"))
+print(len(rounds), rounds[-1].arm, *(one.proposal.reply for one in rounds[1:]), sep="; ")
+"""
+
+
+def test_the_documented_edit_makes_an_arm(tmp_path):
+    """As a user would: the commands of the page in a copy of the repository, then its checks, an arm, and a typo."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.split("\0"):
+        if (ROOT / name).is_file() and not name.startswith(("reports/", "tests/")):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    page = (tmp_path / "docs/bring_your_own.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"<!-- in the pipeline -->\n```bash\n(.*?)```", page, re.DOTALL)
+    own = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def done(*command, fails=False):
+        found = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
+        assert bool(found.returncode) == fails, found.stdout + found.stderr
+        return found.stdout + found.stderr
+
+    done("bash", "-euc", commands)
+    told = done(sys.executable, "-c", IN_THE_LOOP)
+    assert "3; waits_where_they_fail; waits where they fail; waits where they fail" in told
+    done(sys.executable, "-m", "importlinter.cli", "lint-imports")
+    done(sys.executable, "-m", "ruff", "check", "--no-cache", "mapflake")
+    params = tmp_path / "params.yaml"
+    written = params.read_text(encoding="utf-8")
+    for arm, said in (
+        ("waits_where_they_fail", "parameters and notebooks are in order"),
+        (
+            "waits_where_they_fial",
+            "run.arms: arm: 'waits_where_they_fial' is none of engineer, .*, waits_where_they_fail",
+        ),
+    ):
+        params.write_text(re.sub(r"^run:.*", RUN.format(arm), written, flags=re.MULTILINE), encoding="utf-8")
+        assert re.search(said, done(sys.executable, "-m", "mapflake.nb", "prepare", fails="fial" in arm))
+
+
+RUN = "run: {{profile: smoke, arms: [{}], trained: [], seeds: [0], bank: [0, 1], gains: []}}"

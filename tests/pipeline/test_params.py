@@ -78,6 +78,26 @@ def test_dvc_changes_what_it_is_told_to(repo: Path, key: str, value: object) -> 
     assert params.load(repo).run == params.load(ROOT).run
 
 
+DOCS = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+TOLD = sorted({change for _, change in re.findall(r"-S\s('?)([^\s'`]+)\1", DOCS)})
+
+
+def test_dvc_takes_what_the_docs_say(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dvc.utils.hydra import apply_overrides
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)  # as if vLLM were installed
+    assert {"+profiles.smoke.baseline_rl.samples=3", "baseline_rl.samples=3", "run.arms=[heuristic]"} <= {*TOLD}
+    params.choose(repo, "smoke")
+    written = (repo / "params.yaml").read_text()
+    for change in TOLD:
+        (repo / "params.yaml").write_text(written)
+        apply_overrides(repo / "params.yaml", [change])
+        assert params.check(repo) != params.check(ROOT)
+    (repo / "params.yaml").write_text(written)
+    with pytest.raises(Exception, match=r"^Invalid `--set-param` value"):  # which is why there is a plus
+        apply_overrides(repo / "params.yaml", ["profiles.smoke.baseline_rl.samples=3"])
+
+
 V1 = r"    v1: \{variant: V1\}"
 STRATA = r"  hole_ratio: (?:.*\n)*?    strata:\n(?:      - .*\n)+"
 CROWDED = "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    strata:\n      - {agents: 5, sizes: [3]}\n"
@@ -201,14 +221,18 @@ def test_what_would_fail_after_a_training_is_found_before(
     test_a_mistake_is_one_line_and_touches_nothing(repo, monkeypatch, capsys, old, new, said)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed: nothing lacks")
-def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alone(repo: Path) -> None:
+def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alone(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # as if vLLM were not installed
     params.check(repo)  # the profile `paper` asks for it
     edit(repo, r"^    schedule: constant_with_warmup", "    schedule: constant_with_warmup\n    vllm: colocate")
     with pytest.raises(
         ParamError, match=r"^profiles\.default\.baseline_rl\.rl\.vllm: colocate takes vLLM, which is not"
     ):
         params.check(repo)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    params.check(repo)
 
 
 @pytest.mark.parametrize(("old", "new", "said"), MISTAKES, ids=[said[:40] for *_, said in MISTAKES])

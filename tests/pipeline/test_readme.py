@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mapflake import repro, study
-from mapflake.nb import publish
+from mapflake.nb import params, publish
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -80,6 +80,11 @@ def test_its_commands_are_targets_of_the_makefile() -> None:
     commands = {*re.findall(r"make ([a-z-]+)", README)}
     assert {"repro", "test", "study", "lab"} <= commands
     assert [c for c in commands if not re.search(rf"^{c}:", makefile, re.MULTILINE)] == []
+
+
+def test_make_help_names_every_run() -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert told.splitlines()[-1].partition(":")[2].split() == [*params.load(ROOT).runs]
 
 
 def test_summary_is_an_extract_of_the_metrics() -> None:

@@ -115,7 +115,7 @@ def test_what_is_missing_is_named(theirs, tmp_path, monkeypatch):
 @pytest.fixture
 def gguf_file(tmp_path) -> tuple[Path, dict[str, np.ndarray]]:
     """A quantised GGUF of a tiny Llama with a byte-level tokenizer, its eos as wrong as SmolLM2's; and its weights."""
-    gguf = pytest.importorskip("gguf")
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed: make test EXTRAS=dev,smollm2")
     tokenizer = byte_level_tokenizer()
     tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]

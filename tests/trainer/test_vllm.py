@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-pytest.importorskip("vllm", reason="an environment of its own: make test-vllm")
+pytest.importorskip("vllm", reason="vLLM is not installed: make test-vllm")
 
 from starts import PARAMS, TASKS, byte_level_tokenizer
 from transformers import Qwen3Config, Qwen3ForCausalLM

@@ -1,8 +1,9 @@
 """The arms by name: who designs the next configuration, a model (`llm`) or a rule (`rules`, `search`).
 
 Every designer has one signature, `(report, history) -> Proposal`, and all configurations go through the same
-projection. `ENGINEERS` and `RULES` are the one place where the names of arms are given a meaning: a rule of your own is
-one more entry of `RULES`. params.yaml adds model engineers of its own (`ablations.designers`).
+projection. `ENGINEERS` and `RULES` are the one place where the names of arms are given a meaning. A rule of your own is
+one more entry of `RULES`, made in a module that `mapflake.engineer` imports last (docs/bring_your_own.md). params.yaml
+adds model engineers of its own (`ablations.designers`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mapflake.engineer.ledger import Designer, History, Round
 from mapflake.repro import shown
 from mapflake.trainer.evaluate import Completer
 
-__all__ = ["ARMS", "ENGINEERS", "RULES", "EngineerParams", "RuleInputs", "designer_for", "llm_engineer", "params_of"]
+__all__ = ["ENGINEERS", "RULES", "EngineerParams", "RuleInputs", "designer_for", "llm_engineer", "params_of"]
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,7 @@ RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "accel_lite": lambda i: search.accel_lite(i.current, i.sizes, seed=i.seed),
     "oracle": lambda i: search.oracle(i.try_out, i.sizes, seed=i.seed),
 }
-"""The arms in which a rule designs; a new one is one line here."""
-
-ARMS = (*ENGINEERS, *RULES)
-"""All names of arms that need no line in params.yaml."""
+"""The arms in which a rule designs."""
 
 
 def params_of(
@@ -81,7 +79,7 @@ def params_of(
     """Returns the parameters by which the model of an arm is asked; None if the arm is a rule.
 
     Args:
-        arm: A name in `ARMS` or `designers`.
+        arm: A name in `ENGINEERS`, `RULES` or `designers`.
         params: The parameters that arms differ from.
         designers: Further model engineers: arm -> the parameters in which it differs.
 
@@ -93,12 +91,12 @@ def params_of(
     for name in designers:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
-        if name in ARMS:
+        if name in ENGINEERS or name in RULES:
             raise ValueError(f"designers: {name!r} is the name of an arm already")
     if arm in RULES:
         return None
     if arm not in ENGINEERS and arm not in designers:
-        raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*ARMS, *designers])}")
+        raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*ENGINEERS, *RULES, *designers])}")
     changes = ENGINEERS.get(arm) or designers.get(arm) or {}
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 
@@ -114,7 +112,7 @@ def designer_for(
     """Returns the designer of an arm.
 
     Args:
-        arm: A name in `ARMS`, or of a custom designer.
+        arm: A name in `ENGINEERS`, `RULES` or the `designers` of `params_of`.
         inputs: The run that it designs for.
         asked: The parameters by which its model is asked, None for a rule (`params_of`).
         base: Checkpoint of the model before any RL.
