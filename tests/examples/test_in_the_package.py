@@ -74,6 +74,10 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
     assert "3; waits_where_they_fail; waits where they fail; waits where they fail" in told
     done(sys.executable, "-m", "importlinter.cli", "lint-imports")
     done(sys.executable, "-m", "ruff", "check", "--no-cache", "mapflake")
+    before = done(sys.executable, "-c", CODE)
+    own_file = tmp_path / "mapflake/engineer/own_designer.py"
+    own_file.write_text(own_file.read_text(encoding="utf-8").replace('"hole_ratio": 0.15', '"hole_ratio": 0.25'))
+    assert done(sys.executable, "-c", CODE) != before  # so that no round of the older designer is taken over
     params = tmp_path / "params.yaml"
     written = params.read_text(encoding="utf-8")
     for arm, said in (
@@ -87,4 +91,5 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
         assert re.search(said, done(sys.executable, "-m", "mapflake.nb", "prepare", fails="fial" in arm))
 
 
+CODE = "from mapflake.provenance import code_sha256; print(code_sha256('mapflake.engineer.rounds'))"
 RUN = "run: {{profile: smoke, arms: [{}], trained: [], seeds: [0], bank: [0, 1], gains: []}}"
