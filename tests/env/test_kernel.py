@@ -142,7 +142,10 @@ def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(tmp_path):
 
 
 @needs_compiler
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="takes root and setpriv")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None,
+    reason="takes root and setpriv: apt-get install util-linux && make test",
+)
 def test_a_user_without_a_home(tmp_path):
     done = run(tmp_path, missing=("HOME", "XDG_CACHE_HOME"), as_nobody=True)
     assert (done.stdout, done.stderr) == (PLANS, "")

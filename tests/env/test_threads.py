@@ -45,7 +45,7 @@ def differences(boards: list[Instance], search: Search, together: Search | None 
     return sum(one != other for one, other in zip(alone, found, strict=True))
 
 
-@pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here")
+@pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here: apt-get install gcc && make test")
 def test_the_kernel_answers_in_threads_as_alone(switching):
     assert differences(drawn(1_500, (4, 10)), kernel.search) == 0
 
