@@ -1,12 +1,15 @@
 """The record of a run: one line of `rounds.jsonl` for each round, enough to replay every decision from.
 
 A ledger is append-only and resumable: a finished round is never run again and a line is never written twice. Paths in
-it are relative to its folder, so that the folder can move and a published copy names no machine. Not covered: locking
-against a second process (the entry points take `repro.single_writer`).
+it are relative to its folder, so that the folder can move and a published copy names no machine. Each line ends with a
+checksum of its bytes, so that a line that was damaged or edited is refused; a line from before there were checksums is
+read unchecked, with a warning. Not covered: locking against a second process (the entry points take
+`repro.single_writer`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +27,7 @@ from mapflake.env import EnvConfig
 logger = logging.getLogger(__name__)
 
 SCHEMA = 3
+CHECKSUM = "sha256"
 
 
 class LedgerError(RuntimeError):
@@ -105,7 +109,8 @@ class Ledger:
         """Reads the rounds; a file that does not exist is an empty ledger.
 
         Raises:
-            LedgerError: A line is no round of this schema, or a round is recorded twice; names file and line.
+            LedgerError: A line is not as it was written, or no round of this schema, or a round is there twice; names
+                file and line.
         """
         self.path = Path(path)
         self._rounds = self._read()
@@ -151,19 +156,25 @@ class Ledger:
         self._rounds[finished.index] = finished
 
     def _row(self, one: Round) -> dict[str, Any]:
-        """Returns a round as JSON values, its paths relative to the ledger's folder."""
+        """Returns a round as JSON values, its paths relative to the ledger's folder, the checksum last."""
         files = {name: self._relative(path) for name, path in one.files.items()}
         one = replace(one, checkpoint=self._relative(one.checkpoint), files=files)
-        return {"schema": SCHEMA, **repro.to_json(one)}
+        row = {"schema": SCHEMA, **repro.to_json(one)}
+        return row | {CHECKSUM: _checksum(row)}
 
     def _read(self) -> dict[int, Round]:
         rounds: dict[int, Round] = {}
         try:
             rows = repro.read_jsonl(self.path) if self.path.exists() else []
+            lines = self.path.read_bytes().split(b"\n") if rows else []
         except ValueError as error:
             raise LedgerError(str(error)) from None
         for number, row in enumerate(rows, start=1):
             where = f"{self.path}, line {number}"
+            if CHECKSUM not in row:
+                logger.warning("%s: has no checksum, as older versions wrote it, and is read unchecked", where)
+            elif repro.dumps(row).encode() != lines[number - 1] or row.pop(CHECKSUM) != _checksum(row):
+                raise LedgerError(f"{where}: is not as it was written (its checksum differs): damaged, or edited")
             if row.pop("schema", None) != SCHEMA:
                 raise LedgerError(f"{where}: the schema of this round is not {SCHEMA}, the one that this version reads")
             try:
@@ -222,6 +233,10 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
         if expected != one.config:
             raise LedgerError(f"{path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
     return [known[one.index] for one in rounds]
+
+
+def _checksum(row: Mapping[str, Any]) -> str:
+    return hashlib.sha256(repro.dumps(row).encode()).hexdigest()
 
 
 def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:

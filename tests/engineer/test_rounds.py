@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 from engineer_samples import SIZES, ScriptedTrainer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mapflake import repro
 from mapflake.engineer import (
@@ -46,6 +48,11 @@ def first_round(folder):
 def arm(folder, history, name="engineer", replies=(GOOD,), rounds=1, **changes):
     """The history with rounds of an arm, each design one reply."""
     return run_arm(name, settings(folder, replies, **changes), history, rounds=rounds, sizes=SIZES, params=ONE_SAMPLE)
+
+
+def rewrite(path, row):
+    """Writes a ledger of one row as versions without checksums did."""
+    path.write_text(json.dumps({key: value for key, value in row.items() if key != "sha256"}) + "\n")
 
 
 @pytest.fixture
@@ -215,12 +222,59 @@ def test_a_round_is_recorded_once(tmp_path):
 )
 def test_a_row_that_is_no_round_is_an_error(tmp_path, first, change, message):
     path = tmp_path / "a/rounds.jsonl"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change) + "\n")
+    rewrite(path, json.loads(path.read_text()) | change)
     with pytest.raises(LedgerError, match=f"rounds.jsonl, (?=line 1).*{message}"):
         Ledger(path)
     path.write_text("{\n")
     with pytest.raises(LedgerError, match="line 1: not JSON"):
         Ledger(path)
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    """The bytes of a ledger of two rounds, and its path."""
+    folder = tmp_path_factory.mktemp("ledger")
+    arm(folder / "b", first_round(folder / "a"), replies=["no, \u00e9"], rounds=2)
+    path = folder / "b/rounds.jsonl"
+    return path.read_bytes(), path
+
+
+def read_with(path, content):
+    """What a ledger says of itself with this content: its rounds, or why it is refused."""
+    path.write_bytes(content)
+    try:
+        return Ledger(path).rounds
+    except LedgerError as error:
+        return str(error)
+
+
+@given(data=st.data())
+def test_any_flipped_bit_of_a_ledger_is_refused_with_its_line(ledger, data):
+    content, path = ledger
+    at = data.draw(st.integers(0, len(content) - 1))
+    flipped = bytearray(content)
+    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
+    whole, found = read_with(path, content), read_with(path, bytes(flipped))
+    if at == len(content) - 1:  # the last newline: as a line that was being written when the process was killed
+        assert found == whole[:1]
+    else:
+        assert isinstance(found, str)
+        assert f"rounds.jsonl, line {1 + content[:at].count(10)}" in found
+
+
+def test_an_equal_value_in_other_letters_is_a_change_too(ledger):
+    content, path = ledger
+    assert b"\\u00e9" in content
+    for old, new in ((b"\\u00e9", b"\\u00E9"), (b": ", b":"), (b'"index": 1', b'"index": 01'), (b"1", b"2")):
+        assert "rounds.jsonl, line 1" in read_with(path, content.replace(old, new, 1))
+
+
+def test_a_line_without_a_checksum_is_read_with_a_warning(tmp_path, first, caplog):
+    path = tmp_path / "a/rounds.jsonl"
+    assert "checksum" not in caplog.text
+    rewrite(path, json.loads(path.read_text()))
+    assert Ledger(path).rounds == first
+    assert "rounds.jsonl, line 1: has no checksum, as older versions wrote it, and is read unchecked" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -250,7 +304,7 @@ def test_replay_fails_on_any_difference(tmp_path, first, keys, value, message):
     row = json.loads(path.read_text())
     *outer, last = keys
     functools.reduce(dict.__getitem__, outer, row)[last] = value
-    path.write_text(json.dumps(row) + "\n")
+    rewrite(path, row)
     with pytest.raises(LedgerError, match=f"round 1.* {message}"):
         replay(path, before=first)
 
