@@ -29,6 +29,17 @@ logger = logging.getLogger(__name__)
 SCHEMA = 3
 CHECKSUM = "sha256"
 
+HASHED = {
+    "code_sha256": "the code that decides a round",
+    "parent_sha256": "the weights that it starts from",
+    "before_design_rl_sha256": "the weights before design RL",
+    "validation_sha256": "the validation boards",
+    "about.model_sha256": "the weights that design",
+    "about.designer.sha256": "the source of the designer",
+    "about.train_engineer.sha256": "the source of what trains the engineer",
+}
+"""Parameter that is a hash -> what it is the hash of, for messages."""
+
 
 class LedgerError(RuntimeError):
     """A ledger that does not fit what is asked of it; the message names file, round and what differs."""
@@ -247,4 +258,5 @@ def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:
             for key in keys
             for line in _differences(recorded.get(key), asked.get(key), f"{where}.{key}" if where else str(key))
         ]
-    return [] if recorded == asked else [f"{where}: recorded {repro.shown(recorded)}, asked {repro.shown(asked)}"]
+    said = f"{HASHED[where]}, {where}" if where in HASHED else where
+    return [] if recorded == asked else [f"{said}: recorded {repro.shown(recorded)}, asked {repro.shown(asked)}"]

@@ -151,7 +151,7 @@ def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):
     ("changes", "params", "message"),
     [
         ({"seed": 4}, ONE_SAMPLE, r"rounds.jsonl: round 1 was run with other parameters \(seed: recorded 3, asked 4\)"),
-        ({"validation": VALIDATION[:-1]}, ONE_SAMPLE, "validation_sha256: recorded"),
+        ({"validation": VALIDATION[:-1]}, ONE_SAMPLE, r"\(the validation boards, validation_sha256: recorded"),
         ({}, EngineerParams(samples=1, variant="V2"), "about.engineer.variant: recorded 'V6', asked 'V2'"),
     ],
 )
@@ -161,6 +161,12 @@ def test_other_parameters_are_an_error_that_says_which(tmp_path, first, changes,
         run_arm("engineer", settings(tmp_path / "b", **changes), first, rounds=1, sizes=SIZES, params=params)
     with pytest.raises(LedgerError, match=r"config.sizes.3.hole_ratio: recorded 0.2, asked 0.3"):
         run_round(settings(tmp_path / "a"), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.3, 0.25)))
+
+
+def test_changed_code_is_an_error_that_says_so(tmp_path, first, monkeypatch):
+    monkeypatch.setattr("mapflake.provenance.code_sha256", lambda *modules: "other code")
+    with pytest.raises(LedgerError, match=r"\(the code that decides a round, code_sha256: recorded .*, asked 'other"):
+        first_round(tmp_path / "a")
 
 
 def test_a_changed_or_missing_checkpoint_is_an_error(tmp_path):
@@ -433,7 +439,7 @@ def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, mon
 
     assert run(0.1) == (0.1, 1)
     assert run(0.1) == (0.1, 0)  # recorded
-    with pytest.raises(LedgerError, match=r"round 1 was run with other parameters \(about\.designer\.sha256: recorded"):
+    with pytest.raises(LedgerError, match=r"round 1 was run with other parameters \(the source of the designer, about"):
         run(0.4)
     assert run(0.4, stale="replace") == (0.4, 1)
     assert run(0.4) == (0.4, 0)

@@ -9,7 +9,9 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from ruamel.yaml import YAML
 from small_repo import ROOT
 
@@ -235,3 +237,19 @@ def test_what_has_no_source_is_refused_unless_it_has_a_version() -> None:
         identity(space["rule"])
     space["rule"].version = 1
     assert identity(space["rule"]) == {"name": "__main__.rule", "version": "1"}
+
+
+def test_a_designer_in_cells_of_a_notebook_is_known_by_them(tmp_path: Path) -> None:
+    cells = [
+        "from mapflake.provenance import identity",
+        "holes = 0.1",
+        "def design(report, history):\n    return holes",
+        "rule = lambda inputs: design",
+        "first = identity(rule)\nassert identity(rule) == first",
+        "holes = 0.4",
+        "second = identity(rule)\nassert second != first",
+        "def design(report, history):\n    return holes / 2",
+        "assert identity(rule) not in (first, second)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, resources={"metadata": {"path": str(ROOT)}}).execute()
