@@ -33,7 +33,7 @@ SHOWS = (*OUTSIDE, "plots", "env/pictures.py")
 """And those that only draw: they decide figures, and nothing that is measured."""
 
 READS = {
-    "env/kernel.py": "env/csrc",
+    "env/compiler.py": "env/csrc",
     "trainer/engine.py": "trainer/vllm_worker.py",
     "trainer/grpo.py": "trainer/accelerate",
 }
