@@ -73,8 +73,8 @@ static const Table never, always; /* marks */
 static inline Set bit(int cell) { return (Set)1 << cell; }
 static inline int larger(int a, int b) { return a > b ? a : b; }
 static inline int has(Set set, int cell) { return (int)(set >> cell) & 1; }
-static inline Set spread(Space *s, Set set) { return set | set << 1 | set >> 1 | set << s->width | set >> s->width; }
-static inline Set around(Space *s, Set set) { return set << 1 | set >> 1 | set << s->width | set >> s->width; }
+static inline Set spread(int width, Set set) { return set | set << 1 | set >> 1 | set << width | set >> width; }
+static inline Set around(int width, Set set) { return set << 1 | set >> 1 | set << width | set >> width; }
 
 static inline int pop(Set *set)
 {
@@ -101,7 +101,7 @@ static void grow(Space *s, Sets *sets, int last, int waits)
 {
     while ((int)sets->count <= last) {
         Set cells = sets->at[sets->count - 1];
-        append(s, sets, (waits ? spread(s, cells) : around(s, cells)) & s->field);
+        append(s, sets, (waits ? spread(s->width, cells) : around(s->width, cells)) & s->field);
     }
 }
 
@@ -129,7 +129,7 @@ static void set_up(Space *s, int size, const uint64_t holes[2], int count, const
         append(s, &a->balls, bit(a->goal));
         Set cells = bit(a->goal);
         while (!has(cells, a->start)) {
-            Set more = spread(s, cells) & s->field;
+            Set more = spread(s->width, cells) & s->field;
             if (more == cells) {
                 s->reason[0] = i;
                 longjmp(s->arena.over, APART);

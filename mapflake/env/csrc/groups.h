@@ -13,7 +13,7 @@ static void prefer(Space *s, Agent *a, int cell)
     for (; !has(a->balls.at[distance], cell); grow(s, &a->balls, distance, 1))
         distance++;
     Cell farther[4];
-    Set next = around(s, bit(cell)) & s->field, nearer = distance ? a->balls.at[distance - 1] : 0;
+    Set next = around(s->width, bit(cell)) & s->field, nearer = distance ? a->balls.at[distance - 1] : 0;
     int to[4] = {cell - s->width, cell + s->width, cell - 1, cell + 1};
     for (int k = 0; k < 4; k++)
         if (to[k] < CELLS && has(next, to[k])) {
@@ -60,12 +60,12 @@ typedef struct {
 
 static Set ahead(Space *s, const Member *member, Set cells, int time)
 {
-    return time < member->cost ? spread(s, cells) & member->layers[time + 1] : cells;
+    return time < member->cost ? spread(s->width, cells) & member->layers[time + 1] : cells;
 }
 
 static int next_choice(Space *s, Level *level, const Member *group, int count, int time)
 {
-    int k = level->k, last = count - 1;
+    int k = level->k, last = count - 1, width = s->width, stride = s->stride; /* not read again after every write to a Cell */
     while (k >= 0 && k < last) {
         const Member *member = &group[k];
         const Cell *options;
@@ -81,8 +81,8 @@ static int next_choice(Space *s, Level *level, const Member *group, int count, i
                 const Table *table = member->with[m];
                 Set rest = level->left[k][m];
                 if (table && time < table->horizon)
-                    rest &= table->rows[(size_t)(time + 1) * s->stride + to];
-                if (table && rest & here && (m == last ? !(level->ways & around(s, here) & ~bit(to)) : to == level->cells[m]))
+                    rest &= table->rows[(size_t)(time + 1) * stride + to];
+                if (table && rest & here && (m == last ? !(level->ways & around(width, here) & ~bit(to)) : to == level->cells[m]))
                     rest ^= here;
                 level->left[k + 1][m] = rest;
                 found = rest != 0;

@@ -152,7 +152,7 @@ static Joint *prepare(Space *s, int makespan, int waits, int below)
         for (; new; far++) {
             for (Set rest = new; rest;)
                 j->far[k][pop(&rest)] = far;
-            new = spread(s, seen) & s->field & ~seen;
+            new = spread(s->width, seen) & s->field & ~seen;
             seen |= new;
         }
         most = makespan ? larger(most, far) : most + far;

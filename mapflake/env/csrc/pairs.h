@@ -26,19 +26,20 @@ static int can_meet(const Set *first, const Set *second, int horizon)
  * Returns the cells of i. */
 static Set step(Space *s, const Set *now, Set occupied, Set *then, Set layer_i, Set layer_j)
 {
+    int width = s->width;
     Set filled = 0;
     for (Set rest = occupied; rest;) {
         int cell = pop(&rest);
-        Set here = bit(cell), cells = now[cell], reach = spread(s, cells) & layer_j;
+        Set here = bit(cell), cells = now[cell], reach = spread(width, cells) & layer_j;
         if (layer_i & here && reach & ~here) {
             then[cell] |= reach & ~here;
             filled |= here;
         }
-        for (Set next = around(s, here) & layer_i; next;) {
+        for (Set next = around(width, here) & layer_i; next;) {
             int to = pop(&next);
             Set others = reach & ~bit(to);
             /* j could enter the cell that i leaves only from where i goes (earlier: leave the one that i enters). */
-            if (others & here && !(cells & around(s, here) & ~bit(to)))
+            if (others & here && !(cells & around(width, here) & ~bit(to)))
                 others ^= here;
             if (others) {
                 then[to] |= others;
@@ -64,7 +65,7 @@ static Sets balls_around(Space *s, int goal, int other)
 {
     Sets balls = {0};
     Set cells = bit(goal), before = 0;
-    for (; cells != before; cells = spread(s, cells) & s->field & ~bit(other)) {
+    for (; cells != before; cells = spread(s->width, cells) & s->field & ~bit(other)) {
         append(s, &balls, cells);
         before = cells;
     }
