@@ -6,6 +6,8 @@ from transformers import PreTrainedTokenizerFast
 from mapflake.env import EnvConfig, generate, render_prompt
 from mapflake.trainer.params import RLParams
 
+UNIT = 2**-24  # the largest relative error of one rounding in float32
+
 TASKS = generate(EnvConfig.uniform((3,), 0.0, 0.0), 8, seed=1)
 PARAMS = RLParams(
     instances=8, epochs=2, prompts=4, generations=4, microbatch=8, max_new_tokens=32, save_every=1, warmup_steps=0

@@ -1,5 +1,6 @@
 """Rules: by hand, and what no rule may do."""
 
+import numpy as np
 import pytest
 from engineer_samples import RANDOM, REPORTS, SIZES, history
 
@@ -51,7 +52,11 @@ def test_random_configurations_are_on_the_grid_and_spread_over_it():
     assert {c.hole_ratio for c in parts} == {i / 20 for i in range(11)}
     assert {c.wait_ratio for c in parts} == {i / 20 for i in range(21)}
     for size in SIZES:
-        assert sum(c.sizes[size].data_ratio for c in drawn) / 400 == pytest.approx(0.25, abs=0.04)
+        shares = np.array([c.sizes[size].data_ratio for c in drawn])
+        error = shares.std(ddof=1) / len(shares) ** 0.5
+        assert abs(shares.mean() - 0.25) < 4 * error
+    most = np.array([max(config.data_ratios.values()) for config in drawn])  # the control
+    assert abs(most.mean() - 0.25) > 8 * error
     assert random_config([3], rng_for(3, "x"), num_agents=5).num_agents == 5
 
 

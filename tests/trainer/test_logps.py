@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starts import UNIT
 
 from mapflake.trainer import logps
 
@@ -40,12 +41,20 @@ def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows,
         patch.setattr(logps, "BUCKET", bucket)
         ours = logps.completion_logps(tiny.model, ids, mask, 8, 0.7)
     plain = _plain(tiny.model, ids, mask, 8, 0.7)
-    torch.testing.assert_close(ours, plain, atol=2e-5, rtol=1e-5)
+    # Both are differences of logits, each a sum of 32 products after two layers of such sums, in another order: some
+    # roundings of the largest of them apart.
+    with torch.no_grad():
+        largest = float(tiny.model(ids).logits.abs().max()) / 0.7
+    torch.testing.assert_close(ours, plain, atol=20 * UNIT * largest, rtol=0)
+    if mask[:, -8:].any():  # the control: a temperature that differs by a thousandth
+        with pytest.raises(AssertionError):
+            torch.testing.assert_close(ours, _plain(tiny.model, ids, mask, 8, 0.7007), atol=20 * UNIT * largest, rtol=0)
     gradients = [
         _gradients(tiny.model, (x * weights).sum() + 0 * tiny.model(ids[:1]).logits.sum()) for x in (ours, plain)
     ]
-    for name, gradient in gradients[1].items():
-        torch.testing.assert_close(gradients[0][name], gradient, atol=1e-3 * float(1 + gradient.abs().max()), rtol=1e-3)
+    largest = float(max(gradient.abs().max() for gradient in gradients[1].values()))
+    for name, gradient in gradients[1].items():  # sums over up to 20 x 8 tokens on top, in another order
+        torch.testing.assert_close(gradients[0][name], gradient, atol=200 * UNIT * largest, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from starts import PARAMS, TASKS
+from starts import PARAMS, TASKS, UNIT
 from trl import GRPOTrainer
 
 from mapflake.env import REWARD, reward_functions, to_dataset
@@ -52,10 +52,13 @@ def test_loss_and_gradient_are_those_of_trl(start, tmp_path, monkeypatch):
     ours_loss, ours = gradients(ours_batch)
     monkeypatch.delattr(RoundTrainer, "_get_per_token_logps_and_entropies")
     stock_loss, stock = gradients(_ragged_batch())
-    torch.testing.assert_close(ours_loss, stock_loss, atol=1e-6, rtol=1e-5)
-    assert any(g.abs().max() > 1e-3 for g in stock.values())
+    # What is left is rounding: the same sums, without terms that are 0, in another order. The loss is the sum of terms
+    # of about 1 over 90.
+    torch.testing.assert_close(ours_loss, stock_loss, atol=20 * UNIT, rtol=0)
     for name, gradient in stock.items():
-        torch.testing.assert_close(ours[name], gradient, atol=1e-6, rtol=1e-4)
+        largest = float(gradient.abs().max())
+        assert largest > 1e-3
+        torch.testing.assert_close(ours[name], gradient, atol=100 * UNIT * largest, rtol=0)
 
 
 def test_a_step_without_any_signal_has_a_gradient_of_zero(start, tmp_path):
@@ -70,7 +73,8 @@ def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
     trainer = _trainer(start, tmp_path, learning_rate=1e-2)
     trainer.train()
     curve = [row for row in trainer.state.log_history if "loss" in row]
-    assert curve[0]["kl"] == pytest.approx(0, abs=1e-6)  # sampled from the start itself
+    # Sampled from the start itself: of exp(x) - x - 1 at x = 0 some roundings of 1 are left.
+    assert curve[0]["kl"] == pytest.approx(0, abs=8 * UNIT)
     assert curve[-1]["kl"] > 1e-3
     # A uniform policy over the vocabulary would have the logarithm of its size.
     assert all(0 < row["entropy"] < 5.6 for row in curve)

@@ -1,5 +1,6 @@
 import pytest
 from pydantic import ValidationError
+from starts import UNIT
 
 from mapflake.repro import ParamError, rng_for
 from mapflake.trainer import checkpoint
@@ -77,6 +78,7 @@ def test_the_loss_of_the_last_positions_is_that_of_all(chat_start):
     rows = encode_pairs(policy.tokenizer, [("a", "b c d"), ("a longer prompt than that", "e"), ("f", "g " * 9)])
     whole, tail = (_collate(rows, policy.tokenizer.pad_token_id, tail=tail) for tail in (False, True))
     assert tail["labels"].size(1) < whole["labels"].size(1)
-    assert policy.model(**tail).loss.item() == pytest.approx(policy.model(**whole).loss.item(), rel=1e-5)
+    # The mean of the same losses of tokens, each a sum of 64 products after another: some roundings apart.
+    assert policy.model(**tail).loss.item() == pytest.approx(policy.model(**whole).loss.item(), rel=20 * UNIT)
     tail["labels"] = tail["labels"].roll(1, 1)  # the control: not those of these positions
     assert policy.model(**tail).loss.item() != pytest.approx(policy.model(**whole).loss.item(), rel=1e-2)
