@@ -1,0 +1,166 @@
+r"""The gate of a laboratory: how much is there to be won by designing, and how much of that takes reading?
+
+Asked before a study is paid for, of a table of trials. A trial trains one round of a student (a policy of some age) on
+the boards of one design, under one training seed, and measures its gain in valid rate. With the gain $U_{sdk}$ of
+student s on design d under seed k,
+
+- the *value of designing* is the best design of each student minus the mean of the random draws;
+- the *value of reading* is the best design of each student minus the best constant design, the same for all students.
+
+A maximum over noisy gains is biased upwards. So every choice is cross-fitted: the design that is scored under seed k is
+chosen by the mean gain under the other seeds. The best constant design comes in two forms: chosen on all students, and,
+as a study would have to do it, chosen on the other students alone. Intervals are over students and training seeds
+(`statistics.estimate`). All of it is our choice; the paper has no such table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mapflake.study.statistics import Estimate, estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Gains of students on designs.
+
+    Attributes:
+        students: Names of the students, `[S]`.
+        designs: Names of the designs, `[D]`.
+        seeds: Training seeds, `[K]`, at least two.
+        gain: Valid rate after the round minus before it, `[S, D, K]`.
+        tokens: Tokens that the round sampled, `[S, D, K]`.
+    """
+
+    students: tuple[str, ...]
+    designs: tuple[str, ...]
+    seeds: tuple[int, ...]
+    gain: np.ndarray
+    tokens: np.ndarray
+
+    def of(self, designs: Sequence[str]) -> np.ndarray:
+        """Returns the gains on some designs, `[S, len(designs), K]`.
+
+        Raises:
+            ValueError: A design was not tried.
+        """
+        if unknown := [name for name in designs if name not in self.designs]:
+            raise ValueError(f"design {unknown[0]!r} was not tried; tried: {', '.join(self.designs)}")
+        return self.gain[:, [self.designs.index(name) for name in designs], :]
+
+
+def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:
+    """Returns the trials in rows with the keys student, design, seed, gain and tokens; their order does not matter.
+
+    Raises:
+        ValueError: A trial is missing or there twice (names it), or there are fewer than two seeds.
+    """
+    table = pd.DataFrame(rows, columns=["student", "design", "seed", "gain", "tokens"])
+    twice = table[table.duplicated(["student", "design", "seed"])]
+    if len(twice):
+        one = twice.iloc[0]
+        raise ValueError(f"student {one.student}, design {one.design}, seed {one.seed}: this trial is there twice")
+    names = {key: list(dict.fromkeys(table[key])) for key in ("student", "design")}
+    seeds = sorted(int(seed) for seed in table["seed"].unique())
+    if len(seeds) < 2:
+        raise ValueError(f"a choice is scored under another seed than it is made on: takes 2 seeds, not {len(seeds)}")
+    index = pd.MultiIndex.from_product([names["student"], names["design"], seeds])
+    whole = table.set_index(["student", "design", "seed"]).reindex(index)
+    if missing := list(index[whole["gain"].isna()]):
+        student, design, seed = missing[0]
+        raise ValueError(f"student {student}, design {design}, seed {seed}: not tried ({len(missing)} missing in all)")
+    shape = (len(names["student"]), len(names["design"]), len(seeds))
+    gain, tokens = (whole[key].to_numpy(float).reshape(shape) for key in ("gain", "tokens"))
+    return Trials(tuple(names["student"]), tuple(names["design"]), tuple(seeds), gain, tokens)
+
+
+def of_other_seeds(gain: np.ndarray) -> np.ndarray:
+    """Returns the mean gain under the other seeds, `[S, D, K]`, by which choices for a seed are made."""
+    return (gain.sum(axis=2, keepdims=True) - gain) / (gain.shape[2] - 1)
+
+
+def best_of_each(gain: np.ndarray) -> np.ndarray:
+    """Returns the cross-fitted gain of each student's best design, `[S, K]`."""
+    chosen = of_other_seeds(gain).argmax(axis=1)[:, None, :]
+    return np.take_along_axis(gain, chosen, axis=1)[:, 0, :]
+
+
+def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
+    """Returns the cross-fitted gain of the best constant design, `[S, K]`.
+
+    Args:
+        gain: `[S, D, K]`.
+        on_others: Whether the design of a student is chosen on the other students alone; takes two students.
+
+    Raises:
+        ValueError: There is one student, and the choice is to be made on others.
+    """
+    known = of_other_seeds(gain)
+    mean = known.mean(axis=0, keepdims=True).repeat(len(gain), axis=0)  # [S, D, K]
+    if on_others:
+        if len(gain) < 2:
+            raise ValueError("a constant design is searched for on other students: takes at least 2 students")
+        mean = (known.sum(axis=0, keepdims=True) - known) / (len(gain) - 1)
+    return np.take_along_axis(gain, mean.argmax(axis=1)[:, None, :], axis=1)[:, 0, :]
+
+
+def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) -> dict[str, Estimate]:
+    """Returns what there is to be won, in the unit of the gains, by name.
+
+    `designing` and `reading` are as in the module's docstring, `reading, searched` is against the constant that was
+    searched for on other students, and each constant that is named gives `against <name>`: the best design of each
+    student minus that constant.
+
+    Args:
+        found: All trials.
+        draws: The designs that are random draws, of which the mean is taken.
+        constants: Name -> a design that is the same for all students and takes no search.
+
+    Raises:
+        ValueError: One of these designs was not tried, or there are too few students.
+    """
+    best = best_of_each(found.gain)
+    against = {
+        "designing": found.of(draws).mean(axis=1),
+        "reading": best_constant(found.gain),
+        "reading, searched": best_constant(found.gain, on_others=True),
+        **{f"against {name}": found.of([design])[:, 0] for name, design in constants.items()},
+    }
+    return {name: estimate(best - other) for name, other in against.items()}
+
+
+def ceiling(gain: np.ndarray) -> list[float]:
+    """Returns for each student how well one seed's gains rank the designs as the other seeds do.
+
+    It is Spearman's correlation, averaged over the seeds: no score that predicts gains can be expected to do better
+    than two such measurements agree.
+    """
+    from scipy.stats import spearmanr
+
+    known = of_other_seeds(gain)
+    return [
+        float(np.mean([spearmanr(own[:, k], other[:, k]).statistic for k in range(gain.shape[2])]))
+        for own, other in zip(gain, known, strict=True)
+    ]
+
+
+def picked(found: Trials, scores: np.ndarray) -> Estimate:
+    """Returns how far the design that a score ranks first goes from the mean design to the student's best: 0 to 1.
+
+    Args:
+        found: All trials.
+        scores: Of each student and design, `[S, D]`, from what was known before the trials.
+
+    Raises:
+        ValueError: There are not as many scores as trials.
+    """
+    if scores.shape != found.gain.shape[:2]:
+        raise ValueError(f"scores: {scores.shape} values for {found.gain.shape[:2]} students and designs")
+    first = np.take_along_axis(found.gain, scores.argmax(axis=1)[:, None, None], axis=1)[:, 0, :]
+    mean, best = found.gain.mean(axis=1), best_of_each(found.gain)
+    return estimate((first - mean) / (best - mean).mean())

@@ -1,0 +1,99 @@
+"""The gate's values against simulated trials of which the truth is known, with controls in which there is nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.study import gate
+
+DESIGNS = ("small", "middle", "large", "draw 0", "draw 1")
+TRUTH = np.array([[6.0, 3.0, 0.0, 1.0, 2.0], [2.0, 4.0, 3.0, 1.0, 2.0], [0.0, 3.0, 6.0, 1.0, 2.0]])  # [S, D]
+DRAWS, CONSTANTS = DESIGNS[3:], {"uniform": "middle"}
+
+
+def rows(truth: np.ndarray, seeds: int, noise: float = 0.0, seed: int = 0) -> list[dict]:
+    rng = np.random.default_rng(seed)
+    return [
+        {"student": f"s{s}", "design": DESIGNS[d], "seed": k, "gain": truth[s, d] + rng.normal(0, noise), "tokens": 1}
+        for s in range(len(truth))
+        for d in range(len(DESIGNS))
+        for k in range(seeds)
+    ]
+
+
+def test_values_are_those_of_the_truth() -> None:
+    found = gate.values(gate.trials(rows(TRUTH, 3)), DRAWS, CONSTANTS)
+    best = TRUTH.max(axis=1)
+    assert found["designing"].mean == pytest.approx((best - 1.5).mean())
+    assert found["reading"].mean == pytest.approx((best - TRUTH[:, 1]).mean())  # middle is the best for all
+    assert found["against uniform"].mean == pytest.approx((best - TRUTH[:, 1]).mean())
+    assert found["reading"].boards == 3
+    assert found["reading"].seeds == 3
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    one, some = rows(TRUTH, 3, noise=1.0), rows(TRUTH, 3, noise=1.0)
+    some.sort(key=lambda row: (row["seed"], row["student"], row["design"]))
+    own, other = (gate.values(gate.trials(x), DRAWS, CONSTANTS) for x in (one, some))
+    assert own["reading"].mean == pytest.approx(other["reading"].mean)
+
+
+def test_where_there_is_nothing_to_be_read_cross_fitting_finds_nothing() -> None:
+    """A maximum over the same seeds that score it, the control, finds points that are not there."""
+    alike = np.tile(TRUTH[1], (6, 1))
+    read, naive = [], []
+    for seed in range(200):
+        found = gate.trials(rows(alike, 3, noise=2.0, seed=seed))
+        read.append((gate.best_of_each(found.gain) - gate.best_constant(found.gain)).mean())
+        naive.append(found.gain.mean(axis=2).max(axis=1).mean() - found.gain.mean(axis=(0, 2)).max())
+    error = np.std(read, ddof=1) / len(read) ** 0.5
+    assert np.mean(read) < 3 * error  # choosing for each student on less data can only lose
+    assert np.mean(naive) > 3 * error
+
+
+def test_a_constant_that_was_searched_for_on_others_is_never_told_the_student() -> None:
+    odd = np.array([[9.0, 0, 0, 0, 0], [9.0, 0, 0, 0, 0], [0, 0, 5.0, 0, 0]])
+    gain = gate.trials(rows(odd, 2)).gain
+    assert gate.best_constant(gain)[2].tolist() == [0.0, 0.0]
+    one = gain[[0, 2]]  # of two students each gets what is best for the other one
+    assert gate.best_constant(one, on_others=True).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    with pytest.raises(ValueError, match="takes at least 2 students"):
+        gate.best_constant(gain[:1], on_others=True)
+
+
+@given(st.integers(0, 10_000))
+def test_no_constant_beats_the_best_of_each_without_noise(seed: int) -> None:
+    truth = np.random.default_rng(seed).normal(0, 3, (4, len(DESIGNS)))
+    found = gate.values(gate.trials(rows(truth, 2)), DRAWS, CONSTANTS)
+    assert all(value.mean >= -1e-9 for value in found.values())
+    assert found["reading, searched"].mean >= found["reading"].mean - 1e-9
+
+
+def test_ceiling_is_one_without_noise_and_none_where_all_is_noise() -> None:
+    assert gate.ceiling(gate.trials(rows(TRUTH, 3)).gain) == pytest.approx([1, 1, 1])
+    flat = gate.trials(rows(np.zeros((200, len(DESIGNS))), 2, noise=1.0)).gain
+    found = np.array(gate.ceiling(flat))
+    assert abs(found.mean()) < 3 * found.std(ddof=1) / len(found) ** 0.5
+
+
+def test_picked_goes_from_the_mean_design_to_the_best() -> None:
+    found = gate.trials(rows(TRUTH, 3))
+    assert gate.picked(found, TRUTH).mean == pytest.approx(1)
+    assert gate.picked(found, -TRUTH).mean < 0
+    with pytest.raises(ValueError, match=r"scores: \(5, 3\) values for \(3, 5\)"):
+        gate.picked(found, TRUTH.T)
+
+
+def test_what_is_missing_or_there_twice_is_named() -> None:
+    whole = rows(TRUTH, 2)
+    with pytest.raises(ValueError, match=r"^student s1, design large, seed 1: not tried \(1 missing in all\)$"):
+        gate.trials([row for row in whole if (row["student"], row["design"], row["seed"]) != ("s1", "large", 1)])
+    with pytest.raises(ValueError, match=r"^student s0, design small, seed 0: this trial is there twice$"):
+        gate.trials([*whole, whole[0]])
+    with pytest.raises(ValueError, match="takes 2 seeds, not 1"):
+        gate.trials(rows(TRUTH, 1))
+    with pytest.raises(ValueError, match=r"^design 'huge' was not tried; tried: small, middle"):
+        gate.trials(whole).of(["huge"])
