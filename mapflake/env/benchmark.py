@@ -24,11 +24,13 @@ def benchmark_sets(
     wait_ratios: Sequence[float] = (0.25, 0.5, 0.75),
     hole_ratio: float = 0.2,
     boards: int = 50,
+    split: str = "benchmark",
 ) -> dict[str, list[Task]]:
     """Returns the subsets, `{"wr025": [...], "wr050": [...], "wr075": [...]}`: the paper's without arguments.
 
-    Each has a wait ratio, and `boards` boards of the split "benchmark" for every number of agents and size in `strata`,
-    sorted by agents, sizes shuffled. The wait ratio is met in each stratum (halves upwards: 13, 25 and 38 of 50).
+    Each has a wait ratio, and `boards` boards of the split for every number of agents and size in `strata`, sorted by
+    agents, sizes shuffled. The wait ratio is met in each stratum (halves upwards: 13, 25 and 38 of 50).
+    With another split, boards like those of the benchmark are drawn that are none of them.
 
     Raises:
         GenerationError: No board was found for a task.
@@ -45,7 +47,7 @@ def benchmark_sets(
                 EnvConfig.uniform(sizes, hole_ratio, ratio, agents),
                 boards * len(sizes),
                 seed=seed,
-                split="benchmark",
+                split=split,
             )
         ]
         for name, ratio in zip(names, wait_ratios, strict=True)

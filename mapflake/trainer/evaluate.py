@@ -159,18 +159,32 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def mean_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
-    """Returns mean, lower and upper end of the 95% bootstrap interval of per-board values."""
+def mean_interval(
+    values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray | None = None
+) -> tuple[float, float, float]:
+    """Returns mean, lower and upper end of the 95% bootstrap interval over boards.
+
+    Args:
+        values: Of each board.
+        weights: Rollouts of each board, which count alike; None: the same number of each.
+    """
     from scipy.stats import bootstrap
 
     data = np.asarray(values, dtype=float)
     if not len(data):
         raise ValueError("no boards to average over")
-    mean = float(data.mean())
+    counts = np.ones(len(data)) if weights is None else np.asarray(weights, dtype=float)
+    mean = float(np.average(data, weights=counts))
     if len(data) == 1 or np.ptp(data) == 0:  # nothing to resample
         return mean, mean, mean
+
+    def average(x: np.ndarray, n: np.ndarray, axis: int) -> np.ndarray:
+        return (x * n).sum(axis=axis) / n.sum(axis=axis)
+
     rng = repro.rng_for(0, "bootstrap")
-    result = bootstrap((data,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=rng, batch=200)
+    result = bootstrap(
+        (data, counts), average, paired=True, n_resamples=RESAMPLES, method="percentile", rng=rng, batch=200
+    )
     return mean, float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
@@ -182,7 +196,8 @@ def rates(
     Args:
         rollouts: A `frame`.
         by: Columns to group by; none gives one row.
-        metrics: Columns to average: first within a board, then over boards.
+        metrics: Columns to average over rollouts, as a failure report counts them: a board that is in a set twice
+            counts twice. Intervals are over boards.
     """
     import pandas as pd
 
@@ -192,7 +207,8 @@ def rates(
         row: dict[str, Any] = dict(zip(by, key, strict=True))
         row |= {"boards": int(group["board"].nunique()), "rollouts": len(group)}
         for metric in metrics:
-            mean, low, high = mean_interval(group.groupby("board", sort=True)[metric].mean().to_numpy())
+            boards = group.groupby("board", sort=True)[metric].agg(["mean", "size"])
+            mean, low, high = mean_interval(boards["mean"].to_numpy(), boards["size"].to_numpy())
             row |= {metric: mean, f"{metric}_low": low, f"{metric}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -204,7 +220,7 @@ def paired_difference(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> tuple[fl
     Raises:
         ValueError: The two are not over the same boards.
     """
-    left, right = (x.groupby("board", sort=True)[metric].mean() for x in (a, b))
+    left, right = (x.groupby("board", sort=True)[metric].agg(["mean", "size"]) for x in (a, b))
     if not left.index.equals(right.index):
         raise ValueError(f"not the same boards: {len(left.index.symmetric_difference(right.index))} are in one only")
-    return mean_interval((left - right).to_numpy())
+    return mean_interval((left["mean"] - right["mean"]).to_numpy(), left["size"].to_numpy())

@@ -91,6 +91,15 @@ def _scores(values, metric="valid"):
     return pd.DataFrame({"board": [f"b{i:03}" for i in range(len(values))], metric: values})
 
 
+def test_rates_are_those_of_the_report_also_where_a_board_is_there_twice():
+    rows = [(board, sample, valid) for board, valid in (("a", 1.0), ("a", 1.0), ("b", 0.0)) for sample in range(2)]
+    rollouts = pd.DataFrame(rows, columns=["board", "sample", "valid"])
+    row = rates(rollouts, metrics=["valid"]).iloc[0]
+    assert (row["valid"], row["boards"], row["rollouts"]) == (pytest.approx(2 / 3), 2, 6)
+    assert row["valid_low"] <= 2 / 3 <= row["valid_high"]
+    assert paired_difference(rollouts, rollouts.assign(valid=0.0), "valid")[0] == pytest.approx(2 / 3)
+
+
 def test_a_difference_is_paired_by_board():
     rng = np.random.default_rng(1)
     hard = rng.random(300)  # boards differ a lot, the policies by 0.02 on every one of them
