@@ -59,12 +59,4 @@ def test_validation_boards_of_its_kind_are_none_of_it():
     (own,), (other,) = (benchmark_sets(0, **kind, split=split).values() for split in ("benchmark", "validation"))
     assert {split_of(task.instance) for task in own} == {"benchmark"}
     assert {split_of(task.instance) for task in other} == {"validation"}
-    assert len({task.instance.key for task in own}) == len(own) == len(other) == 40
-
-
-def test_validation_boards_of_its_kind_are_none_of_it():
-    kind = {"strata": {2: [3, 4]}, "wait_ratios": [0.5], "boards": 20}
-    (own,), (other,) = (benchmark_sets(0, **kind, split=split).values() for split in ("benchmark", "validation"))
-    assert {split_of(task.instance) for task in own} == {"benchmark"}
-    assert {split_of(task.instance) for task in other} == {"validation"}
     assert len(own) == len(other) == 40
