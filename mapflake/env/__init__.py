@@ -1,4 +1,4 @@
-"""MAPF-FrozenLake: boards, an exact solver, a verifier, two prompt formats, a generator. Imports no torch."""
+"""MAPF-FrozenLake: boards, an exact solver, a verifier, three prompt formats, a generator. Imports no torch."""
 
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes

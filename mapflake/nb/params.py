@@ -91,9 +91,15 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         own = not file.profiles[name] or "analysis" in file.profiles[name]
         sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
     active = profiles[file.run.profile]
-    if active.baseline_rl.rl.vllm != "off" and importlib.util.find_spec("vllm") is None:
-        where = f"profiles.{file.run.profile}.baseline_rl.rl.vllm"
-        raise ParamError(f"{where}: {active.baseline_rl.rl.vllm} takes vLLM, which is not installed (the extra `gpu`)")
+    trained = active.trained_engineer
+    for key, rl in (
+        ("baseline_rl", active.baseline_rl.rl),
+        ("trained_engineer.before", trained.before.rl),
+        ("trained_engineer.every_round", trained.every_round.rl),
+    ):
+        if rl.vllm != "off" and importlib.util.find_spec("vllm") is None:
+            where = f"profiles.{file.run.profile}.{key}.rl.vllm"
+            raise ParamError(f"{where}: {rl.vllm} takes vLLM, which is not installed (the extra `gpu`)")
     for section, values in notebook_values(file.run, active).items():
         name = NOTEBOOKS[section]
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")

@@ -253,6 +253,8 @@ class Sections(Params):
         """
         for arm in arms:
             asked = self.asked(where, arm)
+            if asked and asked.report == "shuffled" and len(self.env_design.sizes) == 1:
+                raise ParamError(f"{where}: {arm!r} exchanges the rows of sizes, and env_design.sizes has one alone")
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
             if trained != (arm == "fixed_longer" or (asked is not None and asked.design_rl == "before")):

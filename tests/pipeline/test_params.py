@@ -204,6 +204,12 @@ LATE = [  # each of these once passed, and ended a stage after a training, or ga
         "    v1: {variant: V1, prompt_tokens: 9}",
         r"^profiles\.default: prompt_tokens of 'v1': .* the budget is 9; raise",
     ),
+    (V1, "    v1: {model: 'openai:'}", r"designers\.v1: model: openai:<name> lacks the name$"),
+    (
+        r"^(  smoke: .*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n",
+        r"\1shuffled_failures, \2      sizes: [3]\n",
+        r"^runs\.smoke\.arms: 'shuffled_failures' exchanges the rows of sizes, and env_design\.sizes has one alone$",
+    ),
     (
         V1,
         "    round_0: {variant: V1}",

@@ -74,6 +74,8 @@ class EngineerParams(Params):
 
     @model_validator(mode="after")
     def _possible(self) -> EngineerParams:
+        if self.model == "openai:":
+            raise ValueError("model: openai:<name> lacks the name")
         if self.base_url is not None and not self.model.startswith("openai:"):
             raise ValueError(f"base_url: of a server, but model is {shown(self.model)}, not openai:<name>")
         if self.design_rl != "none" and self.model != "current":
