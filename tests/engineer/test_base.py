@@ -7,10 +7,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mapflake import repro
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
-from mapflake.engineer.compact.base import BaseParams, base_model
+from mapflake.engineer.compact.base import BaseParams, base_model, students
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.repro import ParamError
+from mapflake.trainer.checkpoint import weights_sha256
 from mapflake.trainer.evaluate import rollout
 from mapflake.trainer.params import RLParams
 
@@ -96,3 +97,23 @@ def test_only_an_unchanged_model_of_the_hub_is_taken_as_it_is(theirs):
         ("smollm2", {}, None),
     ]:
         assert BaseParams.parse(unchanged | {"base": base} | changes, "warm_start").taken_as_it_is == expected
+
+
+def test_students_are_one_policy_as_it_grows_older(tmp_path):
+    save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
+    repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
+    params = BaseParams.parse(PARAMS, "warm_start")
+    known = students(params, tmp_path, tmp_path / "students", [2, 5], language_steps=3)
+    assert list(known) == [2, 5]
+    assert [repro.read_jsonl(path / "curve.jsonl")[-1]["step"] for path in known.values()] == [2, 3]  # beyond the last
+    hashes = [weights_sha256(path) for path in known.values()]
+    assert len({*hashes, weights_sha256(tmp_path / "students/age-0")}) == 3
+    older = students(params, tmp_path, tmp_path / "students", [2, 5, 6], language_steps=3)  # goes on where it was
+    assert [weights_sha256(older[age]) for age in (2, 5)] == hashes
+    again = students(params, tmp_path, tmp_path / "again", [2], language_steps=3)
+    assert weights_sha256(again[2]) == hashes[0]
+    for ages in ([], [0, 2], [5, 2], [2, 2]):
+        with pytest.raises(ValueError, match="do not ascend from 1"):
+            students(params, tmp_path, tmp_path / "students", ages, language_steps=3)
+    with pytest.raises(ValueError, match="students are policies from scratch"):
+        students(params.model_copy(update={"base": "smollm2"}), tmp_path, tmp_path, [2], language_steps=3)

@@ -6,9 +6,11 @@ A small pretrained model needs one too, since it solves nothing at first; a larg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from mapflake import env, repro
@@ -17,7 +19,7 @@ from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
 from mapflake.engineer.prompt import known_variant
 from mapflake.env import Task, format_plan, naive_plan_fails, render_prompt, transform_task
-from mapflake.repro import Params, rng_for
+from mapflake.repro import Params, rng_for, seed_for
 from mapflake.trainer.params import WarmStartParams
 
 
@@ -122,3 +124,47 @@ def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
         pairs = base_pairs(params, boards, params.training.steps * params.training.batch_size)
         warm_start(pairs, start, params.training, out, seed=params.seed)
     return out
+
+
+LANGUAGE_SHARE = 0.8
+"""Share of the pairs that teach the engineer's language while it is taught first, in `students`; our choice."""
+
+
+def students(
+    params: BaseParams, boards: Path, folder: Path, ages: Sequence[int], *, language_steps: int
+) -> dict[int, Path]:
+    """Returns policies of different strength, age -> checkpoint: one policy as it grows older; what is there stays.
+
+    An age is a number of supervised steps of `params.training` on boards. Before the first of them all students are
+    taught the engineer's language together, so that what they say as engineers does not depend on their age. Each age
+    goes on from the one before, with pairs and a schedule of its own.
+
+    Args:
+        params: A policy from scratch; `training.steps` is not used.
+        boards: As for `base_pairs`.
+        folder: Gets a folder for each age.
+        ages: Ascending, from 1.
+        language_steps: Supervised steps that come first, most of them on the engineer's language.
+
+    Raises:
+        ValueError: Ages do not ascend from 1, or the policy is not one from scratch.
+    """
+    from mapflake.trainer.warmstart import warm_start
+
+    if not ages or any(age <= before for before, age in zip((0, *ages), ages, strict=False)):
+        raise ValueError(f"ages: {repro.shown(list(ages))} do not ascend from 1")
+    if params.base is not None or params.training is None:
+        raise ValueError("students are policies from scratch: base null, with `training`")
+    start: list[str] | Path = [*env.VOCABULARY, *VOCABULARY]
+    found, lessons = {}, [language_steps, *np.diff([0, *ages]).tolist()]
+    for age, steps in zip((0, *ages), lessons, strict=True):
+        seed, share = seed_for(params.seed, "age", age), params.engineer_share if age else LANGUAGE_SHARE
+        pairs = base_pairs(
+            params.model_copy(update={"seed": seed, "engineer_share": share}),
+            boards,
+            steps * params.training.batch_size,
+        )
+        found[age] = folder / f"age-{age}"
+        warm_start(pairs, start, params.training.model_copy(update={"steps": steps}), found[age], seed=seed)
+        start = found[age]
+    return {age: found[age] for age in ages}
