@@ -24,6 +24,7 @@ from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
 from mapflake.env import EnvConfig, generate
+from mapflake.env.rewards import answer_of
 from mapflake.provenance import code_sha256
 from mapflake.trainer.grpo import Boards, Mixture, Problem, train_round
 from mapflake.trainer.policy import load_policy
@@ -84,7 +85,7 @@ class Designs:
         """Returns the reward functions for TRL, with their weights."""
         tables = [situation.tables[self.reward] for situation in self.situations]
 
-        @functools.lru_cache(maxsize=1 << 14)
+        @functools.lru_cache(maxsize=1 << 11)  # the three functions are called one after the other on a batch
         def read(number: int, text: str) -> tuple[str | None, float]:
             proposal = read_reply(text, self.sizes, reply_format(prompt_format))
             if proposal.config is None:
@@ -92,7 +93,7 @@ class Designs:
             return format_config(proposal.config), tables[number].mean(proposal.config)
 
         def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:
-            texts = [c if isinstance(c, str) else c[0]["content"] for c in completions]
+            texts = [answer_of(completion) for completion in completions]
             return [read(number, text) for number, text in zip(situation, texts, strict=True)]
 
         def design(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:

@@ -245,7 +245,9 @@ def _nearness(some: tuple[Kind, ...]) -> np.ndarray:
     """Returns K of `transfer_table`, `[kinds, kinds]`, 1 between a kind and itself."""
     size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
     apart = ((size - size.T) / NEAR_SIZES) ** 2 + ((hole - hole.T) / NEAR_HOLES) ** 2
-    return np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
+    near = np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
+    near.flags.writeable = False  # it is kept
+    return near
 
 
 def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:

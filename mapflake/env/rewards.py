@@ -62,7 +62,7 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
         def score(completions: Sequence[Any], task: Sequence[str] | None = None, **columns: Any) -> list[float]:
             if task is None:
                 raise ValueError("task: missing; the rows of the training set are those of to_dataset")
-            return [scores(one, _answer(said))[place] for one, said in zip(task, completions, strict=True)]
+            return [scores(one, answer_of(said))[place] for one, said in zip(task, completions, strict=True)]
 
         score.__name__ = name
         return score
@@ -70,7 +70,7 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
     return [scored(place, name) for place, name in enumerate(REWARD)]
 
 
-def _answer(completion: Any) -> str:
+def answer_of(completion: Any) -> str:
     """Returns the text of a completion: itself, or that of the last message of the assistant in a chat."""
     if isinstance(completion, str):
         return completion

@@ -117,7 +117,7 @@ def test_a_chat_reply_in_json_is_rewarded():
     problem = Designs(situations(1, lambda kind: float(kind[0] == 4)), "learnability", SIZES)
     reply = 'I move on. {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": null}}}'
     design, accepted, distinct = problem.rewards("chat")
-    asked = {"completions": [[{"content": text}] for text in (reply, reply, "no")], "situation": [0, 0, 0]}
+    asked = {"completions": [[{"content": text}] for text in (reply, reply, None)], "situation": [0, 0, 0]}
     assert design(**asked) == [1.0, 1.0, 0.0]
     assert accepted(**asked) == [1.0, 1.0, 0.0]
     assert distinct(**asked) == [0.5, 0.5, 1.0]

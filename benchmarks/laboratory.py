@@ -1,0 +1,256 @@
+"""The next laboratory, tried before its study: boards that need waits, students of different strength, and its gate.
+
+A trial trains one round of a student on the boards of one design and measures the gain on the validation boards. The
+gate (`study.gate`) says of all trials of a regime how much there is to be won by designing and by reading. What was
+written down before which run is in reports/log.md.
+
+    python -m benchmarks.laboratory students            draws the boards and trains the students, in runs/laboratory
+    python -m benchmarks.laboratory trials few --part 0/2    runs half of the trials of a regime that are missing
+    python -m benchmarks.laboratory page                collects them, and writes reports/laboratory.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+from mapflake import env, provenance, repro
+from mapflake.engineer import Grpo, random_config
+from mapflake.engineer.boards import sample_boards
+from mapflake.engineer.compact.base import BaseParams, students
+from mapflake.env import EnvConfig, Task
+from mapflake.nb.folders import REPORTS, root
+from mapflake.study import gate
+from mapflake.study.statistics import Estimate
+from mapflake.trainer import evaluate
+from mapflake.trainer.params import RLParams
+
+SIZES = tuple(range(3, 9))  # of validation boards, of which designs are asked too
+WAIT_RATIOS = (0.25, 0.5, 0.75)
+BOARDS = 27  # validation boards for each wait ratio and size
+DEMONSTRATIONS = (  # agents, boards, sizes, wait ratio; an equal part of each hole ratio
+    (2, 10_000, (3, 4), None),
+    (2, 8_000, (3, 4), 0.6),
+    (2, 3_000, (5, 6), 0.5),
+    (2, 1_500, (7, 8), 0.5),
+    (3, 1_600, (3, 4), None),
+)
+HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3)
+LANGUAGE_STEPS = 500
+AGES = (600, 1_200, 2_200, 4_000, 5_500)  # the study's ages and warm-start seeds are others
+SEEDS = (0, 1, 2)
+SAMPLES = 4  # answers to each validation board
+WARM_START: dict[str, Any] = {
+    "seed": 100,
+    "hard_share": 0.6,
+    "engineer_share": 0.15,
+    "engineer_variants": ["V1", "V2", "V3", "V4", "V5", "V6", "V6-full", "schema"],
+    "training": {
+        "model": {"hidden_size": 96, "layers": 4, "heads": 3, "intermediate_size": 256},
+        "batch_size": 32,
+        "microbatch": 8,
+        "learning_rate": 2e-3,
+        "final_share": 0.25,
+    },
+}
+ROUND: dict[str, Any] = {"epochs": 1, "schedule": "constant_with_warmup", "max_new_tokens": 200}
+REGIMES: dict[str, dict[str, Any]] = {  # a round: what differs from `ROUND`
+    "default": {"instances": 320, "prompts": 32, "generations": 16, "iterations": 4, "learning_rate": 2e-4},
+    "half_rate": {"instances": 320, "prompts": 32, "generations": 16, "iterations": 4, "learning_rate": 1e-4},
+    "few": {"instances": 80, "prompts": 8, "generations": 16, "iterations": 4, "microbatch": 128}
+    | {"learning_rate": 1e-4},
+    "small_groups": {"instances": 160, "prompts": 8, "generations": 8, "iterations": 4, "microbatch": 64}
+    | {"learning_rate": 1e-4},
+}
+DRAWS = tuple(f"draw {number}" for number in range(6))
+CONSTANTS = {"uniform with half waits": "uniform, half waits", "the benchmark's mixture": "benchmark"}
+POINTS = 100
+
+
+def designs() -> dict[str, EnvConfig]:
+    """Returns the designs that are tried, by name; draws are as the arm `fixed` draws them."""
+    one = {f"{n}x{n}, waits 0.5": EnvConfig.uniform([n], 0.15, 0.5) for n in SIZES}
+    waits = {f"{n}x{n}, waits {w:g}": EnvConfig.uniform([n], 0.15, w) for n, w in ((4, 0), (4, 1), (6, 0.25), (6, 1))}
+    mixed = {
+        "3x3 to 5x5, waits 0.5": EnvConfig.uniform([3, 4, 5], 0.15, 0.5),
+        "5x5 to 7x7, waits 0.5": EnvConfig.uniform([5, 6, 7], 0.15, 0.5),
+        "uniform, natural": EnvConfig.uniform(SIZES, 0.15),
+        "uniform, half waits": EnvConfig.uniform(SIZES, 0.15, 0.5),
+        "benchmark": EnvConfig.uniform(SIZES, 0.2, 0.5),
+    }
+    drawn = {name: random_config(SIZES, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)}
+    return one | waits | mixed | drawn
+
+
+def draw_boards(folder: Path) -> None:
+    """Writes demonstrations, validation boards and settings as notebook 01 does, unless they are there."""
+    if (folder / "settings.json").is_file():
+        return
+    solved = []
+    for agents, boards, sizes, waits in DEMONSTRATIONS:
+        for holes in HOLE_RATIOS:
+            config = EnvConfig.uniform(sizes, holes, waits, agents)
+            solved += env.generate(config, boards // len(HOLE_RATIOS), seed=0, split="train")
+    subsets = env.benchmark_sets(0, strata={2: SIZES}, wait_ratios=WAIT_RATIOS, boards=BOARDS, split="validation")
+    env.save_tasks(folder / "demonstrations.jsonl", solved)
+    env.save_tasks(folder / "validation.jsonl", [task for tasks in subsets.values() for task in tasks])
+    repro.write_json(folder / "settings.json", {"sizes": SIZES})
+
+
+def trial(
+    checkpoint: Path, config: EnvConfig, trainer: Grpo, validation: Sequence[Task], folder: Path, *, seed: int
+) -> dict[str, Any]:
+    """Returns what one round on the boards of a design does to a policy, rates in percent.
+
+    Args:
+        checkpoint: The policy.
+        config: The design.
+        trainer: The training of a round.
+        validation: Boards on which it is measured afterwards.
+        folder: For the training; it is empty in the end.
+        seed: Of boards, training and noise.
+    """
+    tasks, fallback = sample_boards(config, trainer.instances, seed=repro.seed_for(seed, "train"))
+    curve = trainer.train(checkpoint, tasks, folder / "checkpoint", seed=repro.seed_for(seed, "grpo"))
+    after = rates(folder / "checkpoint", trainer, validation)
+    shutil.rmtree(folder)
+    a_step = trainer.params.prompts * trainer.params.generations
+    return {
+        **after,
+        "tokens": round(sum(row["completions/mean_length"] for row in curve) * a_step),
+        "samples": len(curve) * a_step,
+        "groups_without_signal": sum(row["frac_reward_zero_std"] for row in curve) / len(curve),
+        "fallback": repro.to_json(fallback) if fallback else {},
+    }
+
+
+def rates(checkpoint: Path, trainer: Grpo, validation: Sequence[Task]) -> dict[str, Any]:
+    """Returns valid rates in percent: of all boards, of those that need a wait, of the others, and by size."""
+    noise = repro.seed_for(0, "validation")
+    frame = evaluate.frame(evaluate.rollout(trainer.load(checkpoint), validation, samples=SAMPLES, seed=noise))
+    waits = frame.groupby("needs_wait")["valid"].mean()
+    return {
+        "valid": POINTS * frame["valid"].mean(),
+        "valid_wait": POINTS * waits[True],
+        "valid_no_wait": POINTS * waits[False],
+        "by_size": {str(size): POINTS * share for size, share in frame.groupby("size")["valid"].mean().items()},
+    }
+
+
+def run(regime: str, part: int, parts: int, folder: Path, records: Path) -> None:
+    """Runs the trials of a regime that are neither in `records` nor in `folder`: each `parts`-th, from `part` on.
+
+    Trials of a seed come before those of the next one, so that a part of them is a whole table of fewer seeds.
+    """
+    trainer = Grpo(RLParams.parse(ROUND | REGIMES[regime], f"REGIMES.{regime}"))
+    validation = env.load_tasks(folder / "boards/validation.jsonl")
+    params, code = BaseParams.parse(WARM_START, "WARM_START"), provenance.code_sha256("mapflake.engineer.rounds")
+    known = students(params, folder / "boards", folder / "students", AGES, language_steps=LANGUAGE_STEPS)
+    wanted = [(seed, age, name) for seed in SEEDS for age in AGES for name in designs()]
+    done = {(row["regime"], row["seed"], row["student"], row["design"]) for row in read(records)}
+    for seed, age, name in tqdm(wanted[part::parts], desc=regime, unit="trial"):
+        out = folder / "trials" / f"{regime}-{seed}-{age}-{name.replace(' ', '_')}.json"
+        if (regime, seed, str(age), name) in done or out.is_file():
+            continue
+        before = folder / "trials" / f"before-{age}.json"
+        if not before.is_file():
+            repro.write_json(before, rates(known[age], trainer, validation))
+        config, begun = designs()[name], repro.read_json(before)
+        after = trial(known[age], config, trainer, validation, out.with_suffix(""), seed=seed)
+        row = {
+            "regime": regime,
+            "student": str(age),
+            "design": name,
+            "seed": seed,
+            "gain": after["valid"] - begun["valid"],
+        }
+        made = {"code_sha256": code, "student_sha256": trainer.sha256(known[age]), "versions": provenance.versions()}
+        repro.write_json(out, row | {"before": begun, "config": repro.to_json(config)} | after | made)
+
+
+def read(records: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a file of records; none if it is not there."""
+    return repro.read_jsonl(records) if records.is_file() else []
+
+
+def collect(folder: Path, records: Path) -> list[dict[str, Any]]:
+    """Adds the trials in `folder` to the file of records and returns all of them."""
+    rows = {(row["regime"], row["seed"], row["student"], row["design"]): row for row in read(records)}
+    for path in sorted((folder / "trials").glob("*-*-*.json")):
+        row = repro.read_json(path)
+        rows[row["regime"], row["seed"], row["student"], row["design"]] = row
+    found = [rows[key] for key in sorted(rows)]
+    repro.write_jsonl(records, found)
+    return found
+
+
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns reports/laboratory.md of the records: of each regime its gate, and the matrix of its trials."""
+    parts = [
+        "# The gate of the next laboratory",
+        "What one round of GRPO on the boards of a design gains, in points of valid plans on "
+        f"{BOARDS * len(SIZES) * len(WAIT_RATIOS)} validation boards ({SAMPLES} answers each), for students of "
+        "different age. Values with 95% intervals over students and training seeds; every choice is made under other "
+        "seeds than it is scored under. `python -m benchmarks.laboratory` runs more.",
+    ]
+    table: dict[str, dict[str, str]] = {}
+    for regime in dict.fromkeys(row["regime"] for row in rows):
+        own = [row for row in rows if row["regime"] == regime]
+        parts += [f"## {regime}", matrix(own).to_markdown(floatfmt="+.1f")]
+        if (found := whole(own)) is not None:
+            constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
+            table[regime] = {name: said(one) for name, one in gate.values(found, DRAWS, constants).items()}
+    if table:
+        parts.insert(2, pd.DataFrame(table).T.to_markdown())
+    return "\n\n".join(parts) + "\n"
+
+
+def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
+    """Returns the trials under the seeds that are complete; None if there are fewer than two."""
+    table = pd.DataFrame(rows)
+    counts = table.groupby("seed").size()
+    seeds = [seed for seed in counts.index if counts[seed] == len(AGES) * len(designs())]
+    return gate.trials(table[table["seed"].isin(seeds)].to_dict("records")) if len(seeds) > 1 else None
+
+
+def matrix(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Returns the mean gain of each student on each design, over the seeds that were run; students by age."""
+    table = pd.DataFrame(rows).pivot_table("gain", "design", "student", aggfunc="mean")
+    return table[sorted(table, key=int)].reindex([name for name in designs() if name in table.index])
+
+
+def said(value: Estimate) -> str:
+    """Returns a mean with its interval, in points."""
+    interval = "" if value.low is None else f" ({value.low:+.1f} to {value.high:+.1f})"
+    return f"{value.mean:+.1f}{interval}"
+
+
+def main() -> None:
+    """Runs one of the commands above."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.laboratory", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("students", help="draws the boards and trains the students")
+    command = commands.add_parser("trials", help="runs the trials of a regime that are missing")
+    command.add_argument("regime", choices=REGIMES)
+    command.add_argument("--part", default="0/1", help="which part of how many, e.g. 0/2")
+    commands.add_parser("page", help="collects the trials and writes the page")
+    given, folder, reports = parser.parse_args(), root() / "runs/laboratory", root() / REPORTS
+    draw_boards(folder / "boards")
+    params = BaseParams.parse(WARM_START, "WARM_START")
+    if given.command == "students":
+        students(params, folder / "boards", folder / "students", AGES, language_steps=LANGUAGE_STEPS)
+    elif given.command == "trials":
+        part, parts = map(int, given.part.split("/"))
+        run(given.regime, part, parts, folder, reports / "laboratory.jsonl")
+    else:
+        repro.write_text(reports / "laboratory.md", page(collect(folder, reports / "laboratory.jsonl")))
+
+
+if __name__ == "__main__":
+    main()
