@@ -11,9 +11,8 @@ import contextlib
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -84,17 +83,6 @@ class DesignRLParams(Params):
         return round(self.boards_share * self.rl.instances)
 
 
-class GainsParams(Params):
-    """The trial of designs by short trainings: `designs` in each situation, each trained by `rl`.
-
-    `samples` are the completions of each validation board after it.
-    """
-
-    designs: int = Field(ge=2)
-    samples: int = Field(default=2, ge=1)
-    rl: RLParams
-
-
 @dataclass(frozen=True)
 class KindTable:
     """A value for each kind of board; that of a configuration is the mean over the boards that it asks for.
@@ -156,7 +144,7 @@ class Situation:
     Attributes:
         report: Failures of the policy.
         history: The rounds so far.
-        tables: Name of a reward -> its table; `progress`, which trains, has none.
+        tables: Name of a reward -> its table.
         origin: The run that it comes from: situations are held out by it.
     """
 
@@ -164,12 +152,6 @@ class Situation:
     history: History
     tables: Mapping[str, KindTable] = field(default_factory=dict)
     origin: str = "made up"
-
-
-def portable(situation: Situation) -> Situation:
-    """Returns a situation without the files of its rounds and what they were run with, as a record keeps it."""
-    bare: dict[str, Any] = {"checkpoint": Path(), "files": {}, "parameters": {}, "versions": {}}
-    return replace(situation, history=tuple(replace(one, **bare) for one in situation.history))
 
 
 # ---------------------------------------------------------------- what is measured on a policy

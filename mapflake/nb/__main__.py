@@ -18,9 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     choose = commands.add_parser("choose", help="make one of `runs` the active one: rewrites one line of params.yaml")
     choose.add_argument("name")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
-    for name, text in {"bank": "train and measure", "gains": "try designs out on"}.items():
-        numbered = commands.add_parser(name, help=f"{text} one run of the bank of situations")
-        numbered.add_argument("number", type=int)
+    bank = commands.add_parser("bank", help="train and measure one run of the bank of situations")
+    bank.add_argument("number", type=int)
     run = commands.add_parser("run", help="run one notebook with the active parameters")
     run.add_argument("notebook", choices=NOTEBOOKS.values(), metavar="notebook", help=", ".join(NOTEBOOKS.values()))
     cell = "the cell that it is for: arm=heuristic seed=0"
@@ -41,7 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
             "choose": lambda: params.choose(base, chosen.name),
             "warm_start": lambda: stages.warm_start(base),
             "bank": lambda: stages.bank(base, chosen.number),
-            "gains": lambda: stages.gains(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),
             "readme": lambda: publish.write_readme(base),

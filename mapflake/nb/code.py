@@ -12,8 +12,7 @@ from mapflake.provenance import OUTSIDE, SHOWS, deciding, package_files, without
 
 FUNCTIONS = {
     "warm_start": ("nb/stages.py", "warm_start"),
-    "bank": ("nb/stages.py", "bank", "_bank_run"),
-    "gains": ("nb/stages.py", "gains", "_bank_run"),
+    "bank": ("nb/stages.py", "bank"),
     "publish": ("nb/publish.py",),
 }
 """Stage that is no notebook -> the file that runs it and the functions in it, or the whole file."""

@@ -137,11 +137,8 @@ def prepare(root: Path) -> None:
     values["warm_start"] = everything["warm_start"]
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
     shared["base"] = sections.warm_start.taken_as_it_is
-    tried = everything["trained_engineer"]
-    shared["tables"] = tried["before"]["tables"]
-    values["bank"] = shared | {"bank_runs": tried["bank"]}
-    as_arms = {"bank_runs": {"rounds": tried["gains_rounds"], "training": None}}
-    values["gains"] = {"gains": tried["gains"], "bank": shared | as_arms}
+    trained = everything["trained_engineer"]
+    values["bank"] = shared | {"tables": trained["before"]["tables"], "bank_runs": trained["bank"]}
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)
     for name, value in values.items():
@@ -178,7 +175,7 @@ def choose(root: Path, name: str) -> None:
         raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
     run = file.runs[name]
     if run != file.run:
-        lists = f"trained: [{', '.join(run.trained)}], seeds: {run.seeds}, bank: {run.bank}, gains: {run.gains}"
+        lists = f"trained: [{', '.join(run.trained)}], seeds: {run.seeds}, bank: {run.bank}"
         line = f"run: {{profile: {run.profile}, arms: [{', '.join(run.arms)}], {lists}}}\n"
         path = root / "params.yaml"
         repro.write_text(path, RUN_LINE.sub(lambda _: line, path.read_text(encoding="utf-8"), count=1))

@@ -17,7 +17,7 @@ from mapflake.engineer.actions import reply_format
 from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
-from mapflake.engineer.situations import DesignRLParams, GainsParams
+from mapflake.engineer.situations import DesignRLParams
 from mapflake.env import EnvConfig, benchmark_sets
 from mapflake.repro import ParamError, Params
 from mapflake.study.names import BEGINNINGS
@@ -150,15 +150,11 @@ class TrainedEngineer(Params):
         bank: The runs of the bank; `before` says which tables are measured there.
         before: The training before round 0.
         every_round: That of the arm `co_trained`.
-        gains_rounds: Rounds of each run whose designs are tried out, with the same start as the bank's.
-        gains: What designs really teach there, by short trainings.
     """
 
     bank: BankParams
     before: DesignRLParams
     every_round: DesignRLParams
-    gains_rounds: Count
-    gains: GainsParams
 
 
 class Comparison(Params):
@@ -269,7 +265,7 @@ class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
     The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed.
-    `bank` numbers the runs of the bank, `gains` runs like them in which designs are tried out.
+    `bank` numbers the runs of the bank.
     """
 
     profile: str
@@ -277,7 +273,6 @@ class RunParams(Params):
     trained: Annotated[list[str], Once]
     seeds: Annotated[list[Seed], Field(min_length=1), Once]
     bank: Annotated[list[Seed], Field(min_length=2), Once]
-    gains: Annotated[list[Seed], Once]
 
     @model_validator(mode="after")
     def _compares(self) -> RunParams:

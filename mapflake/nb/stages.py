@@ -19,7 +19,7 @@ from typing import Any
 
 from mapflake import repro
 from mapflake.nb import notebooks, params
-from mapflake.nb.folders import NOTEBOOKS, STAGE_LOCK, cells, require, stage_lock
+from mapflake.nb.folders import NOTEBOOKS, STAGE_LOCK, require, stage_lock
 
 
 class StageError(RuntimeError):
@@ -63,50 +63,25 @@ def warm_start(root: Path) -> None:
 
 def bank(root: Path, number: int) -> None:
     """Trains and measures one run of the bank of situations, in `runs/<profile>/bank/<number>` (see `bank_run`)."""
-    with _stage(root, f"bank/{number}") as (run, folder):
-        _bank_run(run, folder, number, params.prepared(root, "bank"))
-
-
-def gains(root: Path, number: int) -> None:
-    """Tries designs out on a run like those of the bank; writes `reports/cells/<profile>/gains/<number>.json`."""
-    from mapflake import study
-    from mapflake.engineer import Grpo
-    from mapflake.engineer.gains import Progress, try_out
-    from mapflake.engineer.situations import GainsParams, portable
-
-    values = params.prepared(root, "gains")
-    asked = GainsParams.parse(values["gains"], "gains")
-    with _stage(root, f"gains/{number}") as (run, folder):
-        situations, boards, sizes = _bank_run(run, folder / "run", number, values["bank"])
-        progress = Progress(folder, Grpo(asked.rl), boards, asked.samples, seed=repro.seed_for(number, "gains"))
-        rows = try_out(situations, progress, sizes, asked.designs, seed=number)
-        record = {"parameters": values, "rows": rows, "made": repro.to_json(study.made())}
-        record["situations"] = [repro.to_json(portable(one)) for one in situations]
-        repro.write_json(cells(run) / "gains" / f"{number}.json", record)
-
-
-def _bank_run(run: str, folder: Path, number: int, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[int]]:
-    """Returns the situations of a run of the bank, the validation boards and the board sizes."""
     from mapflake import env
     from mapflake.engineer import Grpo
     from mapflake.engineer.bank import BankParams, bank_run
     from mapflake.engineer.situations import TableParams
     from mapflake.trainer.params import RLParams
 
-    sizes = repro.read_json(require(run, "env_design/settings.json"))["sizes"]
-    boards = env.load_tasks(require(run, "env_design/validation.jsonl"))
-    situations = bank_run(
-        folder,
-        number,
-        Grpo(RLParams.parse(values["rl"], "rl")),
-        values["base"] or require(run, "warm_start/checkpoint"),
-        boards,
-        sizes,
-        BankParams.parse(values["bank_runs"], "bank_runs"),
-        TableParams.parse(values["tables"], "tables"),
-        samples=values["samples"],
-    )
-    return situations, boards, sizes
+    values = params.prepared(root, "bank")
+    with _stage(root, f"bank/{number}") as (run, folder):
+        bank_run(
+            folder,
+            number,
+            Grpo(RLParams.parse(values["rl"], "rl")),
+            values["base"] or require(run, "warm_start/checkpoint"),
+            env.load_tasks(require(run, "env_design/validation.jsonl")),
+            repro.read_json(require(run, "env_design/settings.json"))["sizes"],
+            BankParams.parse(values["bank_runs"], "bank_runs"),
+            TableParams.parse(values["tables"], "tables"),
+            samples=values["samples"],
+        )
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from mapflake.plots.boards import animate, describe, gallery
 from mapflake.plots.figures import (
     configurations,
-    correlations,
     curves,
     failures,
     feasibility_map,
@@ -15,7 +14,6 @@ from mapflake.plots.style import show
 __all__ = [
     "animate",
     "configurations",
-    "correlations",
     "curves",
     "describe",
     "failures",

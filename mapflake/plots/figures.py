@@ -196,25 +196,6 @@ def _percent(share: float) -> str:
 
 
 @style.styled
-def correlations(table: pd.DataFrame) -> Figure:
-    """Returns how well each score predicts what a design teaches: rank correlation and 95% interval, a row a score.
-
-    Args:
-        table: From `gains.correlations`: the index is the score; columns correlation, low and high.
-    """
-    rows = table[::-1]
-    figure = Figure(figsize=(6.2, 0.36 * len(rows) + 1.1), layout="constrained")
-    ax = figure.subplots()
-    at = np.arange(len(rows))
-    errors = [rows["correlation"] - rows["low"], rows["high"] - rows["correlation"]]
-    ax.errorbar(rows["correlation"], at, xerr=errors, fmt="o", color=style.COLORS[0], capsize=2.5, lw=1.6, ms=5.5)
-    ax.axvline(0, color="#888888", lw=0.9)
-    ax.set(xlabel="rank correlation with the measured gain, within checkpoints", ylim=(-0.6, len(rows) - 0.4))
-    ax.set_yticks(at, [str(name) for name in rows.index])
-    return figure
-
-
-@style.styled
 def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
     """Returns what a policy can do (above) and which boards its engineer asks for (below), by size, a column a stage.
 

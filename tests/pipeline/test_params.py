@@ -283,9 +283,9 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     params.choose(repo, "smoke")
     after = path.read_text().splitlines()
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1], gains: []"
+    lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, gains, long, fresh, long_fresh, smoke, gpu, paper, smollm2, smollm2_chat"
+    names = "default, study, long, fresh, long_fresh, smoke, gpu, paper, smollm2, smollm2_chat"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
@@ -302,7 +302,6 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
         "warm_start",
         "baseline_rl",
         "bank",
-        "gains",
         "trained_engineer",
         "ablations/trained_engineer",
     ]
@@ -323,7 +322,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
     ours = ("analysis", "ablations/base_engineer", "ablations/heuristic")
-    assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
+    assert changed == {f"params/{name}.json" for name in (*sections[:6], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
     assert validation == {"agents": 2, "boards": 48}  # merged: one key from each
 

@@ -23,7 +23,7 @@ from mapflake.study.records import MAKERS
 
 # What an edit can change: stages, and the hashes that ledgers, checkpoints and records keep.
 CELLS = "baseline_rl engineer_loop ablations trained_engineer"
-TRAINED = f"{CELLS} warm_start bank gains round record"
+TRAINED = f"{CELLS} warm_start bank round record"
 SHOWN = "analysis publish"
 CHANGES = {
     f"{TRAINED} {SHOWN} env_design grpo supervised": "__init__ repro",
@@ -36,23 +36,22 @@ CHANGES = {
     f"{TRAINED} grpo supervised": """
         trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/params trainer/policy
         trainer/training trainer/vllm_worker""",
-    f"{CELLS} bank gains round record grpo": """
+    f"{CELLS} bank round record grpo": """
         env/dataset env/rewards trainer/grpo trainer/logps trainer/round_trainer trainer/accelerate/fsdp2.yaml""",
     f"{TRAINED} supervised": "trainer/warmstart",
     f"{TRAINED} {SHOWN}": """
         trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/ledger
         engineer/prompt engineer/report engineer/compact/__init__ engineer/compact/words engineer/designers/__init__
         engineer/designers/llm engineer/designers/rules engineer/designers/search""",
-    f"{CELLS} bank gains round record": "engineer/backend engineer/rounds",
+    f"{CELLS} bank round record": "engineer/backend engineer/rounds",
     "baseline_rl warm_start record": "engineer/compact/base trainer/pretrained",
     f"{CELLS} warm_start record": "engineer/compact/demonstrations",
-    f"{CELLS} warm_start bank gains record": "engineer/situations",
-    "trained_engineer bank gains record": "engineer/bank",
+    f"{CELLS} warm_start bank record": "engineer/situations",
+    "trained_engineer bank record": "engineer/bank",
     "ablations trained_engineer record": "engineer/design_rl",
-    "trained_engineer gains": "engineer/gains",
     "engineer_loop trained_engineer": "engineer/reading",
-    f"env_design {CELLS} gains record {SHOWN}": "study/__init__ study/board_sets",
-    f"{CELLS} gains record {SHOWN}": "study/records",
+    f"env_design {CELLS} record {SHOWN}": "study/__init__ study/board_sets",
+    f"{CELLS} record {SHOWN}": "study/records",
     SHOWN: """
         env/pictures plots/__init__ plots/study plots/style study/cells study/comparisons study/conclusions
         study/designs study/names study/paper study/report study/statistics""",
