@@ -2,7 +2,7 @@
 
 from mapflake.env.benchmark import benchmark_sets
 from mapflake.env.config import DIMENSIONS, Dimension, EnvConfig, SizeConfig, cells_needed, num_holes
-from mapflake.env.dataset import save_shards, tasks_of, to_dataset
+from mapflake.env.dataset import tasks_of, to_dataset
 from mapflake.env.generator import BoardStatistics, GenerationError, board_statistics, generate
 from mapflake.env.instance import MOVES, Cell, Instance, Plan, distances, execute, transform
 from mapflake.env.maps import GridMap, read_board, read_map, read_scenario
@@ -70,7 +70,6 @@ __all__ = [
     "render_prompt",
     "reward",
     "reward_functions",
-    "save_shards",
     "save_tasks",
     "solve",
     "split_of",

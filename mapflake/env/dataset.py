@@ -1,12 +1,4 @@
-"""Tasks as a Hugging Face `datasets.Dataset`, and sets too large for one process or one host.
-
-A task depends on its index and not on the process that draws it. So a set is cut into shards of consecutive tasks, and
-the files are the same for any number of processes. On several hosts every job writes its own slice with `generate` and
-`save_tasks`, here as a Slurm array (`sbatch --array=0-63 ...`); docs/scale.md has the same as a Ray task.
-
-    job, jobs = int(os.environ["SLURM_ARRAY_TASK_ID"]), 64
-    mine = range(n * job // jobs, n * (job + 1) // jobs)
-    save_tasks(f"boards/{job:05d}.jsonl", generate(config, n, seed=0, indices=mine))
+"""Tasks as a Hugging Face `datasets.Dataset`, and back.
 
 Not covered: streaming; Parquet, which `to_dataset(load_tasks(path)).to_parquet` writes. `datasets` is imported when it
 is needed: that takes longer than all of `mapflake.env`.
@@ -14,17 +6,10 @@ is needed: that takes longer than all of `mapflake.env`.
 
 from __future__ import annotations
 
-import functools
-import multiprocessing
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from mapflake.env.config import EnvConfig
-from mapflake.env.generator import generate
-from mapflake.env.task import Task, save_tasks
+from mapflake.env.task import Task
 from mapflake.env.text import check_prompt_format, render_prompt
 from mapflake.repro import dumps, from_json, loads, to_json
 
@@ -78,45 +63,3 @@ def task_of(text: str, where: str) -> Task:
     except ValueError as error:
         raise ValueError(f"{where}: task: {error}") from None
     return from_json(Task, task, where)
-
-
-def save_shards(
-    folder: str | Path,
-    config: EnvConfig,
-    n: int,
-    *,
-    seed: int,
-    split: str = "train",
-    shard_size: int = 1000,
-    num_proc: int = 1,
-) -> list[Path]:
-    """Writes the tasks of `generate(config, n, seed=seed, split=split)` in `num_proc` processes and returns the files.
-
-    They are `00000.jsonl`, `00001.jsonl`, ... in `folder`, which is made if missing, with `shard_size` tasks each; the
-    last may have fewer.
-
-    Raises:
-        GenerationError: No board was found for a task.
-        ValueError: Something is out of range, or the folder has shards.
-    """
-    for name, value in (("shard_size", shard_size), ("num_proc", num_proc)):
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{name}: {value!r} is not an integer from 1")
-    drawn = functools.partial(generate, config, n, seed=seed, split=split)
-    drawn(indices=())  # raises if the call is not legal
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    if there := sorted(path.name for path in folder.glob("*.jsonl")):
-        raise ValueError(f"folder: {folder} has {there[0]} already: remove it, or write elsewhere")
-    shards = [range(n)[first : first + shard_size] for first in range(0, n, shard_size)]
-    paths = [folder / f"{number:05d}.jsonl" for number in range(len(shards))]
-    # Forked processes know the custom dimensions of this one.
-    with multiprocessing.get_context("fork").Pool(num_proc) as pool:
-        done = pool.imap(functools.partial(_save_shard, drawn), zip(paths, shards, strict=True))
-        return list(tqdm(done, desc="shards", total=len(shards)))
-
-
-def _save_shard(drawn: Callable[..., list[Task]], shard: tuple[Path, range]) -> Path:
-    path, indices = shard
-    save_tasks(path, drawn(indices=indices))
-    return path

@@ -336,7 +336,7 @@ def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
     )
     with pytest.raises(GenerationError, match=re.escape(message)) as error:
         generate(config, 1, seed=0)
-    elsewhere = pickle.loads(pickle.dumps(error.value))  # as a process of `save_shards` raises it
+    elsewhere = pickle.loads(pickle.dumps(error.value))  # as a pool of processes passes it on
     assert (str(elsewhere), elsewhere.size) == (message, 10)
 
 

@@ -28,9 +28,10 @@ SHOWN = "analysis publish"
 CHANGES = {
     f"{TRAINED} {SHOWN} env_design grpo supervised": "__init__ repro",
     f"{TRAINED} {SHOWN} env_design grpo": """
-        env/__init__ env/compiler env/config env/generator env/instance env/kernel env/plain env/shares env/solver
-        env/splits env/task env/text env/verifier env/csrc/board.h env/csrc/costs.h env/csrc/groups.h env/csrc/joint.h
-        env/csrc/kernel.c env/csrc/memory.h env/csrc/pairs.h env/csrc/search.h env/csrc/splits.h""",
+        env/__init__ env/compiler env/instance env/kernel env/plain env/solver env/task env/text env/verifier
+        env/csrc/board.h env/csrc/costs.h env/csrc/groups.h env/csrc/joint.h env/csrc/kernel.c env/csrc/memory.h
+        env/csrc/pairs.h env/csrc/search.h env/csrc/splits.h""",
+    f"{TRAINED} {SHOWN} env_design": "env/config env/generator env/shares env/splits",
     "env_design": "env/benchmark env/maps",
     f"{TRAINED} {SHOWN} grpo supervised": "provenance trainer/__init__",
     f"{TRAINED} grpo supervised": """
