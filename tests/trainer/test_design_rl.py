@@ -20,8 +20,8 @@ from mapflake.trainer.policy import load_policy
 from mapflake.trainer.warmstart import warm_start
 
 SIZES = (3, 4)
-PARAMS = RLParams(
-    instances=128, epochs=2, prompts=16, generations=8, microbatch=128, learning_rate=5e-3, warmup_steps=0,
+PARAMS = RLParams(  # at a learning rate of 5e-3 some trainings collapse, and a processor's rounding decides which
+    instances=128, epochs=2, prompts=16, generations=8, microbatch=128, learning_rate=2e-3, warmup_steps=0,
     max_new_tokens=reply_words(SIZES), save_every=2,
 )  # fmt: skip
 
@@ -45,20 +45,21 @@ def situations(n: int, value) -> list[Situation]:
     return [Situation(made_up(i, SIZES, seed=7).report, (), tables) for i in range(n)]
 
 
-def data_on(policy_path, size: int) -> float:
-    """Returns the mean data ratio of a size over accepted replies."""
+def data_on(policy_path, size: int) -> np.ndarray:
+    """Returns the data ratio of a size in each accepted reply."""
     policy = load_policy(policy_path, max_new_tokens=reply_words(SIZES))
     problem = Designs(situations(50, lambda kind: 0.0), "learnability", SIZES, "V1")
-    texts = [text for (text,) in policy.complete(problem.prompts("compact"), seed=5)]
+    texts = [text for own in policy.complete(problem.prompts("compact"), n=8, seed=5) for text in own]
     configs = [c for text in texts if (c := read_reply(text, SIZES, "compact").config)]
-    assert len(configs) > 10
-    return float(np.mean([c.sizes[size].data_ratio if size in c.sizes else 0.0 for c in configs]))
+    assert len(configs) > len(texts) / 2
+    return np.array([c.sizes[size].data_ratio if size in c.sizes else 0.0 for c in configs])
 
 
 def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(speaker, tmp_path):
     four = Designs(situations(128, lambda kind: float(kind[0] == 4)), "learnability", SIZES, "V1")
     curve = train_round(speaker, four, PARAMS, tmp_path / "four", seed=0)
-    assert data_on(tmp_path / "four", 4) > data_on(speaker, 4) + 0.1
+    before, after = data_on(speaker, 4), data_on(tmp_path / "four", 4)
+    assert after.mean() - before.mean() > 4 * (before.var() / len(before) + after.var() / len(after)) ** 0.5
     assert {"rewards/design/mean", "rewards/accepted/mean", "rewards/distinct/mean", "entropy"} <= {*curve[0]}
     assert all(0 < row["rewards/distinct/mean"] <= 1 for row in curve)
     nothing = Designs(situations(128, lambda kind: 0.0), "learnability", SIZES, "V1")  # without signal: the control
