@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import openai
@@ -47,10 +48,11 @@ def main() -> None:
     asked = {"model": "openai:m", "base_url": f"{SERVER}/500/v1", "samples": 1}
     policy = OpenAIPolicy("m", f"{SERVER}/500/v1", retries=1)
     print(repr(policy), policy.complete(["a"]), policy.failures)
+    before = tuple(replace(r, checkpoint_sha256=settings.trainer.sha256(r.checkpoint)) for r in history(1))
     for status in (500, 401):
         asked["base_url"] = f"{SERVER}/{status}/v1"
         try:
-            run_arm(f"server_{status}", settings, history(1), rounds=1, sizes=[3], params=EngineerParams(),
+            run_arm(f"server_{status}", settings, before, rounds=1, sizes=[3], params=EngineerParams(),
                     designers={f"server_{status}": asked})  # fmt: skip
         except ServerError:
             traceback.print_exc()

@@ -83,7 +83,9 @@ def test_its_commands_are_targets_of_the_makefile() -> None:
 
 
 def test_make_help_names_every_run() -> None:
-    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert told.splitlines()[-1].partition(":")[2].split() == [*params.load(ROOT).runs]
 
 
