@@ -5,13 +5,15 @@ gate (`study.gate`) says of all trials of a regime how much there is to be won b
 written down before which run is in reports/log.md.
 
     python -m benchmarks.laboratory students            draws the boards and trains the students, in runs/laboratory
-    python -m benchmarks.laboratory trials few --part 0/2    runs half of the trials of a regime that are missing
+    python -m benchmarks.laboratory screen few --part 0/2    runs half of a regime's trials on a part of the table
+    python -m benchmarks.laboratory trials few --part 0/2    the same with the whole table
     python -m benchmarks.laboratory page                collects them, and writes reports/laboratory.md
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -59,33 +61,45 @@ WARM_START: dict[str, Any] = {
         "final_share": 0.25,
     },
 }
-ROUND: dict[str, Any] = {"epochs": 1, "schedule": "constant_with_warmup", "max_new_tokens": 200}
-REGIMES: dict[str, dict[str, Any]] = {  # a round: what differs from `ROUND`
-    "default": {"instances": 320, "prompts": 32, "generations": 16, "iterations": 4, "learning_rate": 2e-4},
-    "half_rate": {"instances": 320, "prompts": 32, "generations": 16, "iterations": 4, "learning_rate": 1e-4},
-    "few": {"instances": 80, "prompts": 8, "generations": 16, "iterations": 4, "microbatch": 128}
-    | {"learning_rate": 1e-4},
-    "small_groups": {"instances": 160, "prompts": 8, "generations": 8, "iterations": 4, "microbatch": 64}
-    | {"learning_rate": 1e-4},
+REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
+    "default": (320, 32, 16, 2e-4),
+    "half_rate": (320, 32, 16, 1e-4),
+    "few": (80, 8, 16, 1e-4),
+    "few_longer": (160, 8, 16, 1e-4),
+    "small_groups": (160, 8, 8, 1e-4),
 }
 DRAWS = tuple(f"draw {number}" for number in range(6))
 CONSTANTS = {"uniform with half waits": "uniform, half waits", "the benchmark's mixture": "benchmark"}
+ONE_SIZE = {f"{size}x{size}, waits 0.5": EnvConfig.uniform([size], 0.15, 0.5) for size in SIZES}
+MIXTURES = {
+    "3x3 to 5x5, waits 0.5": EnvConfig.uniform([3, 4, 5], 0.15, 0.5),
+    "5x5 to 7x7, waits 0.5": EnvConfig.uniform([5, 6, 7], 0.15, 0.5),
+    "uniform, half waits": EnvConfig.uniform(SIZES, 0.15, 0.5),
+    "benchmark": EnvConfig.uniform(SIZES, 0.2, 0.5),
+}
+SCREENED = {  # the part of the table by which regimes are compared
+    "seeds": (0, 1),
+    "students": (600, 2_200, 5_500),
+    "designs": ("4x4, waits 0.5", "6x6, waits 0.5", "8x8, waits 0.5", *MIXTURES, "draw 0", "draw 1"),
+}
 POINTS = 100
+
+
+def trainer_of(regime: str) -> Grpo:
+    """Returns the training of a round in a regime."""
+    instances, prompts, generations, rate = REGIMES[regime]
+    recipe = {"epochs": 1, "iterations": 4, "schedule": "constant_with_warmup", "max_new_tokens": 200}
+    batch = {"prompts": prompts, "generations": generations, "microbatch": prompts * generations}
+    params = recipe | batch | {"instances": instances, "learning_rate": rate}
+    return Grpo(RLParams.parse(params, f"REGIMES.{regime}"))
 
 
 def designs() -> dict[str, EnvConfig]:
     """Returns the designs that are tried, by name; draws are as the arm `fixed` draws them."""
-    one = {f"{n}x{n}, waits 0.5": EnvConfig.uniform([n], 0.15, 0.5) for n in SIZES}
     waits = {f"{n}x{n}, waits {w:g}": EnvConfig.uniform([n], 0.15, w) for n, w in ((4, 0), (4, 1), (6, 0.25), (6, 1))}
-    mixed = {
-        "3x3 to 5x5, waits 0.5": EnvConfig.uniform([3, 4, 5], 0.15, 0.5),
-        "5x5 to 7x7, waits 0.5": EnvConfig.uniform([5, 6, 7], 0.15, 0.5),
-        "uniform, natural": EnvConfig.uniform(SIZES, 0.15),
-        "uniform, half waits": EnvConfig.uniform(SIZES, 0.15, 0.5),
-        "benchmark": EnvConfig.uniform(SIZES, 0.2, 0.5),
-    }
+    natural = {"uniform, natural": EnvConfig.uniform(SIZES, 0.15)}
     drawn = {name: random_config(SIZES, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)}
-    return one | waits | mixed | drawn
+    return ONE_SIZE | waits | MIXTURES | natural | drawn
 
 
 def draw_boards(folder: Path) -> None:
@@ -143,16 +157,17 @@ def rates(checkpoint: Path, trainer: Grpo, validation: Sequence[Task]) -> dict[s
     }
 
 
-def run(regime: str, part: int, parts: int, folder: Path, records: Path) -> None:
+def run(regime: str, part: int, parts: int, folder: Path, records: Path, *, screened: bool) -> None:
     """Runs the trials of a regime that are neither in `records` nor in `folder`: each `parts`-th, from `part` on.
 
     Trials of a seed come before those of the next one, so that a part of them is a whole table of fewer seeds.
     """
-    trainer = Grpo(RLParams.parse(ROUND | REGIMES[regime], f"REGIMES.{regime}"))
+    trainer, configs = trainer_of(regime), designs()
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     params, code = BaseParams.parse(WARM_START, "WARM_START"), provenance.code_sha256("mapflake.engineer.rounds")
     known = students(params, folder / "boards", folder / "students", AGES, language_steps=LANGUAGE_STEPS)
-    wanted = [(seed, age, name) for seed in SEEDS for age in AGES for name in designs()]
+    table = SCREENED if screened else {"seeds": SEEDS, "students": AGES, "designs": tuple(configs)}
+    wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
     done = {(row["regime"], row["seed"], row["student"], row["design"]) for row in read(records)}
     for seed, age, name in tqdm(wanted[part::parts], desc=regime, unit="trial"):
         out = folder / "trials" / f"{regime}-{seed}-{age}-{name.replace(' ', '_')}.json"
@@ -161,17 +176,14 @@ def run(regime: str, part: int, parts: int, folder: Path, records: Path) -> None
         before = folder / "trials" / f"before-{age}.json"
         if not before.is_file():
             repro.write_json(before, rates(known[age], trainer, validation))
-        config, begun = designs()[name], repro.read_json(before)
-        after = trial(known[age], config, trainer, validation, out.with_suffix(""), seed=seed)
-        row = {
-            "regime": regime,
-            "student": str(age),
-            "design": name,
-            "seed": seed,
-            "gain": after["valid"] - begun["valid"],
-        }
+        begun = repro.read_json(before)
+        after = trial(known[age], configs[name], trainer, validation, out.with_suffix(""), seed=seed)
+        row = {"regime": regime, "student": str(age), "design": name, "seed": seed}
         made = {"code_sha256": code, "student_sha256": trainer.sha256(known[age]), "versions": provenance.versions()}
-        repro.write_json(out, row | {"before": begun, "config": repro.to_json(config)} | after | made)
+        gain = after["valid"] - begun["valid"]
+        repro.write_json(
+            out, row | {"gain": gain, "before": begun, "config": repro.to_json(configs[name])} | after | made
+        )
 
 
 def read(records: Path) -> list[dict[str, Any]]:
@@ -205,18 +217,19 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         parts += [f"## {regime}", matrix(own).to_markdown(floatfmt="+.1f")]
         if (found := whole(own)) is not None:
             constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
-            table[regime] = {name: said(one) for name, one in gate.values(found, DRAWS, constants).items()}
+            draws = [name for name in DRAWS if name in found.designs]
+            table[regime] = {name: said(one) for name, one in gate.values(found, draws, constants).items()}
     if table:
         parts.insert(2, pd.DataFrame(table).T.to_markdown())
     return "\n\n".join(parts) + "\n"
 
 
 def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
-    """Returns the trials under the seeds that are complete; None if there are fewer than two."""
+    """Returns the trials under the seeds that have all students and designs of these rows; None of fewer than two."""
     table = pd.DataFrame(rows)
-    counts = table.groupby("seed").size()
-    seeds = [seed for seed in counts.index if counts[seed] == len(AGES) * len(designs())]
-    return gate.trials(table[table["seed"].isin(seeds)].to_dict("records")) if len(seeds) > 1 else None
+    trials = table["student"].nunique() * table["design"].nunique()
+    complete = table.groupby("seed")["gain"].transform("size") == trials
+    return gate.trials(table[complete].to_dict("records")) if table["seed"][complete].nunique() > 1 else None
 
 
 def matrix(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -236,18 +249,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.laboratory", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("students", help="draws the boards and trains the students")
-    command = commands.add_parser("trials", help="runs the trials of a regime that are missing")
-    command.add_argument("regime", choices=REGIMES)
-    command.add_argument("--part", default="0/1", help="which part of how many, e.g. 0/2")
+    for name, which in (("screen", "on a part of the table"), ("trials", "on the whole table")):
+        command = commands.add_parser(name, help=f"runs the trials of a regime that are missing, {which}")
+        command.add_argument("regime", choices=REGIMES)
+        command.add_argument("--part", default="0/1", help="which part of how many, e.g. 0/2")
     commands.add_parser("page", help="collects the trials and writes the page")
     given, folder, reports = parser.parse_args(), root() / "runs/laboratory", root() / REPORTS
     draw_boards(folder / "boards")
     params = BaseParams.parse(WARM_START, "WARM_START")
     if given.command == "students":
         students(params, folder / "boards", folder / "students", AGES, language_steps=LANGUAGE_STEPS)
-    elif given.command == "trials":
+    elif given.command in ("screen", "trials"):
         part, parts = map(int, given.part.split("/"))
-        run(given.regime, part, parts, folder, reports / "laboratory.jsonl")
+        screened = given.command == "screen"
+        run(given.regime, part, parts, folder, reports / "laboratory.jsonl", screened=screened)
     else:
         repro.write_text(reports / "laboratory.md", page(collect(folder, reports / "laboratory.jsonl")))
 

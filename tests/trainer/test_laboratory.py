@@ -1,0 +1,73 @@
+"""A trial of the next laboratory for real, in small, and its page from made-up trials of which the truth is known."""
+
+import itertools
+
+import numpy as np
+import pytest
+from starts import PARAMS, TASKS
+
+from benchmarks import laboratory
+from mapflake import env, repro
+from mapflake.engineer import Grpo
+from mapflake.env import EnvConfig, generate
+
+
+def rows(regime, students=laboratory.AGES, seeds=(0, 1), designs=None, dropped=()):
+    """Trials in which each student gains most on a size of its own; those dropped, (seed, student, design), lack."""
+    names = designs or list(laboratory.designs())
+    for seed, (i, age), (j, name) in itertools.product(seeds, enumerate(students), enumerate(names)):
+        if (seed, age, name) not in dropped:
+            gain = 10.0 - 4 * abs(i - j) if j < 6 else 0.0
+            yield {"regime": regime, "student": str(age), "design": name, "seed": seed, "gain": gain, "tokens": 1}
+
+
+def test_a_trial_measures_what_a_round_changes(start, tmp_path, monkeypatch):
+    """The policy knows but eight boards; a design that gives these is one on which it has much to gain."""
+    monkeypatch.setattr(laboratory, "sample_boards", lambda config, n, *, seed: (TASKS, {}))
+    params = PARAMS.model_copy(update={"learning_rate": 5e-4, "generations": 16, "microbatch": 64, "epochs": 4})
+    design = EnvConfig.uniform([3], 0.0, 0.0)
+    validation = [*TASKS, *generate(EnvConfig.uniform([4], 0.0, 1.0), 4, seed=1)]
+    begun = laboratory.rates(start, Grpo(params), validation)
+    one, again, other = (
+        laboratory.trial(start, design, Grpo(params), validation, tmp_path / "trial", seed=seed) for seed in (0, 0, 1)
+    )
+    assert {*begun["by_size"]} == {"3", "4"}
+    assert one["valid_no_wait"] > begun["valid_no_wait"]
+    assert one == again != other
+    assert one["samples"] == params.epochs * params.instances * params.generations
+    assert 0 < one["tokens"] <= one["samples"] * params.max_new_tokens
+    assert not (tmp_path / "trial").exists()
+
+
+def test_every_design_can_be_drawn_and_every_regime_trained():
+    names = list(laboratory.designs())
+    assert len(names) == len({repro.json_sha256(repro.to_json(c)) for c in laboratory.designs().values()}) >= 16
+    assert {*laboratory.DRAWS, *laboratory.CONSTANTS.values(), *laboratory.SCREENED["designs"]} <= {*names}
+    assert {*laboratory.SCREENED["students"]} <= {*laboratory.AGES}
+    for regime in laboratory.REGIMES:
+        assert laboratory.trainer_of(regime).params.samples_a_process == laboratory.trainer_of(regime).params.microbatch
+
+
+def test_the_page_has_the_gate_of_what_is_complete():
+    screened = laboratory.SCREENED
+    part = list(rows("few", screened["students"], screened["seeds"], screened["designs"]))
+    text = laboratory.page([*rows("half_rate"), *part])
+    table = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
+    assert "+10.0" in table["half_rate"]  # every draw gains nothing
+    assert "few" in table
+    missing = [*rows("few", dropped=[(1, laboratory.AGES[0], "benchmark")])]
+    assert laboratory.whole(missing) is None
+    found = laboratory.whole([*missing, *rows("few", seeds=(2,))])
+    assert found is not None
+    assert found.seeds == (0, 2)
+
+
+def test_validation_is_drawn_as_the_benchmark_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(laboratory, "DEMONSTRATIONS", ((2, 40, (3, 4), 0.5), (3, 8, (4,), None)))
+    monkeypatch.setattr(laboratory, "BOARDS", 4)
+    laboratory.draw_boards(tmp_path)
+    tasks = env.load_tasks(tmp_path / "validation.jsonl")
+    assert len(tasks) == 4 * len(laboratory.SIZES) * len(laboratory.WAIT_RATIOS)
+    assert np.mean([task.needs_wait for task in tasks]) == pytest.approx(0.5)
+    demonstrated = {task.instance.key for task in env.load_tasks(tmp_path / "demonstrations.jsonl")}
+    assert not demonstrated & {task.instance.key for task in tasks}
