@@ -4,7 +4,7 @@ A trial trains one round of a student on the boards of one design and measures t
 gate (`study.gate`) says of all trials of a regime how much there is to be won by designing and by reading. What was
 written down before which run is in reports/log.md.
 
-    python -m benchmarks.laboratory students            draws the boards and trains the students, in runs/laboratory
+    python -m benchmarks.laboratory student 600         draws the boards and trains a student, in runs/laboratory
     python -m benchmarks.laboratory screen few --part 0/2    runs half of a regime's trials on a part of the table
     python -m benchmarks.laboratory trials few --part 0/2    the same with the whole table
     python -m benchmarks.laboratory page                collects them, and writes reports/laboratory.md
@@ -25,7 +25,7 @@ from tqdm import tqdm
 from mapflake import env, provenance, repro
 from mapflake.engineer import Grpo, random_config
 from mapflake.engineer.boards import sample_boards
-from mapflake.engineer.compact.base import BaseParams, students
+from mapflake.engineer.compact.base import BaseParams, base_model, student
 from mapflake.env import EnvConfig, Task
 from mapflake.nb.folders import REPORTS, root
 from mapflake.study import gate
@@ -44,11 +44,10 @@ DEMONSTRATIONS = (  # agents, boards, sizes, wait ratio; an equal part of each h
     (3, 1_600, (3, 4), None),
 )
 HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3)
-LANGUAGE_STEPS = 500
-AGES = (600, 1_200, 2_200, 4_000, 5_500)  # the study's ages and warm-start seeds are others
+AGES = (600, 1_000, 1_500, 2_200, 3_200)  # the study's ages and seeds are others
 SEEDS = (0, 1, 2)
 SAMPLES = 4  # answers to each validation board
-WARM_START: dict[str, Any] = {
+LESSONS: dict[str, Any] = {  # what makes a student of a policy that speaks the engineer's language
     "seed": 100,
     "hard_share": 0.6,
     "engineer_share": 0.15,
@@ -61,6 +60,7 @@ WARM_START: dict[str, Any] = {
         "final_share": 0.25,
     },
 }
+LANGUAGE = LESSONS | {"engineer_share": 0.8, "training": LESSONS["training"] | {"steps": 500}}
 REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
     "default": (320, 32, 16, 2e-4),
     "half_rate": (320, 32, 16, 1e-4),
@@ -79,7 +79,7 @@ MIXTURES = {
 }
 SCREENED = {  # the part of the table by which regimes are compared
     "seeds": (0, 1),
-    "students": (600, 2_200, 5_500),
+    "students": (600, 1_500, 3_200),
     "designs": ("4x4, waits 0.5", "6x6, waits 0.5", "8x8, waits 0.5", *MIXTURES, "draw 0", "draw 1"),
 }
 POINTS = 100
@@ -115,6 +115,16 @@ def draw_boards(folder: Path) -> None:
     env.save_tasks(folder / "demonstrations.jsonl", solved)
     env.save_tasks(folder / "validation.jsonl", [task for tasks in subsets.values() for task in tasks])
     repro.write_json(folder / "settings.json", {"sizes": SIZES})
+
+
+def make_student(folder: Path, age: int) -> Path:
+    """Returns the checkpoint of a student, made unless it is there already."""
+    out = folder / f"students/{age}"
+    if not (out / "curve.jsonl").is_file():
+        boards = folder / "boards"
+        start = Path(base_model(BaseParams.parse(LANGUAGE, "LANGUAGE"), boards, folder / "language"))
+        student(BaseParams.parse(LESSONS, "LESSONS"), start, boards, out, age=age, seed=0)
+    return out
 
 
 def trial(
@@ -164,8 +174,7 @@ def run(regime: str, part: int, parts: int, folder: Path, records: Path, *, scre
     """
     trainer, configs = trainer_of(regime), designs()
     validation = env.load_tasks(folder / "boards/validation.jsonl")
-    params, code = BaseParams.parse(WARM_START, "WARM_START"), provenance.code_sha256("mapflake.engineer.rounds")
-    known = students(params, folder / "boards", folder / "students", AGES, language_steps=LANGUAGE_STEPS)
+    code = provenance.code_sha256("mapflake.engineer.rounds")
     table = SCREENED if screened else {"seeds": SEEDS, "students": AGES, "designs": tuple(configs)}
     wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
     done = {(row["regime"], row["seed"], row["student"], row["design"]) for row in read(records)}
@@ -173,13 +182,13 @@ def run(regime: str, part: int, parts: int, folder: Path, records: Path, *, scre
         out = folder / "trials" / f"{regime}-{seed}-{age}-{name.replace(' ', '_')}.json"
         if (regime, seed, str(age), name) in done or out.is_file():
             continue
-        before = folder / "trials" / f"before-{age}.json"
+        known, before = make_student(folder, age), folder / "trials" / f"before-{age}.json"
         if not before.is_file():
-            repro.write_json(before, rates(known[age], trainer, validation))
+            repro.write_json(before, rates(known, trainer, validation))
         begun = repro.read_json(before)
-        after = trial(known[age], configs[name], trainer, validation, out.with_suffix(""), seed=seed)
+        after = trial(known, configs[name], trainer, validation, out.with_suffix(""), seed=seed)
         row = {"regime": regime, "student": str(age), "design": name, "seed": seed}
-        made = {"code_sha256": code, "student_sha256": trainer.sha256(known[age]), "versions": provenance.versions()}
+        made = {"code_sha256": code, "student_sha256": trainer.sha256(known), "versions": provenance.versions()}
         gain = after["valid"] - begun["valid"]
         repro.write_json(
             out, row | {"gain": gain, "before": begun, "config": repro.to_json(configs[name])} | after | made
@@ -248,7 +257,8 @@ def main() -> None:
     """Runs one of the commands above."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.laboratory", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("students", help="draws the boards and trains the students")
+    command = commands.add_parser("student", help="draws the boards and trains a student")
+    command.add_argument("age", type=int, choices=AGES)
     for name, which in (("screen", "on a part of the table"), ("trials", "on the whole table")):
         command = commands.add_parser(name, help=f"runs the trials of a regime that are missing, {which}")
         command.add_argument("regime", choices=REGIMES)
@@ -256,9 +266,8 @@ def main() -> None:
     commands.add_parser("page", help="collects the trials and writes the page")
     given, folder, reports = parser.parse_args(), root() / "runs/laboratory", root() / REPORTS
     draw_boards(folder / "boards")
-    params = BaseParams.parse(WARM_START, "WARM_START")
-    if given.command == "students":
-        students(params, folder / "boards", folder / "students", AGES, language_steps=LANGUAGE_STEPS)
+    if given.command == "student":
+        make_student(folder, given.age)
     elif given.command in ("screen", "trials"):
         part, parts = map(int, given.part.split("/"))
         screened = given.command == "screen"

@@ -7,7 +7,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mapflake import repro
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
-from mapflake.engineer.compact.base import BaseParams, base_model, students
+from mapflake.engineer.compact.base import BaseParams, base_model, student
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.repro import ParamError
@@ -99,21 +99,17 @@ def test_only_an_unchanged_model_of_the_hub_is_taken_as_it_is(theirs):
         assert BaseParams.parse(unchanged | {"base": base} | changes, "warm_start").taken_as_it_is == expected
 
 
-def test_students_are_one_policy_as_it_grows_older(tmp_path):
+def test_students_differ_in_age_and_seed_alone(tmp_path):
     save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
     repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
     params = BaseParams.parse(PARAMS, "warm_start")
-    known = students(params, tmp_path, tmp_path / "students", [2, 5], language_steps=3)
-    assert list(known) == [2, 5]
-    assert [repro.read_jsonl(path / "curve.jsonl")[-1]["step"] for path in known.values()] == [2, 3]  # beyond the last
-    hashes = [weights_sha256(path) for path in known.values()]
-    assert len({*hashes, weights_sha256(tmp_path / "students/age-0")}) == 3
-    older = students(params, tmp_path, tmp_path / "students", [2, 5, 6], language_steps=3)  # goes on where it was
-    assert [weights_sha256(older[age]) for age in (2, 5)] == hashes
-    again = students(params, tmp_path, tmp_path / "again", [2], language_steps=3)
-    assert weights_sha256(again[2]) == hashes[0]
-    for ages in ([], [0, 2], [5, 2], [2, 2]):
-        with pytest.raises(ValueError, match="do not ascend from 1"):
-            students(params, tmp_path, tmp_path / "students", ages, language_steps=3)
-    with pytest.raises(ValueError, match="students are policies from scratch"):
-        students(params.model_copy(update={"base": "smollm2"}), tmp_path, tmp_path, [2], language_steps=3)
+    start = base_model(params, tmp_path, tmp_path / "language")
+    asked = [(2, 0), (5, 0), (2, 1)]
+    known = [student(params, start, tmp_path, tmp_path / f"{age}-{seed}", age=age, seed=seed) for age, seed in asked]
+    assert [repro.read_jsonl(path / "curve.jsonl")[-1]["step"] for path in known] == [2, 5, 2]
+    hashes = [weights_sha256(path) for path in known]
+    assert len({*hashes, weights_sha256(start)}) == 4
+    assert weights_sha256(student(params, start, tmp_path, tmp_path / "again", age=2, seed=1)) == hashes[2]
+    for changes, age in (({}, 0), ({"training": None}, 2)):
+        with pytest.raises(ValueError, match=f"a student of age {age}: takes at least one step"):
+            student(params.model_copy(update=changes), start, tmp_path, tmp_path / "none", age=age, seed=0)

@@ -6,11 +6,9 @@ A small pretrained model needs one too, since it solves nothing at first; a larg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from mapflake import env, repro
@@ -126,45 +124,28 @@ def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
     return out
 
 
-LANGUAGE_SHARE = 0.8
-"""Share of the pairs that teach the engineer's language while it is taught first, in `students`; our choice."""
+def student(params: BaseParams, start: Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:
+    """Returns `out`, the checkpoint of a policy of some age: `start` taught for `age` more supervised steps.
 
-
-def students(
-    params: BaseParams, boards: Path, folder: Path, ages: Sequence[int], *, language_steps: int
-) -> dict[int, Path]:
-    """Returns policies of different strength, age -> checkpoint: one policy as it grows older; what is there stays.
-
-    An age is a number of supervised steps of `params.training` on boards. Before the first of them all students are
-    taught the engineer's language together, so that what they say as engineers does not depend on their age. Each age
-    goes on from the one before, with pairs and a schedule of its own.
+    Students differ in their age and seed and are alike in what `start` knows. Where that is the engineer's language
+    (a warm start with a large `engineer_share`), what a student says as an engineer does not depend on its age.
 
     Args:
-        params: A policy from scratch; `training.steps` is not used.
+        params: The lessons: shares, contexts and recipe; `training.steps` is not used.
+        start: Checkpoint of a policy from scratch.
         boards: As for `base_pairs`.
-        folder: Gets a folder for each age.
-        ages: Ascending, from 1.
-        language_steps: Supervised steps that come first, most of them on the engineer's language.
+        out: The checkpoint to write; it stays if it was made from the same input.
+        age: Supervised steps, at least 1.
+        seed: Seed of the lessons and of their order.
 
     Raises:
-        ValueError: Ages do not ascend from 1, or the policy is not one from scratch.
+        ValueError: The age is not positive, or `params` have no training.
     """
     from mapflake.trainer.warmstart import warm_start
 
-    if not ages or any(age <= before for before, age in zip((0, *ages), ages, strict=False)):
-        raise ValueError(f"ages: {repro.shown(list(ages))} do not ascend from 1")
-    if params.base is not None or params.training is None:
-        raise ValueError("students are policies from scratch: base null, with `training`")
-    start: list[str] | Path = [*env.VOCABULARY, *VOCABULARY]
-    found, lessons = {}, [language_steps, *np.diff([0, *ages]).tolist()]
-    for age, steps in zip((0, *ages), lessons, strict=True):
-        seed, share = seed_for(params.seed, "age", age), params.engineer_share if age else LANGUAGE_SHARE
-        pairs = base_pairs(
-            params.model_copy(update={"seed": seed, "engineer_share": share}),
-            boards,
-            steps * params.training.batch_size,
-        )
-        found[age] = folder / f"age-{age}"
-        warm_start(pairs, start, params.training.model_copy(update={"steps": steps}), found[age], seed=seed)
-        start = found[age]
-    return {age: found[age] for age in ages}
+    if age < 1 or params.training is None:
+        raise ValueError(f"a student of age {age}: takes at least one step of `training`")
+    lessons = params.model_copy(update={"seed": seed_for(params.seed, "student", seed)})
+    recipe = params.training.model_copy(update={"steps": age})
+    warm_start(base_pairs(lessons, boards, age * recipe.batch_size), start, recipe, out, seed=lessons.seed)
+    return out
