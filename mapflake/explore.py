@@ -12,8 +12,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from IPython.display import HTML
-from matplotlib.figure import Figure
+from mapflake.extras import needs
+
+with needs("lab"):
+    from IPython.display import HTML
+    from matplotlib.figure import Figure
 
 from mapflake import plots
 from mapflake.engineer import Round, project

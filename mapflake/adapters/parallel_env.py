@@ -23,11 +23,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mapflake.adapters import needs
 from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, board_text
+from mapflake.extras import needs
 
-with needs("pip install 'mapflake[adapters]'"):
+with needs("pettingzoo"):
     from gymnasium.spaces import Box, Discrete
     from pettingzoo import ParallelEnv
 

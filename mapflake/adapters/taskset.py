@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import openai
 from pydantic import NonNegativeInt
 
-from mapflake.adapters import boards, needs
+from mapflake.adapters import boards
 from mapflake.env import Task, Verdict, format_plan, judge, render_prompt, reward
+from mapflake.extras import needs
 from mapflake.repro import from_json, to_json
 
-with needs("pip install -c requirements/verifiers.txt verifiers -e .  (it wants openai < 3: see there)"):
+with needs(install="pip install -c requirements/verifiers.txt verifiers -e .  (it wants openai < 3: see there)"):
+    import openai
     import verifiers.v1 as vf
 
 __all__ = ["FrozenLakeTaskset", "OneTurn"]

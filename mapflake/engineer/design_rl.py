@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
+from mapflake.extras import needs
+
+with needs("train"):
+    from datasets import Dataset
 
 from mapflake import repro
 from mapflake.engineer.actions import format_config, read_reply, reply_format

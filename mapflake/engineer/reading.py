@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+from mapflake.extras import needs
+
+with needs("train"):
+    import pandas as pd
 
 from mapflake import repro
 from mapflake.engineer.actions import reply_format

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tqdm import tqdm
-
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
@@ -23,6 +21,7 @@ from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, desig
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.env import EnvConfig, Task
+from mapflake.extras import needs
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Completer
@@ -104,6 +103,9 @@ def run_round(
             the one that it starts from, is not the one recorded.
         ValueError: Round 0 lacks its start, or a later round its designer.
     """
+    with needs("train"):
+        from tqdm import tqdm  # pandas and scipy are needed too
+
     last = history[-1] if history else start
     if last is None or (history and designer is None):
         raise ValueError("round 0 needs a start, later rounds a designer")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mapflake.env.task import Task
 from mapflake.env.text import check_prompt_format, render_prompt
+from mapflake.extras import needs
 from mapflake.repro import dumps, from_json, loads, to_json
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
     Raises:
         ValueError: Unknown prompt_format, or a board that it has no words for.
     """
-    from datasets import Dataset, Features, Value
+    with needs("train"):
+        from datasets import Dataset, Features, Value
 
     tasks = list(tasks)
     prompts: list[Any] = [render_prompt(task.instance, prompt_format) for task in tasks]

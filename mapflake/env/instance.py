@@ -128,8 +128,11 @@ class Instance:
 
         return pictures.png(self, [] if plan is None else execute(self, plan))
 
-    def _repr_png_(self) -> bytes:
-        return self.to_png()
+    def _repr_png_(self) -> bytes | None:
+        try:
+            return self.to_png()
+        except ImportError:  # without matplotlib a notebook shows the text
+            return None
 
     @classmethod
     def from_text(cls, text: str) -> Instance:

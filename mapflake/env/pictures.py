@@ -13,10 +13,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
+
+from mapflake.extras import needs
+
+with needs("lab"):
+    from matplotlib.axes import Axes
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 
 if TYPE_CHECKING:
     from mapflake.env.instance import Cell, Instance

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mapflake.extras import needs
+
 # jsonschema, which nbformat imports, builds a grammar of addresses that no notebook holds: a second at every start.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-import nbformat  # noqa: E402
+with needs("lab"):
+    import nbformat
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

@@ -13,8 +13,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from mapflake.extras import needs
+
+with needs("lab"):
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
 from mapflake import repro
 from mapflake.nb import notebooks

@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
-import PIL.Image
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.patches import Circle
+from mapflake.extras import needs
+
+with needs("lab"):
+    import matplotlib
+    import PIL.Image
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.patches import Circle
 
 from mapflake.env import Cell, Instance, Plan, Violation, check, execute, pictures
 from mapflake.env.pictures import ALARM, colour, ink, path_offset

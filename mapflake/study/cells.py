@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+from mapflake.extras import needs
+
+with needs("lab"):
+    import pandas as pd
 
 from mapflake import repro
 from mapflake.engineer import History, Round

@@ -13,9 +13,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
-from accelerate import PartialState
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from accelerate import PartialState
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from mapflake import repro
 from mapflake.provenance import code_sha256

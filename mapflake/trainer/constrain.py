@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import llguidance
-import llguidance.hf
 import numpy as np
-import torch
-from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
-from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerBase
+
+from mapflake.extras import needs
+
+with needs("train"):
+    import llguidance
+    import llguidance.hf
+    import torch
+    from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerBase
 
 Mask = Callable[[Sequence[Sequence[int]]], torch.Tensor]
 """Takes the tokens that each row has so far; gives the tokens that may come next: bool `[B, V]`."""

@@ -12,9 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
+
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+    from transformers.cache_utils import DynamicLayer
 
 ROOM = 64  # positions that the cache grows by
 CACHE = 2**29  # numbers in the keys and values of a batch: 2 GiB in float32

@@ -22,8 +22,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import torch
-from safetensors.torch import save_file
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from safetensors.torch import save_file
 
 from mapflake.repro import seed_for
 from mapflake.trainer.decoding import Decoded

@@ -16,6 +16,7 @@ import numpy as np
 
 from mapflake import repro
 from mapflake.env import Plan, Task, Verdict, judge_completion, render_prompt
+from mapflake.extras import needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,7 +141,8 @@ def load_rollouts(path: str | Path) -> list[Rollout]:
 
 def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
     """Returns one row a rollout, with the columns `COLUMNS`."""
-    import pandas as pd
+    with needs("train"):
+        import pandas as pd
 
     rows = [
         (
@@ -168,7 +170,8 @@ def mean_interval(
         values: Of each board.
         weights: Rollouts of each board, which count alike; None: the same number of each.
     """
-    from scipy.stats import bootstrap
+    with needs("train"):
+        from scipy.stats import bootstrap
 
     data = np.asarray(values, dtype=float)
     if not len(data):

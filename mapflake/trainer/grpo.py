@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
-from datasets import Dataset, concatenate_datasets
-from peft import LoraConfig
-from trl import GRPOConfig
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from datasets import Dataset, concatenate_datasets
+    from peft import LoraConfig
+    from trl import GRPOConfig
 
 from mapflake import repro
 from mapflake.env import REWARD, Task, reward_functions, to_dataset

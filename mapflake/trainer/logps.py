@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch.nn.functional import pad
-from transformers import DynamicCache
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from torch.nn.functional import pad
+    from transformers import DynamicCache
 
 BUCKET = 64  # completions of like length in one forward pass
 LOGITS = 2**28  # of a microbatch: 1 GiB in float32, held a few times over

@@ -21,8 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import openai
-from tqdm import tqdm
+from mapflake.extras import needs
+
+with needs("openai"):
+    import openai
+    from tqdm import tqdm
 
 from mapflake.repro import check_address, seed_for
 

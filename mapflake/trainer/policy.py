@@ -16,19 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from tqdm import tqdm
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
-from transformers.utils.logging import disable_progress_bar
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tqdm import tqdm
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoTokenizer,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        PreTrainedTokenizerFast,
+        Qwen3Config,
+        Qwen3ForCausalLM,
+    )
+    from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint

@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from tokenizers import decoders
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from tokenizers import decoders
+    from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from mapflake import repro
 from mapflake.trainer import checkpoint

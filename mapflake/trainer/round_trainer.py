@@ -14,9 +14,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
 
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.decoding import decode

@@ -13,17 +13,20 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tqdm import tqdm
-from transformers import (
-    PreTrainedTokenizerBase,
-    ProgressCallback,
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
-from transformers.integrations import WandbCallback
+from mapflake.extras import needs
+
+with needs("train"):
+    from tqdm import tqdm
+    from transformers import (
+        PreTrainedTokenizerBase,
+        ProgressCallback,
+        Trainer,
+        TrainerCallback,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
+    from transformers.integrations import WandbCallback
 
 from mapflake.trainer import checkpoint
 from mapflake.trainer.policy import save_policy

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from safetensors.torch import load_file
-from transformers import AutoTokenizer
-from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
+from mapflake.extras import needs
+
+with needs("gpu"):
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer
+    from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 from mapflake.trainer.constrain import grammar_mask
 

@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.nn.utils.rnn import pad_sequence
-from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
+
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+    from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 from mapflake import repro
 from mapflake.repro import rng_for, seed_for

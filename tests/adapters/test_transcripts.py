@@ -133,15 +133,15 @@ def test_the_environment_imports_no_framework():
 @pytest.mark.parametrize(
     ("module", "package", "install"),
     [
-        ("parallel_env", "pettingzoo", r"pip install 'mapflake\[adapters\]'"),
-        ("inspect_task", "inspect_ai", r"pip install 'mapflake\[adapters\]'"),
+        ("parallel_env", "pettingzoo", r'pip install "mapflake\[pettingzoo\]"'),
+        ("inspect_task", "inspect_ai", r'pip install "mapflake\[inspect\]"'),
         ("taskset", "verifiers", "pip install -c requirements/verifiers.txt"),
     ],
 )
 def test_a_missing_package_is_named_with_what_installs_it(module, package, install, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, f"mapflake.adapters.{module}", raising=False)
-    with pytest.raises(ImportError, match=f" is not installed: {install}"):
+    with pytest.raises(ImportError, match=f"^this needs [a-z_]+: {install}"):
         importlib.import_module(f"mapflake.adapters.{module}")
 
 

@@ -33,7 +33,7 @@ CHANGES = {
         env/csrc/pairs.h env/csrc/search.h env/csrc/splits.h""",
     f"{TRAINED} {SHOWN} env_design": "env/config env/generator env/shares env/splits",
     "env_design": "env/benchmark env/maps",
-    f"{TRAINED} {SHOWN} grpo supervised": "provenance trainer/__init__",
+    f"{TRAINED} {SHOWN} grpo supervised": "extras provenance trainer/__init__",
     f"{TRAINED} grpo supervised": """
         trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/params trainer/policy
         trainer/training trainer/vllm_worker""",
