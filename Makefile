@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers test-vllm test-slurm test-ray sanitize lint lab bench docs lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers test-openenv test-vllm test-slurm test-ray sanitize lint lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -81,6 +81,11 @@ test-verifiers:       ## test the verifiers taskset, in an environment of its ow
 	$(PYTHON) -m venv $(VENV)-verifiers
 	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e ".[lab]" verifiers pytest
 	PATH=$(CURDIR)/$(VENV)-verifiers/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
+
+test-openenv:         ## test the OpenEnv server, in an environment of its own (requirements/openenv.txt says why)
+	$(PYTHON) -m venv $(VENV)-openenv
+	$(VENV)-openenv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/openenv.txt
+	PYTHONPATH=environments $(VENV)-openenv/bin/python -m pytest tests/adapters/test_drawing.py tests/adapters/test_openenv.py
 
 test-slurm: install   ## run the study's jobs under a Slurm of one node on this machine (needs root and slurm-wlm)
 	@[ "$$(id -u)" = 0 ] || { echo "make test-slurm starts a Slurm of its own and needs root"; exit 1; }

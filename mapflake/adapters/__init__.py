@@ -3,6 +3,7 @@
     parallel_env   PettingZoo: the same boards played step by step
     inspect_task   inspect-ai: `inspect eval mapflake/frozenlake`
     taskset        verifiers, interface v1: `vf-eval mapflake`
+    drawing        one board for a seed, for environments that are reset: OpenEnv's server in environments/mapflake_env
 
 TRL needs no adapter: `to_dataset` of `mapflake.env` makes the rows, and its `reward_functions` score them. Each module
 imports its framework by itself, and if it is missing names the command that installs it (`mapflake.extras`).
