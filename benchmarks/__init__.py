@@ -1,4 +1,4 @@
-"""Benchmarks of the parts of mapflake: `make bench`, or `python -m benchmarks [env|trainer]` in the repository.
+"""Benchmarks of the parts of mapflake: `make bench`, or `python -m benchmarks [env|trainer|install]` in the repository.
 
 A part is a module with a line in `PARTS` and three names: `measure() -> dict` returns the numbers (JSON values, one
 thread, all that is compared measured in one run), `markdown(numbers) -> str` their tables, and `PACKAGES` the packages
@@ -6,5 +6,5 @@ whose versions matter. Numbers go to reports/bench.json with the machine they ar
 tables, and a test compares the two.
 """
 
-PARTS = {"env": "benchmarks.environment", "trainer": "benchmarks.trainer"}
+PARTS = {"env": "benchmarks.environment", "trainer": "benchmarks.trainer", "install": "benchmarks.install"}
 """Name of a part -> its module, imported when it is run: some need torch."""

@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mapflake.env import MOVES, Cell, Instance, Plan, Task, Verdict, check, execute, judge_plan, reward
-from mapflake.env.instance import DELTAS, board_text
+from mapflake.env import MOVES, Plan, Task, Verdict, check, execute, judge_plan, reward
+from mapflake.env.instance import DELTAS, text_at
 from mapflake.extras import needs
 
 with needs("pettingzoo"):
@@ -156,7 +156,7 @@ class FrozenLake(ParallelEnv):
 
     def render(self) -> str | None:
         """Returns the board as it is, agents as their numbers; None without `render_mode`."""
-        return _text(self.task.instance, self.cells) if self.render_mode else None
+        return text_at(self.task.instance, self.cells) if self.render_mode else None
 
     def _observations(self) -> dict[str, np.ndarray]:
         instance, cells = self.task.instance, self.cells
@@ -181,13 +181,3 @@ class FrozenLake(ParallelEnv):
             mask = np.array([instance.is_free(cell) for cell in ahead], np.int8)
             infos[agent] = {"action_mask": mask} | ({"verdict": self.verdict} if self.verdict else {})
         return infos
-
-
-def _text(instance: Instance, cells: Sequence[Cell]) -> str:
-    """Returns the board with `1` where agent 1 is and `G1` on its goal, as `1G2` where both are."""
-    marks = dict.fromkeys(instance.holes, "H")
-    for agent, cell in enumerate(cells, start=1):
-        marks[cell] = marks.get(cell, "") + str(agent)
-    for agent, cell in enumerate(instance.goals, start=1):
-        marks[cell] = marks.get(cell, "") + f"G{agent}"
-    return board_text(instance.size, marks)

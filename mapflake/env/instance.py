@@ -175,6 +175,21 @@ def board_text(size: int, marks: Mapping[Cell, str]) -> str:
     return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
 
 
+def text_at(instance: Instance, cells: Sequence[Cell]) -> str:
+    """Returns the board with `1` where agent 1 is and `G1` on its goal, as `1G2` where both are.
+
+    Args:
+        instance: The board.
+        cells: Where the agents are, `[num_agents]`; one that is off the board is not shown.
+    """
+    marks = dict.fromkeys(instance.holes, "H")
+    for agent, cell in enumerate(cells, start=1):
+        marks[cell] = marks.get(cell, "") + str(agent)
+    for agent, cell in enumerate(instance.goals, start=1):
+        marks[cell] = marks.get(cell, "") + f"G{agent}"
+    return board_text(instance.size, marks)
+
+
 @dataclass(frozen=True)
 class Plan:
     """One string of moves for each agent; an agent whose string has ended waits.

@@ -51,8 +51,11 @@ class Task:
         answer = ask(instance, ANALYSE)
         return cls(instance, solution_of(answer), answer.needs_wait, answer.best_sum)
 
-    def _repr_png_(self) -> bytes:
-        return self.instance.to_png(self.solution.plan)
+    def _repr_png_(self) -> bytes | None:
+        try:
+            return self.instance.to_png(self.solution.plan)
+        except ImportError:  # without matplotlib a notebook shows the text
+            return None
 
     @model_validator(mode="after")
     def _verified(self) -> Self:

@@ -1,0 +1,148 @@
+"""A board in the terminal, to play, to solve or to draw: `python -m mapflake --help`. Needs the base install alone.
+
+Agents are numbers, `G1` is the goal of agent 1, `H` a hole. Colours are left out where the output is no terminal, and
+where the variable NO_COLOR is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from dataclasses import replace
+
+from mapflake.env import (
+    MOVES,
+    BudgetExceeded,
+    EnvConfig,
+    GenerationError,
+    Instance,
+    Plan,
+    Task,
+    Unsolvable,
+    Violation,
+    check,
+    execute,
+    generate,
+    judge_plan,
+    read_board,
+    solve,
+)
+from mapflake.env.instance import text_at
+
+AGENTS = (36, 33, 32, 35, 34, 31)  # colours of a terminal
+HELP = f"A step is a letter of {MOVES} for each agent; W waits. Or: hint, back, quit."
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m mapflake", description="MAPF-FrozenLake in the terminal.")
+    parser.add_argument("command", nargs="?", choices=COMMANDS, default="play", help="default: play")
+    parser.add_argument("board", nargs="?", help="a file that holds a board as `draw` prints it; default: drawn anew")
+    parser.add_argument("--size", type=int, default=5, help="rows of the board (%(default)s)")
+    parser.add_argument("--agents", type=int, default=2, help="number of agents (%(default)s)")
+    parser.add_argument("--holes", type=float, default=0.2, help="share of the cells that are holes (%(default)s)")
+    parser.add_argument("--wait", action="store_true", help="a board that has no best plan without a wait")
+    parser.add_argument("--seed", type=int, default=0, help="another seed, another board (%(default)s)")
+    asked = parser.parse_args(arguments)
+    try:
+        if asked.board:
+            task = Task.of(read_board(asked.board))
+        else:
+            config = EnvConfig.uniform([asked.size], asked.holes, 1.0 if asked.wait else None, asked.agents)
+            (task,) = generate(config, 1, seed=asked.seed)
+        COMMANDS[asked.command](task)
+    except (ValueError, OSError, GenerationError, Unsolvable, BudgetExceeded) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (EOFError, KeyboardInterrupt):
+        print()
+    return 0
+
+
+def draw_board(task: Task) -> None:
+    """Prints the board, as `read_board` reads it."""
+    print(painted(task.instance.to_text()))
+
+
+def solve_board(task: Task) -> None:
+    """Prints a plan of least makespan, a picture for each step."""
+    board, plan = task.instance, task.solution.plan
+    moves = ["start", *(joint_move(plan, time) for time in range(plan.horizon))]
+    pictures = [f"{move}\n{text_at(board, cells)}" for move, cells in zip(moves, execute(board, plan), strict=True)]
+    print(side_by_side(pictures))
+    for agent, own in enumerate(plan.moves, start=1):
+        print(f"agent {agent}: {own or '(stays)'}")
+    waits = "a" if task.needs_wait else "no"
+    print(f"makespan {task.solution.makespan}, sum of costs {task.solution.sum_of_costs}; the board needs {waits} wait")
+
+
+def play_board(task: Task) -> None:
+    """Asks for joint moves until all agents are on their goals; a move that breaks a rule is told and taken back."""
+    board = task.instance
+    played: list[str] = []  # joint moves
+    print(HELP)
+    while True:
+        plan = Plan(tuple(map("".join, zip(*played, strict=True))) if played else ("",) * board.num_agents)
+        cells = execute(board, plan)[-1]
+        print(f"\n{painted(text_at(board, cells))}")
+        verdict = judge_plan(task, plan)
+        if verdict.valid:
+            best = "that is optimal" if verdict.optimal else f"the optimum is {task.solution.makespan}"
+            print(f"all on their goals after {verdict.makespan} steps: {best}")
+            return
+        answer = input(f"step {len(played) + 1}> ").strip()
+        if answer == "quit":
+            return
+        if answer == "back":
+            del played[-1:]
+        elif answer == "hint":
+            print(joint_move(solve(replace(board, starts=cells)).plan, 0))
+        elif len(answer) != board.num_agents or not set(answer.upper()) <= set(MOVES):
+            print(HELP)
+        elif broken := broken_rules(replace(board, starts=cells), answer.upper()):
+            print("\n".join(broken))
+        else:
+            played.append(answer.upper())
+
+
+COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
+
+
+def broken_rules(board: Instance, move: str) -> list[str]:
+    """Returns a line for each rule that a joint move breaks, an empty list if it breaks none."""
+
+    def told(violation: Violation) -> str:
+        agents = " and ".join(str(agent + 1) for agent in violation.agents)
+        return f"{violation.kind}: agent {agents} at {violation.cell}"
+
+    return [told(violation) for violation in check(board, Plan(tuple(move))).violations if violation.kind != "goal"]
+
+
+def joint_move(plan: Plan, time: int) -> str:
+    """Returns the letter of each agent in one step; who has arrived waits."""
+    return "".join((moves + "W" * (time + 1))[time] for moves in plan.moves)
+
+
+def side_by_side(pictures: list[str]) -> str:
+    """Returns pictures of equal height in rows as wide as the terminal."""
+    width = max(len(line) for picture in pictures for line in picture.splitlines()) + 3
+    columns = max(1, shutil.get_terminal_size().columns // width)
+    rows = []
+    for first in range(0, len(pictures), columns):
+        lines = zip(*(picture.splitlines() for picture in pictures[first : first + columns]), strict=True)
+        rows.append("\n".join("".join(part.ljust(width) for part in line).rstrip() for line in lines))
+    return painted("\n\n".join(rows))
+
+
+def painted(text: str) -> str:
+    """Returns a board in colours, if the output is a terminal."""
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+        return text
+    return re.sub(r"[SG]?(\d+)", lambda mark: f"\33[{AGENTS[(int(mark[1]) - 1) % len(AGENTS)]}m{mark[0]}\33[0m", text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""The base install: an environment that has the package's wheel and what its metadata asks for, and nothing else.
+
+The wheel is built here, and the packages it needs are linked from the environment of the tests, so that no network is
+needed. `python -m benchmarks install` has pip fetch them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from mapflake.__main__ import joint_move, main
+from mapflake.env import EnvConfig, Instance, generate
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+
+def done(*command: str | Path, **options: object) -> str:
+    """Returns what a command prints."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def closure(distributions: Iterator[metadata.Distribution]) -> dict[str, metadata.Distribution]:
+    """Returns the installed packages that these need without any extra, by name."""
+    found: dict[str, metadata.Distribution] = {}
+    for distribution in distributions:
+        for line in distribution.requires or ():
+            asked = Requirement(line)
+            if asked.marker is None or asked.marker.evaluate({"extra": ""}):
+                needed = metadata.distribution(asked.name)
+                assert asked.specifier.contains(needed.version), line
+                found |= {needed.metadata["Name"]: needed, **closure(iter([needed]))}
+    return found
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of the fresh environment."""
+    folder = tmp_path_factory.mktemp("base")
+    shutil.copytree(ROOT / "mapflake", folder / "source/mapflake", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / "source")
+    offline = ["--no-deps", "--no-index"]
+    done(*PIP, "wheel", "--no-build-isolation", *offline, "-w", folder, folder / "source")
+    done(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
+    done(*PIP, "--python", folder / "environment", "install", *offline, next(folder.glob("*.whl")))
+    site = next((folder / "environment").glob("lib/python*/site-packages"))
+    for needed in closure(metadata.distributions(path=[str(site)])).values():
+        for name in {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}:
+            (site / name).symlink_to(needed.locate_file(name))
+    return folder / "environment/bin/python"
+
+
+def test_it_is_numpy_and_pydantic(python: Path) -> None:
+    done(*PIP, "--python", python, "check")
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    assert {found.metadata["Name"] for found in metadata.distributions(path=[str(site)])} == {
+        "mapflake", "numpy", "pydantic", "pydantic_core", "annotated-types", "typing_extensions", "typing-inspection"
+    }  # fmt: skip
+
+
+USE = """
+import json, sys
+from mapflake.engineer import Round, build_prompt, diagnose
+from mapflake.engineer.designers import RULES, RuleInputs
+from mapflake.env import EnvConfig, Instance, benchmark_sets, check, generate, judge, kernel, load_tasks, needs_wait
+from mapflake.env import format_plan, render_prompt, reward, save_tasks, solve
+from mapflake.trainer.evaluate import rollout
+
+class Solver:
+    prompt_format = "compact"
+
+    def complete(self, prompts, **asked):
+        return [[answers.get(prompt, "")] for prompt in prompts]
+
+board = Instance.from_text("S2 H G2 .\\n. S1G1 . .\\n. . . H\\nH H H H")
+print(solve(board).makespan, solve(board, "sum_of_costs").sum_of_costs, needs_wait(board))
+config = EnvConfig.uniform([3, 4, 5], 0.15, 0.5)
+tasks = generate(config, 60, seed=0, split="validation")
+save_tasks(sys.argv[1], tasks)
+assert load_tasks(sys.argv[1]) == tasks
+for task in tasks:
+    assert check(task.instance, task.solution.plan).valid
+    assert reward(judge(task, format_plan(task.instance, task.solution.plan, "compact"), "compact")) == 1.0
+    print(task.instance.key, task.solution.makespan, task.best_sum_of_costs, task.needs_wait)
+print([task.instance.key for task in benchmark_sets(strata={2: [4]}, wait_ratios=[0.5], boards=4)["wr050"]])
+answers = {
+    render_prompt(task.instance, "compact"): format_plan(task.instance, task.solution.plan, "compact")
+    for task in tasks
+    if task.instance.key < "8"  # half of the boards
+}
+report = diagnose(rollout(Solver(), tasks, seed=0))
+history = (Round("shared", 0, config, report),)
+print(report.to_text())
+for rule in ("heuristic", "learnability", "uniform", "domain_randomisation"):
+    proposal = RULES[rule](RuleInputs((3, 4, 5), 0, None, None))(report, history)
+    print(rule, json.dumps(proposal.requested), proposal.config)
+print(build_prompt(report, history, (3, 4, 5)))
+print("compiled", kernel.library(True) is not None)
+"""
+
+
+@pytest.mark.parametrize("solver", ["compiled", "plain"])
+def test_environment_and_rules_do_as_in_a_full_install(python: Path, tmp_path: Path, solver: str) -> None:
+    ours = done(sys.executable, "-c", USE, tmp_path / "ours", env=os.environ | {"PYTHONPATH": str(ROOT)})
+    without = {} if solver == "compiled" else {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}  # no compiler, no library
+    base = done(python, "-I", "-c", USE, tmp_path / "base", env=os.environ | without)
+    assert base.splitlines()[:-1] == ours.splitlines()[:-1]
+    assert len(base.splitlines()) > 100
+    assert base.splitlines()[-1] == (ours.splitlines()[-1] if solver == "compiled" else "compiled False")
+
+
+IMPORT = """
+import importlib, json, pkgutil, mapflake
+said = {}
+for module in pkgutil.walk_packages(mapflake.__path__, "mapflake.", onerror=lambda name: None):
+    try:
+        importlib.import_module(module.name)
+        said[module.name] = ""
+    except ImportError as error:
+        said[module.name] = str(error)
+print(json.dumps(said))
+"""
+
+
+def test_a_module_imports_or_names_the_command(python: Path) -> None:
+    said = json.loads(done(python, "-I", "-c", IMPORT))
+    in_base = {name for name, error in said.items() if not error}
+    for name, error in said.items():
+        if name.startswith("mapflake.adapters."):
+            assert re.match(r"this needs \w+: pip install ", error), (name, error)
+        elif error:
+            told = re.fullmatch(r'this needs \w+: pip install "mapflake\[(\w+)\]"', error)
+            assert told is not None, (name, error)
+            assert told[1] in EXTRAS, (name, error)
+    rules = ("actions", "boards", "designers.rules", "prompt", "report", "rounds")
+    assert in_base >= {f"mapflake.engineer.{name}" for name in rules}
+    assert in_base >= {"mapflake.repro", "mapflake.provenance", "mapflake.trainer.evaluate", "mapflake.__main__"}
+    assert {name for name in said if name.startswith("mapflake.env")} - in_base == {"mapflake.env.pictures"}
+    assert "this needs torch" in said["mapflake.trainer.policy"]
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("from mapflake.engineer import run_round; run_round(None, ())", "[train]"),
+        ("from mapflake.engineer import Grpo; Grpo(None).train('', [], '', seed=0)", "[train]"),
+        ("from mapflake.trainer.evaluate import frame; frame([])", "[train]"),
+        ("from mapflake.trainer.openai_client import OpenAIPolicy", "[openai]"),
+        ("from mapflake.env import to_dataset; to_dataset([])", "[train]"),
+        ("import mapflake.study", "[lab]"),
+    ],
+)
+def test_what_an_extra_does_names_it(python: Path, code: str, command: str) -> None:
+    failed = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
+    last = failed.stderr.splitlines()[-1]
+    assert re.fullmatch(rf'ImportError: this needs \w+: pip install "mapflake{re.escape(command)}"', last)
+
+
+def test_a_notebook_shows_text_where_it_cannot_draw(python: Path) -> None:
+    code = "from mapflake.env import Instance; board = Instance.from_text('S1 .\\nG1 .'); print(board._repr_png_())"
+    assert done(python, "-I", "-c", code) == "None\n"
+
+
+# ---------------------------------------------------------------- python -m mapflake
+
+
+def test_a_board_in_the_terminal(python: Path, tmp_path: Path) -> None:
+    (task,) = generate(EnvConfig.uniform([4], 0.2, 1.0, 3), 1, seed=5)
+    chosen = ["--size", "4", "--agents", "3", "--wait", "--seed", "5"]
+    drawn = done(python, "-I", "-m", "mapflake", "draw", *chosen)
+    assert Instance.from_text(drawn) == task.instance
+    (tmp_path / "board.txt").write_text(drawn)
+    solved = done(python, "-I", "-m", "mapflake", "solve", tmp_path / "board.txt")
+    best = task.solution
+    assert f"makespan {best.makespan}, sum of costs {best.sum_of_costs}; the board needs a wait\n" in solved
+    moves = [joint_move(best.plan, time) for time in range(best.makespan)]
+    played = done(python, "-I", "-m", "mapflake", "play", *chosen, input="\n".join(moves))
+    assert f"all on their goals after {best.makespan} steps: that is optimal" in played
+
+
+BOARD = "S1 .  .\nG2 H  .\nS2 .  G1\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (["ru", "RW", "DW", "DW"], "after 4 steps: that is optimal"),
+        (["WW", "RU", "RW", "DW", "DW"], "after 5 steps: the optimum is 4"),
+        (["RU", "back", "back", "RU", "RW", "DW", "DW"], "after 4 steps: that is optimal"),
+        (["RU", "DW", "quit"], "hole: agent 1 at (1, 1)"),
+        (["DU", "quit"], "vertex: agent 1 and 2 at (1, 0)"),
+        (["LU", "quit"], "bounds: agent 1 at (0, -1)"),
+        (["R", "quit"], "A step is a letter of UDLRW for each agent"),
+        (["RX", "quit"], "A step is a letter of UDLRW for each agent"),
+    ],
+)
+def test_a_game(
+    answers: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "board.txt").write_text(BOARD)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(answers)))
+    assert main(["play", str(tmp_path / "board.txt")]) == 0
+    assert told in capsys.readouterr().out.partition("\n")[2]  # its first line says how to play
+
+
+def test_hints_lead_to_the_goals(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    hinted: list[str] = []
+
+    def player(prompt: str) -> str:
+        assert len(hinted) < 100
+        hinted.append(next(iter(re.findall("^[UDLRW]{3}$", capsys.readouterr().out, re.MULTILINE)), "hint"))
+        return hinted[-1]
+
+    monkeypatch.setattr("builtins.input", player)
+    assert main(["--size", "4", "--agents", "3", "--seed", "2"]) == 0
+    assert "that is optimal" in capsys.readouterr().out
+    assert len(hinted) > 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["--size", "0"], "sizes: 0 is not an integer in"),
+        (["--holes", "0.9"], "hole_ratio: 0.9 is not in"),
+        (["draw", "nowhere.txt"], "nowhere.txt"),
+    ],
+)
+def test_a_wrong_wish_is_one_line(asked: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(asked) == 1
+    said = capsys.readouterr()
+    assert told in said.err
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
