@@ -1,4 +1,4 @@
-"""What the base install takes: seconds, bytes and packages; the part `install` of the benchmark. Asks the package index.
+"""What the base install takes: seconds, bytes, packages; the part `install` of the benchmark. Asks the package index.
 
 pip installs the working tree into a fresh virtual environment without its cache, so that all is fetched and unpacked.
 The seconds depend on the network and on whatever else the machine does.
