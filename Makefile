@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers test-openenv test-vllm test-slurm test-ray sanitize lint lab bench docs lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-slurm test-ray sanitize lint lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -86,6 +86,11 @@ test-openenv:         ## test the OpenEnv server, in an environment of its own (
 	$(PYTHON) -m venv $(VENV)-openenv
 	$(VENV)-openenv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/openenv.txt
 	PYTHONPATH=environments $(VENV)-openenv/bin/python -m pytest tests/adapters/test_drawing.py tests/adapters/test_openenv.py
+
+test-reasoning-gym:   ## test the reasoning-gym dataset, in an environment of its own (requirements/reasoning-gym.txt says why)
+	$(PYTHON) -m venv $(VENV)-reasoning-gym
+	$(VENV)-reasoning-gym/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/reasoning-gym.txt
+	$(VENV)-reasoning-gym/bin/python -m pytest tests/adapters/test_reasoning.py
 
 test-slurm: install   ## run the study's jobs under a Slurm of one node on this machine (needs root and slurm-wlm)
 	@[ "$$(id -u)" = 0 ] || { echo "make test-slurm starts a Slurm of its own and needs root"; exit 1; }

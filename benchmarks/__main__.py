@@ -6,13 +6,13 @@ import argparse
 import os
 import sys
 
-from benchmarks import PARTS
+from benchmarks import ALL, PARTS
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the parts asked for and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast is it, on one thread.")
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}; none: all of them")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast is it.")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"any of {', '.join(PARTS)}; none: {' '.join(ALL)}")
     parser.add_argument("--quote", action="store_true", help="then quote reports/bench.json in docs/benchmarks.md")
     chosen = parser.parse_args(arguments)
     for name in chosen.parts:
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     from benchmarks import report
 
-    for name in chosen.parts or PARTS:
+    for name in chosen.parts or ALL:
         print(f"\n{report.markdown(name, report.record(name))}", flush=True)
     if chosen.quote:
         print(f"\n{report.PAGE} quotes:", ", ".join(report.quote()))

@@ -62,7 +62,8 @@ def markdown(name: str, entry: Mapping[str, Any]) -> str:
     """Returns the tables of a part and a line that names their machine and versions."""
     host = entry["machine"]
     software = ", ".join(f"{package} {version}" for package, version in entry["versions"].items())
-    where = f"{host['cpu']}, {host['cores']} cores, one of them used; {software}."
+    used = getattr(part(name), "CORES", "one of them used")
+    where = f"{host['cpu']}, {host['cores']} cores, {used}; {software}."
     return f"{part(name).markdown(entry['numbers'])}\n\n{where}"
 
 

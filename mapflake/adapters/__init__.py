@@ -2,6 +2,7 @@
 
     parallel_env   PettingZoo: the same boards played step by step
     inspect_task   inspect-ai: `inspect eval mapflake/frozenlake`
+    reasoning      reasoning-gym: a registered dataset with its curriculum
     taskset        verifiers, interface v1: `vf-eval mapflake`
     drawing        one board for a seed, for environments that are reset: OpenEnv's server in environments/mapflake_env
 

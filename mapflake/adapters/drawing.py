@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,14 +21,13 @@ from mapflake.repro import rng_for, seed_for, shown
 MAX_SEED = 2**63 - 1
 
 
-def kind(config: EnvConfig, seed: int) -> EnvConfig:
-    """Returns the configuration of one kind of board, a size and a wait label, drawn from `config` by its ratios."""
+def kind(config: EnvConfig, seed: int) -> tuple[int, bool | None]:
+    """Returns a size and a wait label (None: either), drawn from `config` by its ratios."""
     rng = rng_for(seed, "kind")
     sizes, shares = zip(*config.data_ratios.items(), strict=True)
     size = int(rng.choice(sizes, p=np.array(shares) / math.fsum(shares)))
-    part = config.sizes[size]
-    waits = None if part.wait_ratio is None else float(rng.random() < part.wait_ratio)
-    return EnvConfig({size: replace(part, data_ratio=1.0, wait_ratio=waits)}, config.num_agents)
+    ratio = config.sizes[size].wait_ratio
+    return size, None if ratio is None else bool(rng.random() < ratio)
 
 
 def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float = math.inf) -> Task:
@@ -50,14 +48,13 @@ def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float =
     if split not in SPLITS:
         raise ValueError(f"split: {shown(split)} is none of {', '.join(SPLITS)}")
     until = time.monotonic() + seconds
-    one = kind(config, seed)
-    ((size, part),) = one.sizes.items()
-    holes, agents = num_holes(size, part.hole_ratio), one.num_agents
-    waits = None if part.wait_ratio is None else bool(part.wait_ratio)
-    state = seed_for(seed, "task", split, size, holes, agents, str(waits), 0, *map(str, part.custom), bits=64)
+    size, waits = kind(config, seed)
+    custom, agents = config.sizes[size].custom, config.num_agents
+    holes = num_holes(size, config.sizes[size].hole_ratio)
+    state = seed_for(seed, "task", split, size, holes, agents, str(waits), 0, *map(str, custom), bits=64)
     attempts = 0
     while attempts < MAX_ATTEMPTS and time.monotonic() <= until:
-        drawn = _sample(part.custom, state, size, holes, agents, waits, BUCKETS[split], 1)  # a call cannot be ended
+        drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], 1)  # a call cannot be ended
         if drawn.found:
             answer = drawn.answer
             return Task(drawn.found, solution_of(answer), answer.needs_wait, answer.best_sum)

@@ -23,8 +23,9 @@ configs = st.builds(
 
 @given(configs, st.integers(0, MAX_SEED), st.sampled_from(SPLITS))
 def test_it_is_the_board_that_generate_gives_for_its_kind(config: EnvConfig, seed: int, split: str) -> None:
-    task, one = draw(config, seed, split=split), kind(config, seed)
-    assert [task] == generate(one, 1, seed=seed, split=split)
+    task, (size, waits) = draw(config, seed, split=split), kind(config, seed)
+    one = SizeConfig(1.0, config.sizes[size].hole_ratio, None if waits is None else float(waits))
+    assert [task] == generate(EnvConfig({size: one}, config.num_agents), 1, seed=seed, split=split)
     assert split_of(task.instance) == split
     part = config.sizes[task.instance.size]
     assert len(task.instance.holes) == num_holes(task.instance.size, part.hole_ratio)

@@ -366,3 +366,19 @@ def test_the_hubs_own_validation():
     done = subprocess.run([openenv, "validate", HUB, "--level", "static"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Verdict: PASS" in done.stdout
+
+
+def test_the_load_benchmark_sees_boards_of_other_sessions(server, monkeypatch):
+    from benchmarks import openenv_load
+
+    plays = [openenv_load.board_plays(k, 3) for k in range(6)]
+    assert len({play.expected[0] for session in plays for play in session}) == 18
+    found = openenv_load.load(server, os.getpid(), plays, 0.5, "board")
+    assert found["episodes"] >= 6
+    assert (found["errors"], found["wrong"]) == (0, 0)
+    other = [play.expected for play in plays[0]]
+    swapped = [[play._replace(expected=board) for play, board in zip(mine, other, strict=True)] for mine in plays[1:]]
+    found = openenv_load.load(server, os.getpid(), swapped, 0.5, "board")
+    assert found["wrong"] == found["episodes"] > 0
+    text = openenv_load.markdown({"sessions": 6, "seconds": 0.5, "boards": 3, "rows": [{"environment": "x"} | found]})
+    assert f"| {found['episodes']} " in text

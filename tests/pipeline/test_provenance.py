@@ -59,9 +59,9 @@ CHANGES = {
     "analysis": "study/engineers",
     "publish": "nb/publish",
     "": """
-        __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env adapters/taskset
-        explore nb/__init__ nb/__main__ nb/code nb/folders nb/notebooks nb/params nb/schema nb/stages plots/boards
-        plots/figures plots/tables study/gate""",
+        __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env adapters/reasoning
+        adapters/taskset explore nb/__init__ nb/__main__ nb/code nb/folders nb/notebooks nb/params nb/schema nb/stages
+        plots/boards plots/figures plots/tables study/gate""",
 }
 EXPECTED = {
     name if "." in name else f"{name}.py": {*changed.split()}

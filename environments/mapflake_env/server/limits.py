@@ -34,7 +34,8 @@ class Limits:
             nonlocal taken, more
             while True:
                 try:  # after the body, what comes is that the client went, at any time
-                    message = await asyncio.wait_for(receive(), self.silence if more else None)
+                    async with asyncio.timeout(self.silence if more else None):
+                        message = await receive()
                 except TimeoutError:
                     raise HTTPException(408, f"no more of the body in {self.silence:g} seconds") from None
                 more = message.get("more_body", False)
@@ -49,7 +50,8 @@ class Limits:
     def _messages(self, receive: Receive) -> Receive:
         async def bounded() -> Any:
             try:
-                message = await asyncio.wait_for(receive(), self.silence)
+                async with asyncio.timeout(self.silence):
+                    message = await receive()
             except TimeoutError:
                 return {"type": "websocket.disconnect", "code": 1001, "reason": "silent"}
             if len(message.get("text") or message.get("bytes") or "") > self.size:
