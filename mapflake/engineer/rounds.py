@@ -149,7 +149,7 @@ def run_round(
     report = diagnose(
         rollouts,
         training=environment_statistics(tasks),
-        behaviour=_behaviour(curve),
+        behaviour=behaviour_of(curve),
         before=history[-1].report if history else None,
     )
     overall = evaluate.rates(evaluate.frame(rollouts), metrics=("valid", "optimal", "soc_optimal"))
@@ -282,7 +282,7 @@ def _check_weights(trainer: TrainingBackend, one: Round) -> None:
         raise LedgerError(f"{one.checkpoint}: its weights have the hash {found}, recorded is {one.checkpoint_sha256}")
 
 
-def _behaviour(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
     last = curve[-max(1, len(curve) // 4) :]
     seen = {name: [row[key] for row in last if key in row] for name, key in BEHAVIOUR.items()}

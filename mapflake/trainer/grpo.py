@@ -185,14 +185,18 @@ def sampler(start: str | Path, params: RLParams) -> engine.Engine | engine.Serve
 
 
 def training_rows(policy: Policy, problem: Problem, params: RLParams, seed: int) -> Dataset:
-    """Returns the problem's rows of all epochs in order.
+    """Returns the problem's rows of all epochs in the order of `order_of_rows`."""
+    rows = problem.rows(policy.prompt_format)
+    return rows.select(order_of_rows(len(rows), params.epochs, seed))
+
+
+def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
+    """Returns the numbers of the rows in the order of training, `[count * epochs]`; each epoch has its own order.
 
     It is laid out here: TRL's sampler shuffles from a state that no save holds, and a resume in a later epoch would see
     other boards.
     """
-    rows = problem.rows(policy.prompt_format)
-    order = [int(i) for e in range(params.epochs) for i in rng_for(seed, "order", e).permutation(len(rows))]
-    return rows.select(order)
+    return [int(i) for epoch in range(epochs) for i in rng_for(seed, "order", epoch).permutation(count)]
 
 
 def training_arguments(

@@ -136,6 +136,7 @@ def test_the_environment_imports_no_framework():
         ("parallel_env", "pettingzoo", r'pip install "mapflake\[pettingzoo\]"'),
         ("inspect_task", "inspect_ai", r'pip install "mapflake\[inspect\]"'),
         ("taskset", "verifiers", "pip install -c requirements/verifiers.txt"),
+        ("trl", "trl", r'pip install "mapflake\[train\]"'),
     ],
 )
 def test_a_missing_package_is_named_with_what_installs_it(module, package, install, monkeypatch):
@@ -143,13 +144,3 @@ def test_a_missing_package_is_named_with_what_installs_it(module, package, insta
     monkeypatch.delitem(sys.modules, f"mapflake.adapters.{module}", raising=False)
     with pytest.raises(ImportError, match=f"^this needs [a-z_]+: {install}"):
         importlib.import_module(f"mapflake.adapters.{module}")
-
-
-@pytest.mark.slow
-def test_grpo_by_trl_itself(example):
-    log = example("grpo_trl")
-    steps = [row for row in log if "reward" in row]
-    assert len(steps) == 2
-    for row in steps:
-        total = sum(REWARD[name] * row[f"rewards/{name}/mean"] for name in REWARD)
-        assert row["reward"] == pytest.approx(total)

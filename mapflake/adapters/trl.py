@@ -1,0 +1,311 @@
+"""The method inside somebody else's `trl.GRPOTrainer`: a training set, and a callback that swaps its boards.
+
+    boards = DesignedBoards(EnvConfig.uniform([3, 4]), 64, seed=0)
+    trainer = GRPOTrainer(model, reward_functions(), GRPOConfig(shuffle_dataset=False, num_train_epochs=4, ...),
+                          train_dataset=boards.dataset)
+    trainer.add_callback(EngineerCallback(trainer, boards, "learnability", validation=tasks))
+    trainer.train()
+
+An epoch is a round. A data loader reads a generation batch ahead, but it never reads past the end of an epoch: boards
+that are swapped between two epochs are in the next generation batch, and none is left from before. The rounds so far
+are in the `trainer_state.json` of the trainer's own checkpoints. Not covered: weights that are sharded over processes
+(pass a `policy` that can sample them), arms whose engineer is trained (`design_rl`), the oracle, which trains rounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mapflake import provenance, repro
+from mapflake.engineer.actions import Proposal, legal_sizes
+from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
+from mapflake.engineer.designers import EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.ledger import Designer, History, Round, next_index
+from mapflake.engineer.report import diagnose, environment_statistics
+from mapflake.engineer.rounds import behaviour_of
+from mapflake.env import EnvConfig, Task, to_dataset
+from mapflake.extras import needs
+from mapflake.repro import seed_for, shown
+from mapflake.trainer.evaluate import Completer, rollout
+
+with needs("train"):
+    import torch
+    from accelerate.utils import broadcast_object_list
+    from datasets import Dataset
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from trl import GRPOTrainer
+
+    from mapflake.trainer.grpo import order_of_rows
+    from mapflake.trainer.policy import Policy, load_policy
+
+__all__ = ["DesignedBoards", "EngineerCallback"]
+
+STATE = "mapflake"
+"""Key of the rounds in the trainer's state, which its checkpoints hold."""
+
+MUST_BE_FALSE = {
+    "shuffle_dataset": "boards come in an order of their own; TRL's would be another one after a resume",
+    "ignore_data_skip": "a resumed round would begin anew",
+    "dataloader_persistent_workers": "such workers would keep the first boards",
+}
+"""Argument of a trainer -> why an `EngineerCallback` refuses it."""
+
+
+class DesignedBoards:
+    """A training set whose boards are those of the current design: `dataset` goes into the trainer.
+
+    The boards of a round, and their order, are those of `run_round` for the same seed, configuration and number.
+
+    Attributes:
+        start: The configuration of round 0.
+        instances: Boards of a round.
+        passes: How often a round goes through its boards.
+        seed: Root of the random streams, as in `RoundSettings`.
+        prompt_format: One of `mapflake.env.PROMPT_FORMATS`.
+        dataset: The rows of one round, `[instances * passes]`, with the columns of `to_dataset`.
+        tasks: The boards of the current round, in the order in which they were drawn.
+    """
+
+    def __init__(
+        self, start: EnvConfig, instances: int, *, seed: int, passes: int = 1, prompt_format: str = "chat"
+    ) -> None:
+        if instances < 1 or passes < 1:
+            raise ValueError(f"instances and passes must be at least 1, not {instances} and {passes}")
+        self.start, self.instances, self.passes = start, instances, passes
+        self.seed, self.prompt_format = seed, prompt_format
+        self.tasks: list[Task] = []
+        self._rows = to_dataset([], prompt_format)
+        self.dataset = Dataset.from_dict({"row": range(instances * passes)}).with_transform(self._at)
+        self.draw(start, 0)
+
+    def draw(self, config: EnvConfig, index: int) -> Fallback:
+        """Draws the boards of round `index` and puts them into the dataset; returns the fallback of `sample_boards`.
+
+        Raises:
+            GenerationError: No boards can be drawn, even without holes.
+        """
+        self.tasks, fallback = sample_boards(config, self.instances, seed=seed_for(self.seed, "train", index))
+        order = order_of_rows(self.instances, self.passes, seed_for(self.seed, "grpo", index))
+        self._rows = to_dataset([self.tasks[i] for i in order], self.prompt_format)
+        return fallback
+
+    def _at(self, batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
+        return dict(self._rows[batch["row"]])
+
+
+class EngineerCallback(TrainerCallback):
+    """Measures the policy after each epoch, lets a designer choose the next boards, and swaps them.
+
+    Each round is what `run_round` does, with the trainer's epoch in place of a training of its own. `history` holds the
+    finished rounds. The trainer logs `engineer/valid` and `engineer/optimal`, the valid rate and the design by size,
+    and `engineer/rejected`, wherever it logs the loss. A round that ends is saved, unless the trainer saves nothing. A
+    designer that raises an error ends the training after that save; resumed, the training asks it again.
+    """
+
+    def __init__(
+        self,
+        trainer: GRPOTrainer,
+        boards: DesignedBoards,
+        designer: Designer | str,
+        *,
+        validation: Sequence[Task],
+        sizes: Iterable[int] | None = None,
+        params: EngineerParams | None = None,
+        samples: int = 1,
+        policy: Completer | None = None,
+    ) -> None:
+        """Makes the callback of a trainer, for its `add_callback`.
+
+        Args:
+            trainer: Its training set is `boards.dataset`, in order: `shuffle_dataset=False`.
+            boards: The training set.
+            designer: A function, or the name of an arm, e.g. "engineer" (a model, by default the policy itself) or
+                "learnability" (a rule).
+            validation: The boards on which failures are seen.
+            sizes: Board sizes that a named arm may ask for; None: those of the validation boards.
+            params: How a named arm asks its model, e.g. `EngineerParams(model="openai:<name>", base_url=...)`.
+            samples: Completions a validation board, at temperature 1.
+            policy: Completes the validation boards; None: the trainer's model, decoded in its first process.
+
+        Raises:
+            ValueError: An argument of the trainer does not fit (the message names it), or the arm is unknown or one
+                that is not covered.
+        """
+        args = trainer.args
+        prompts = args.generation_batch_size // trainer.num_generations
+        if trainer.train_dataset is not boards.dataset:
+            raise ValueError("train_dataset: must be the dataset of the boards that are designed")
+        for name, why in MUST_BE_FALSE.items():
+            if getattr(args, name):
+                raise ValueError(f"{name}: must be False: {why}")
+        if len(boards.dataset) % prompts:
+            raise ValueError(
+                f"instances * passes ({len(boards.dataset)}) must be a multiple of the prompts of a generation batch "
+                f"(generation_batch_size / num_generations: {prompts})"
+            )
+        if policy is None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+            raise ValueError("policy: must be given where weights are sharded over processes")
+        if not validation:
+            raise ValueError("validation: no boards")
+        self.trainer, self.boards, self.validation, self.samples = trainer, boards, validation, samples
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        self.policy = policy or Policy(model, trainer.processing_class, Path(), args.max_completion_length)
+        if self.policy.prompt_format != boards.prompt_format:
+            raise ValueError(
+                f"prompt_format: that of the boards is {boards.prompt_format!r}, the policy is measured in "
+                f"{self.policy.prompt_format!r} (tokenizer.init_kwargs['prompt_format'] can say another one)"
+            )
+        self.arm = designer if isinstance(designer, str) else getattr(designer, "__name__", "designer")
+        self.designer = self._named(designer, sizes, params) if isinstance(designer, str) else designer
+        self.parameters: dict[str, Any] = {
+            "seed": boards.seed,
+            "instances": boards.instances,
+            "passes": boards.passes,
+            "start": repro.to_json(boards.start),
+            "validation_sha256": repro.json_sha256([task.instance.key for task in validation]),
+            "samples": samples,
+        }
+        self.history: History = ()
+        self.proposal: Proposal | None = None
+        self.fallback: Fallback = {}
+        self._steps = 0  # optimizer steps of a round
+
+    def _named(self, arm: str, sizes: Iterable[int] | None, params: EngineerParams | None) -> Designer:
+        legal = legal_sizes({task.instance.size for task in self.validation} if sizes is None else sizes)
+        asked = params_of(arm, params or EngineerParams())
+        if arm == "oracle" or (asked is not None and (asked.design_rl != "none" or asked.model == "base")):
+            raise ValueError(f"designer: the arm {arm!r} takes a training or a checkpoint of its own: see run_arm")
+
+        def try_out(number: int, history: History, designer: Designer) -> Round:
+            raise ValueError("a designer that trains rounds to try them out has no place in a running training")
+
+        inputs = RuleInputs(legal, self.boards.seed, lambda history: self.policy, try_out)
+        return designer_for(arm, inputs, asked, load=load_policy)
+
+    # ------------------------------------------------------------ events of the trainer
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Takes up the rounds of the checkpoint that the training goes on from; a new training has none."""
+        loader = self.trainer.callback_handler.train_dataloader
+        self._steps = -(-len(loader) // args.gradient_accumulation_steps)
+        saved = state.stateful_callbacks.get(STATE, {"parameters": self.parameters, "rounds": [], "proposal": None})
+        recorded = saved["parameters"]
+        if differ := [key for key in self.parameters if recorded.get(key) != self.parameters[key]]:
+            said = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(self.parameters[k])}" for k in differ)
+            raise ValueError(f"the checkpoint's rounds had other parameters ({said})")
+        if len(saved["rounds"]) != state.global_step // self._steps:
+            raise ValueError(
+                f"the checkpoint is of step {state.global_step}, but has {len(saved['rounds'])} rounds of "
+                f"{self._steps} steps: it was saved without this callback, or with other batches"
+            )
+        self.history = tuple(repro.from_json(Round, row, "round") for row in saved["rounds"])
+        self.proposal = saved["proposal"] and repro.from_json(Proposal, saved["proposal"], "proposal")
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Asks for the design of the round, unless the checkpoint has it, and draws its boards."""
+        if self.history and self.proposal is None:
+            with self._aside() as first:
+                made = [self.designer(self.history[-1].report, self.history) if first else None]
+            self.proposal = broadcast_object_list(made)[0]
+            self._keep(state)
+        last = self.history[-1].config if self.history else self.boards.start
+        config = self.proposal.config if self.proposal and self.proposal.config else last
+        self.fallback = self.boards.draw(config, next_index(self.history))
+        if state.global_step == self._steps * len(self.history):  # else the log of the checkpoint has it
+            met = apply_fallback(config, self.fallback)
+            design = {f"{s}x{s}/{name}": value for s, part in met.sizes.items() for name, value in part.ratios.items()}
+            rejected = float(self.proposal is not None and self.proposal.config is None)
+            self._log({"rejected": rejected, **{name: value for name, value in design.items() if value is not None}})
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Has the last step of a round logged and saved."""
+        if self._is_over(state):
+            control.should_log = True
+            control.should_save |= args.save_strategy != "no"
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Measures the policy at the end of a round: after the step's log, of which a report tells, before its save."""
+        if not self._is_over(state):
+            return
+        with self._aside() as first:
+            made = [self._round(state) if first else None]
+        finished: Round = broadcast_object_list(made)[0]
+        self.history, self.proposal = (*self.history, finished), None
+        self._keep(state)
+        rates = {f"valid/{s.size}x{s.size}": s.valid_rate for s in finished.report.sizes}
+        self._log({"valid": finished.report.valid_rate, "optimal": finished.report.optimal_rate, **rates})
+
+    # ------------------------------------------------------------ a round
+
+    def _is_over(self, state: TrainerState) -> bool:
+        """Returns whether the steps of a round are done, and the round is not recorded yet."""
+        return state.global_step == self._steps * (len(self.history) + 1)
+
+    def _round(self, state: TrainerState) -> Round:
+        index, last = next_index(self.history), self.history[-1] if self.history else None
+        config = self.proposal.config if self.proposal and self.proposal.config else None
+        config = config or (last.config if last else self.boards.start)
+        rollouts = rollout(
+            self.policy, self.validation, samples=self.samples, seed=seed_for(self.boards.seed, "validation")
+        )
+        curve = [row for row in state.log_history if "loss" in row and row["step"] > self._steps * index]
+        report = diagnose(
+            rollouts,
+            training=environment_statistics(self.boards.tasks),
+            behaviour=behaviour_of(curve) if curve else None,
+            before=last.report if last else None,
+        )
+        return Round(
+            arm=self.arm,
+            index=index,
+            config=apply_fallback(config, self.fallback),
+            report=report,
+            seed=self.boards.seed,
+            proposal=self.proposal,
+            fallback=self.fallback,
+            training={
+                "instances": self.boards.instances,
+                "epochs": self.boards.passes,
+                "steps": self._steps,
+                "algorithm": type(self.trainer).__name__,
+            },
+            metrics={"samples": self.samples, "valid": report.valid_rate, "optimal": report.optimal_rate},
+            parameters=self.parameters,
+            versions=provenance.versions(),
+        )
+
+    def _keep(self, state: TrainerState) -> None:
+        """Puts the rounds where the trainer's next checkpoint has them."""
+        state.stateful_callbacks[STATE] = {
+            "parameters": self.parameters,
+            "rounds": [repro.to_json(one) for one in self.history],
+            "proposal": self.proposal and repro.to_json(self.proposal),
+        }
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[bool]:
+        """Yields whether this is the first process; leaves the training's global random numbers as they were.
+
+        A design is made after a save, so what it drew from them would be missing after a resume.
+        """
+        python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  those that trainers use
+        with torch.random.fork_rng():
+            yield self.trainer.accelerator.is_main_process
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+    def _log(self, values: Mapping[str, float]) -> None:
+        """Logs as the trainer does, without the metrics of the training, which belong to the next row of its own."""
+        model = self.trainer.model
+        training = model.training
+        model.eval()  # by which TRL tells metrics of the training from others
+        try:
+            self.trainer.log({f"engineer/{name}": value for name, value in values.items()})
+        finally:
+            model.train(training)

@@ -1,0 +1,521 @@
+"""The engineer inside a stock GRPOTrainer: the boards are those of `run_round`, and a resume changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from chat_server import Chat, completion, serving
+from starts import byte_level_tokenizer
+from transformers import TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+from trl import GRPOConfig, GRPOTrainer
+
+from mapflake import env, repro
+from mapflake.adapters import trl as door
+from mapflake.adapters.trl import DesignedBoards, EngineerCallback
+from mapflake.engineer import VOCABULARY, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
+from mapflake.engineer.actions import ratios
+from mapflake.env import (
+    REWARD,
+    EnvConfig,
+    Instance,
+    Task,
+    format_plan,
+    generate,
+    reward_functions,
+    tasks_of,
+    to_dataset,
+)
+from mapflake.trainer import checkpoint
+from mapflake.trainer.evaluate import rollout
+from mapflake.trainer.grpo import order_of_rows
+from mapflake.trainer.openai_client import ServerError
+from mapflake.trainer.params import ModelParams
+from mapflake.trainer.policy import from_scratch, load_policy
+
+WORDS = [*dict.fromkeys([*env.VOCABULARY, *VOCABULARY])]
+SIZES = (3, 4)
+START = EnvConfig.uniform(SIZES, 0.1, num_agents=2)
+VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1, 0.5, 2), 12, seed=0, split="validation")
+STEPS = 4  # of a round: 8 boards, twice, 4 a step
+LENGTH = 10
+
+
+def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: int = 3, **changed: Any) -> Any:
+    """Returns a stock trainer of a tiny random policy, and its callback."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=0)
+    boards = DesignedBoards(START, 8, seed=seed, passes=2, prompt_format="compact")
+    options = {name: changed.pop(name) for name in ("params", "sizes", "policy", "validation") if name in changed}
+    settings: dict[str, Any] = {
+        "output_dir": str(folder), "num_train_epochs": rounds, "shuffle_dataset": False, "save_steps": 3,
+        "per_device_train_batch_size": 8, "num_generations": 2, "max_completion_length": LENGTH, "logging_steps": 1,
+        "reward_weights": list(REWARD.values()), "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
+        "report_to": "none", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "disable_tqdm": True,
+    }  # fmt: skip
+    extra = changed.pop("rewards", [])
+    trainer = GRPOTrainer(
+        model=policy.model,
+        processing_class=policy.tokenizer,
+        train_dataset=changed.pop("train_dataset", boards.dataset),
+        reward_funcs=[*reward_functions("compact"), *extra],
+        args=GRPOConfig(**settings | {"reward_weights": [*REWARD.values(), *[1.0] * len(extra)]} | changed),
+    )
+    engineer = EngineerCallback(trainer, boards, designer, **{"validation": VALIDATION, **options})
+    trainer.add_callback(engineer)
+    return trainer, engineer
+
+
+class Watch(TrainerCallback):
+    """Keeps the boards of each generation batch, as the reward functions see them, by step."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[str]] = {}
+
+    def reward(self, completions: list[str], task: list[str], trainer_state: Any, **_: Any) -> list[float]:
+        """Returns a reward that differs within each group, so that each step changes the weights."""
+        self.batches[trainer_state.global_step] = list(task)
+        return [float(i % 2) for i in range(len(task))]
+
+
+class Lucky:
+    """Solves boards of size 3 half of the time, others a quarter of it, whatever the trainer does."""
+
+    prompt_format = "compact"
+
+    def complete(self, prompts: list[str], *, n: int = 1, seed: int = 0, **_: Any) -> list[list[str]]:
+        return [[self.answer(p, repro.rng_for(seed, i, j).random()) for j in range(n)] for i, p in enumerate(prompts)]
+
+    def answer(self, prompt: str, luck: float) -> str:
+        words = prompt.split()
+        size, agents = int(words[0][4:]), [i for i, word in enumerate(words) if word.startswith("agent")]
+        if luck > (0.5 if size == 3 else 0.25):
+            return ""
+
+        def cell(word: str) -> tuple[int, int]:
+            return ord(word[0]) - ord("a"), int(word[1:])
+
+        holes = frozenset(map(cell, words[words.index("holes") + 1 : agents[0]])) if "holes" in words else frozenset()
+        starts, goals = ([cell(words[i + place]) for i in agents] for place in (1, 3))
+        board = Instance(size, holes, starts, goals)
+        return format_plan(board, Task.of(board).solution.plan, "compact")
+
+
+def keys(rows: list[str]) -> list[str]:
+    return [task.instance.key for task in tasks_of({"task": row} for row in rows)]
+
+
+def weights(trainer: Any) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+# ---------------------------------------------------------------- the same rounds
+
+
+class Still:
+    """A training backend that keeps the weights and the boards that it was given."""
+
+    instances = 8
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.trained = policy, []
+
+    def train(self, start: Any, tasks: Any, out: Path, *, seed: int) -> list[dict[str, Any]]:
+        self.trained.append([tasks[i].instance.key for i in order_of_rows(8, 2, seed)])
+        return []
+
+    def load(self, checkpoint: Any) -> Any:
+        return self.policy
+
+    def sha256(self, checkpoint: Any) -> str:
+        return "the same"
+
+    def describe(self) -> dict[str, Any]:
+        return {"algorithm": "none", "epochs": 2}
+
+
+@pytest.mark.parametrize("arm", ["heuristic", "learning_progress", "domain_randomisation", "random_search"])
+def test_its_rounds_are_those_of_run_round(tmp_path: Path, arm: str) -> None:
+    """What is measured is the same policy in both, so that reports, designs and boards must be the same."""
+    watch = Watch()
+    trainer, engineer = make(tmp_path / "trl", arm, policy=Lucky(), rewards=[watch.reward])
+    trainer.train()
+
+    def rounds(seed: int) -> Any:
+        still = Still(engineer.policy)
+        settings = RoundSettings(tmp_path / f"{arm}-{seed}", still, VALIDATION, seed)
+        history = (run_round(settings, (), start=Start("nothing", START)),)
+        return still.trained, run_arm(arm, settings, history, rounds=2, sizes=SIZES)
+
+    boards, history = rounds(0)
+    seen = [[keys(watch.batches[i * STEPS + step][::2]) for step in range(STEPS)] for i in range(3)]
+    assert [list(itertools.chain(*one)) for one in seen] == boards
+    assert 0.2 < history[0].report.valid_rate < 0.8
+    for ours, theirs in zip(engineer.history, history, strict=True):
+        assert (ours.config, ours.fallback, ours.proposal) == (theirs.config, theirs.fallback, theirs.proposal)
+        assert ours.report.sizes == theirs.report.sizes
+        assert ours.report.training == theirs.report.training
+        assert (ours.report.bins, ours.report.before) == (theirs.report.bins, theirs.report.before)
+    assert rounds(1)[0] != boards  # the control: another seed has others
+
+
+# ---------------------------------------------------------------- the next generation batch, and whole groups
+
+
+def mixed(watch: Watch, rounds: list[set[str]]) -> list[str]:
+    """Returns what is wrong with the boards of each generation batch: of another round, or not one in a group."""
+    wrong = []
+    for step, rows in watch.batches.items():
+        seen = keys(rows)
+        wrong += [f"step {step}: a group of two boards"] if seen[::2] != seen[1::2] else []
+        wrong += [f"step {step}: boards of another round"] if not {*seen} <= rounds[step // STEPS] else []
+    return wrong
+
+
+def spied(engineer: Any) -> list[set[str]]:
+    """Returns a list that fills with the boards of each round as they are drawn, from round 0 on."""
+    drawn: list[set[str]] = []
+    draw = engineer.boards.draw
+
+    def spy(config: EnvConfig, index: int) -> Any:
+        fallback = draw(config, index)
+        drawn.append({task.instance.key for task in engineer.boards.tasks})
+        return fallback
+
+    engineer.boards.draw = spy
+    return drawn
+
+
+@pytest.mark.parametrize("changed", [{}, {"dataloader_num_workers": 1}, {"gradient_accumulation_steps": 2}])
+def test_new_boards_are_in_the_next_generation_batch(tmp_path: Path, changed: dict[str, Any]) -> None:
+    watch = Watch()
+    if "gradient_accumulation_steps" in changed:  # the same generation batches in two parts
+        changed = changed | {"per_device_train_batch_size": 4}
+    trainer, engineer = make(tmp_path, "domain_randomisation", rewards=[watch.reward], **changed)
+    drawn = spied(engineer)
+    trainer.train()
+    assert (len(watch.batches), len(drawn)) == (3 * STEPS, 3)
+    assert not mixed(watch, drawn)
+    assert not drawn[0] & drawn[2]
+
+
+def test_a_swap_between_steps_would_come_too_late(tmp_path: Path) -> None:
+    """The control: the data loader has read ahead, so the first batch after the swap is one of before."""
+    watch = Watch()
+    trainer, engineer = make(tmp_path, rewards=[watch.reward], rounds=1)
+    drawn = [{task.instance.key for task in engineer.boards.tasks}]
+
+    class Naive(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 2:
+                engineer.boards.draw(START, 1)
+                drawn.append({task.instance.key for task in engineer.boards.tasks})
+
+    trainer.add_callback(Naive())
+    trainer.train()
+    by_step = [drawn[0], drawn[0], drawn[1], drawn[1]]
+    late = [step for step, rows in watch.batches.items() if not {*keys(rows)} <= by_step[step]]
+    assert late == [2]
+
+
+# ---------------------------------------------------------------- killed and resumed
+
+
+class Killed(BaseException):
+    """As little is caught of it as of a signal."""
+
+
+def killing(owner: Any, name: str, at: int) -> None:
+    """Makes call number `at` of a function end the training."""
+    whole, calls = getattr(owner, name), []
+
+    def part(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        if len(calls) == at:
+            raise Killed(name)
+        return whole(*arguments, **options)
+
+    setattr(owner, name, part)
+
+
+ITSELF: dict[str, Any] = {"designer": "engineer", "params": EngineerParams(constrained=True, samples=1)}
+
+
+def trained(folder: Path, watch: Watch, before: Any = lambda trainer, engineer: None, resume: Any = None) -> Any:
+    trainer, engineer = make(folder, rewards=[watch.reward], **ITSELF)
+    trainer.add_callback(checkpoint.ManifestCallback())
+    before(trainer, engineer)
+    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    return weights(trainer), engineer.history
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Returns the boards, weights and rounds of a training that nobody killed."""
+    watch = Watch()
+    return watch.batches, *trained(tmp_path_factory.mktemp("whole"), watch)
+
+
+PHASES = {
+    "training": lambda trainer, engineer: killing(trainer, "training_step", 7),
+    "measuring": lambda trainer, engineer: killing(door, "rollout", 2),
+    "reporting": lambda trainer, engineer: killing(door, "diagnose", 2),
+    "logging": lambda trainer, engineer: killing(engineer, "_log", 4),
+    "designing": lambda trainer, engineer: killing(engineer, "designer", 2),
+    "drawing": lambda trainer, engineer: killing(engineer.boards, "draw", 3),
+    "saving": lambda trainer, engineer: killing(trainer, "_save_rng_state", 3),
+    "after the save": lambda trainer, engineer: killing(engineer, "on_epoch_begin", 3),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_killed_training_goes_on_to_the_same_weights(
+    tmp_path: Path, whole: Any, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "rollout", door.rollout)  # which PHASES change
+    monkeypatch.setattr(door, "diagnose", door.diagnose)
+    boards, final, history = whole
+    watch = Watch()
+    with pytest.raises(Killed):
+        trained(tmp_path, watch, PHASES[phase])
+    monkeypatch.undo()
+    resume = checkpoint.newest_whole(tmp_path)
+    assert resume is not None
+    again = Watch()
+    found, rounds = trained(tmp_path, again, resume=resume)
+    assert rounds == history
+    assert watch.batches | again.batches == boards
+    assert min(again.batches) == int(resume.name.removeprefix("checkpoint-"))
+    assert all(torch.equal(found[name], final[name]) for name in final)
+
+
+def test_each_design_counts(whole: Any) -> None:
+    """The control of the test above: designs are legal and differ, and boards and weights change with each round."""
+    boards, _, history = whole
+    configs = [one.config for one in history]
+    assert configs[0] != configs[1] != configs[2]
+    assert not any(one.was_rejected for one in history)
+    assert {*boards[0]} != {*boards[STEPS]}
+
+
+def test_random_numbers_that_a_designer_draws_are_not_the_trainings(tmp_path: Path) -> None:
+    """Neither those of sampling, which are torch's, nor those that a reward function may draw."""
+
+    def careless(draws: int) -> Any:
+        def design(report: Any, history: Any) -> Any:
+            torch.rand(draws)
+            np.random.rand(draws)  # noqa: NPY002  the global ones
+            random.sample(range(1000), draws)
+            return ruled(ratios(history[-1].config), history, "unchanged")
+
+        return design
+
+    def noisy(completions: list[str], **_: Any) -> list[float]:
+        seen.append([np.random.rand() + random.random() for _ in completions])  # noqa: NPY002
+        return seen[-1]
+
+    runs = []
+    for draws in (1, 100):
+        seen: list[list[float]] = []
+        trainer, _ = make(tmp_path / str(draws), careless(draws), rewards=[noisy])
+        trainer.train()
+        runs.append((seen, weights(trainer)))
+    (one, before), (other, after) = runs
+    assert one == other
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+# ---------------------------------------------------------------- designers, logs, errors
+
+
+def test_it_logs_where_the_trainer_logs_and_takes_nothing_from_its_rows(tmp_path: Path) -> None:
+    rows = []
+
+    class Sink(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            rows.append((state.global_step, dict(logs)))
+
+    trainer, engineer = make(tmp_path, "domain_randomisation", policy=Lucky())
+    trainer.callback_handler.callbacks.insert(0, Sink())  # where wandb and TensorBoard are
+    trainer.train()
+    ours = [(step, row) for step, row in rows if "engineer/valid" in row]
+    assert [step for step, _ in ours] == [STEPS, 2 * STEPS, 3 * STEPS]
+    for one, (_, row) in zip(engineer.history, ours, strict=True):
+        assert row["engineer/valid"] == one.report.valid_rate
+        assert row["engineer/valid/3x3"] == one.report.at(3).valid_rate
+    designs = [(step, row) for step, row in rows if "engineer/rejected" in row]
+    assert [step for step, _ in designs] == [0, STEPS, 2 * STEPS]
+    for one, (_, row) in zip(engineer.history, designs, strict=True):
+        assert row["engineer/3x3/hole_ratio"] == one.config.sizes[3].hole_ratio
+    assert not any("reward" in row for _, row in ours + designs)
+    training = [step for step, row in rows if "loss" in row]
+    assert training == list(range(1, 3 * STEPS + 1))
+    assert all("reward" in row and "frac_reward_zero_std" in row for _, row in rows if "loss" in row)
+    assert {*engineer.history[0].report.behaviour} >= {"completion tokens", "groups without signal"}
+
+
+def test_what_is_measured_is_the_policy_as_it_is_now(tmp_path: Path) -> None:
+    """The report of a round is that of the checkpoint that was saved as it ended; the control: not of another one."""
+
+    def longer(completions: list[str], **_: Any) -> list[float]:
+        return [float(len(text)) for text in completions]
+
+    trainer, engineer = make(tmp_path, "fixed", rewards=[longer], learning_rate=0.05)
+    trainer.train()
+
+    def measured(step: int) -> Any:
+        policy = load_policy(tmp_path / f"checkpoint-{step}", max_new_tokens=LENGTH, sealed=False)
+        return diagnose(rollout(policy, VALIDATION, seed=repro.seed_for(0, "validation"))).examples
+
+    first, last = (engineer.history[i].report.examples for i in (0, 2))
+    assert (measured(STEPS), measured(3 * STEPS)) == (first, last)
+    assert first != last
+
+
+class Designing(Chat):
+    """A server that asks for 3x3 boards alone, in words and JSON, and then for nothing that can be read."""
+
+    def respond(self, asked: Any, number: int) -> None:
+        ratios = {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0.5}
+        self.answer(200, completion("I cannot." if number else json.dumps({"sizes": {"3": ratios}})))
+
+
+def test_a_server_designs_and_a_rejected_design_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with serving(Designing) as server:
+        params = EngineerParams(model="openai:m", base_url=f"{server.url}/v1", samples=1)
+        trainer, engineer = make(tmp_path, "engineer", params=params, sizes=[3])
+        trainer.train()
+    assert [sorted(one.config.sizes) for one in engineer.history] == [[3, 4], [3], [3]]
+    assert [one.was_rejected for one in engineer.history] == [False, False, True]
+    assert engineer.history[2].config == engineer.history[1].config
+    assert "Failures" in server.asked[0]["messages"][0]["content"]
+
+
+def test_a_designer_that_fails_loses_no_round(tmp_path: Path) -> None:
+    def gone(report: Any, history: Any) -> Any:
+        raise ServerError("gone")
+
+    trainer, _ = make(tmp_path, gone)
+    with pytest.raises(ServerError):
+        trainer.train()
+    assert get_last_checkpoint(tmp_path).endswith(f"checkpoint-{STEPS}")
+    watch = Watch()
+    trainer, engineer = make(tmp_path, "fixed", rewards=[watch.reward])
+    trainer.train(resume_from_checkpoint=True)
+    assert [one.index for one in engineer.history] == [0, 1, 2]
+    assert min(watch.batches) == STEPS
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"shuffle_dataset": True}, "shuffle_dataset: must be False"),
+        ({"ignore_data_skip": True}, "ignore_data_skip: must be False"),
+        ({"per_device_train_batch_size": 6}, r"instances \* passes \(16\) must be a multiple .*: 3\)"),
+        ({"train_dataset": to_dataset(VALIDATION, "compact")}, "train_dataset: must be the dataset of the boards"),
+        ({"validation": []}, "validation: no boards"),
+        ({"designer": "oracle"}, "designer: the arm 'oracle' takes a training or a checkpoint of its own"),
+        ({"designer": "trained_engineer"}, "designer: the arm 'trained_engineer' takes a training"),
+        ({"designer": "heuristics"}, "arm: 'heuristics' is none of engineer, .*"),
+        ({"policy": SimpleNamespace(prompt_format="chat")}, "prompt_format: that of the boards is 'compact'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make(tmp_path, **changed)
+
+
+def test_checkpoints_of_other_rounds_are_refused(tmp_path: Path) -> None:
+    trainer, _ = make(tmp_path, "fixed", rounds=1)
+    trainer.train()
+    for changed, said in (
+        ({"seed": 1}, "had other parameters .*seed: saved 0, now 1"),
+        ({"validation": VALIDATION[:4]}, "validation_sha256: saved"),
+        ({"gradient_accumulation_steps": 2}, "1 rounds of 2 steps: it was saved without this callback, or with other"),
+    ):
+        trainer, _ = make(tmp_path, "fixed", **changed)
+        with pytest.raises(ValueError, match=said):
+            trainer.train(resume_from_checkpoint=True)
+    trainer, engineer = make(tmp_path / "without", "fixed", rounds=1)
+    trainer.remove_callback(engineer)
+    trainer.train()
+    trainer, _ = make(tmp_path / "without", "fixed")
+    with pytest.raises(ValueError, match="of step 4, but has 0 rounds"):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "without/checkpoint-4"))
+
+
+# ---------------------------------------------------------------- the example, and a model with a chat template
+
+
+def test_a_model_with_a_chat_template_is_trained_and_measured_in_chat(tmp_path: Path) -> None:
+    tokenizer = byte_level_tokenizer()
+    model = from_scratch(
+        ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), [*map(str, range(400))], seed=0
+    ).model
+    boards = DesignedBoards(START, 4, seed=0)
+    args = GRPOConfig(
+        str(tmp_path), num_train_epochs=2, shuffle_dataset=False, reward_weights=[*REWARD.values()], report_to="none",
+        per_device_train_batch_size=8, num_generations=2, max_completion_length=8, use_cpu=True, bf16=False,
+        gradient_checkpointing=False, logging_steps=1,
+    )  # fmt: skip
+    trainer = GRPOTrainer(model, reward_functions(), args, boards.dataset, processing_class=tokenizer)
+    engineer = EngineerCallback(trainer, boards, "uniform", validation=VALIDATION)
+    trainer.add_callback(engineer)
+    trainer.train()
+    assert [{*one.config.sizes} for one in engineer.history] == [{3, 4}, {3, 4}]
+    assert engineer.history[1].config.sizes[3].hole_ratio == 0.25
+    rows = [row for row in trainer.state.log_history if "reward" in row]
+    assert len(rows) == 2
+    for row in rows:
+        assert row["reward"] == pytest.approx(sum(REWARD[name] * row[f"rewards/{name}/mean"] for name in REWARD))
+
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/engineer_trl.py"
+SMALL = "shown=2, instances=4, rounds=2, passes=1"
+CALL = f"import runpy, sys; runpy.run_path({str(EXAMPLE)!r})['main'](folder=sys.argv[1], {SMALL})"
+
+
+def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
+    """Returns the weights and the rounds of the last checkpoint in a folder."""
+    last = checkpoint.newest_whole(folder / "learnability")
+    assert last is not None
+    assert last.name == "checkpoint-8"
+    saved = repro.read_json(last / "trainer_state.json")["stateful_callbacks"]["mapflake"]
+    return (last / "model.safetensors").read_bytes(), saved
+
+
+@pytest.mark.slow
+def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
+    assert len(EXAMPLE.read_text().splitlines()) <= 50
+    command = [sys.executable, "-c", CALL]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    done = subprocess.run([*command, str(tmp_path / "whole")], capture_output=True, text=True, check=True)
+    assert "round 1: valid" in done.stdout
+    started = subprocess.Popen(
+        [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    first = tmp_path / "killed/learnability/checkpoint-4/manifest.json"
+    while not first.is_file() and started.poll() is None:
+        time.sleep(0.01)
+    started.kill()
+    assert started.wait() == -signal.SIGKILL
+    again = subprocess.run([*command, str(tmp_path / "killed")], capture_output=True, text=True, check=True)
+    assert again.stdout.splitlines()[-2:] == done.stdout.splitlines()[-2:]
+    assert final(tmp_path / "killed") == final(tmp_path / "whole")
