@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-slurm test-ray sanitize lint lab bench docs lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-slurm test-ray sanitize lint report lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -108,6 +108,9 @@ test-vllm:            ## test vLLM on a CPU, in an environment of its own (requi
 	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done
 	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[lab]"  # torch too
 	PATH=$(CURDIR)/$(VENV)-vllm/bin:$$PATH python -m pytest tests/trainer/test_vllm.py
+
+report: install       ## write the active run as one HTML file to look at: designs, reports, boards played
+	@python -m mapflake.nb report
 
 lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks

@@ -60,7 +60,7 @@ LESSONS: dict[str, Any] = {  # what makes a student of a policy that speaks the 
         "final_share": 0.25,
     },
 }
-LANGUAGE = LESSONS | {"engineer_share": 0.8, "training": LESSONS["training"] | {"steps": 500}}
+LANGUAGE = LESSONS | {"seed": 3930038407, "engineer_share": 0.8, "training": LESSONS["training"] | {"steps": 500}}
 REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
     "default": (320, 32, 16, 2e-4),
     "half_rate": (320, 32, 16, 1e-4),

@@ -26,9 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
     commands.add_parser("readme", help="write README.md's generated blocks and reports/long.md from reports/cells")
+    commands.add_parser("report", help="write the active run as one HTML file, with its boards, designs and reports")
     chosen = parser.parse_args(arguments)
 
-    from mapflake.nb import notebooks, params, publish, stages
+    from mapflake.nb import notebooks, params, publish, report, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
@@ -43,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),
             "readme": lambda: publish.write_readme(base),
+            "report": lambda: print(report.report(base).relative_to(base)),
         }
         actions[chosen.command]()
     except known as error:

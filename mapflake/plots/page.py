@@ -1,0 +1,210 @@
+"""A run as one HTML file that needs no network: designs, success, ten boards played, transcripts of the designs.
+
+Everything is read from the ledgers and the rollouts that the rounds left; nothing is trained or sampled. The charts are
+Vega-Altair's, with its library in the file. Model text is shown as text, never as HTML.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from mapflake import repro
+from mapflake.engineer import History, Round
+from mapflake.env import execute
+from mapflake.env.pictures import PALETTE
+from mapflake.extras import needs
+from mapflake.plots.boards import cross_at, describe_all
+from mapflake.trainer import evaluate
+from mapflake.trainer.evaluate import Rollout
+
+with needs("lab"):
+    import altair
+    import vl_convert
+
+BOARDS = 10
+CHOSEN = "Those on which the rounds changed most, as many of each size as there are; the first of each board's answers."
+
+
+def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
+    """Returns the page of a run.
+
+    Args:
+        arms: Name of each arm -> its rounds from round 0 on, with the files of their rollouts.
+        title: The page's title.
+        about: A sentence below it.
+
+    Raises:
+        ValueError: There is no arm, or an arm has no rounds.
+    """
+    if not arms or not all(arms.values()):
+        raise ValueError("a page shows at least one arm, and of each at least round 0")
+    rollouts = {
+        name: [_first_answers(evaluate.load_rollouts(one.files["rollouts"])) for one in history]
+        for name, history in arms.items()
+    }
+    data = {
+        "arms": [{"name": name, "rounds": _rounds(history)} for name, history in arms.items()],
+        "boards": [_board(key, rollouts) for key in changed_most(rollouts)],
+        "charts": {name: chart.to_dict() for name, chart in charts(arms).items()},
+        "colours": PALETTE,
+    }
+    major, minor, *_ = altair.SCHEMA_VERSION.removeprefix("v").split(".")
+    parts = {
+        "title": escape(title),
+        "about": escape(about),
+        "chosen": CHOSEN,
+        "data": repro.dumps(data).replace("<", "\\u003c"),  # no text can close the element
+        "library": vl_convert.javascript_bundle(vl_version=f"{major}.{minor}"),  # type: ignore[call-arg]
+    }
+    template = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], template)
+
+
+def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart]:
+    """Returns the charts by the page's names for their places; `arm` and `round` are parameters that the page sets."""
+    rounds = [(name, one) for name, history in arms.items() for one in history]
+    valid = [{"arm": name, "round": one.index, "valid": one.report.valid_rate} for name, one in rounds]
+    design = [
+        row | {"arm": name, "round": one.index, "size": f"{row['size']}x{row['size']}"}
+        for name, one in rounds
+        for row in _config(one)
+    ]
+    kinds = [
+        {"arm": name, "round": one.index, "size": f"{s.size}x{s.size}", "kind": kind, "valid": good / n, "answers": n}
+        for name, one in rounds
+        for s in one.report.sizes
+        for kind, good, n in (
+            ("needs a wait", s.wait_valid, s.wait_rollouts),
+            ("needs none", s.valid - s.wait_valid, s.rollouts - s.wait_rollouts),
+        )
+        if n
+    ]
+    chosen = altair.param("arm", value=next(iter(arms))), altair.param("round", value=0)
+    percent, size = altair.Axis(format="%"), altair.Color("size:O", scale=altair.Scale(scheme="viridis"))
+    rounds_axis = altair.X("round:O", axis=altair.Axis(labelAngle=0))
+    wide: dict[str, Any] = {"width": "container", "height": 220}
+    return {
+        "valid": altair.Chart(altair.Data(values=valid))
+        .mark_line(point=altair.OverlayMarkDef(size=70))
+        .encode(
+            x=rounds_axis,
+            y=altair.Y("valid:Q", title="valid", axis=percent).scale(zero=False),
+            color=altair.Color("arm:N", title=None, sort=[*arms]).legend(orient="bottom", columns=2, labelLimit=300),
+            tooltip=["arm:N", "round:O", altair.Tooltip("valid:Q", format=".1%")],
+        )
+        .properties(**wide),
+        "design": altair.Chart(altair.Data(values=design))
+        .transform_filter("datum.arm === arm")
+        .mark_bar()
+        .encode(
+            x=rounds_axis,
+            y=altair.Y("share:Q", title="share of the boards", axis=percent),
+            color=size,
+            opacity=altair.condition("datum.round === round", altair.value(1), altair.value(0.55)),
+            order="size:O",
+            tooltip=["size:O", *(altair.Tooltip(f"{key}:Q", format=".0%") for key in ("share", "holes", "waits"))],
+        )
+        .add_params(*chosen)
+        .properties(**wide),
+        "kinds": altair.Chart(altair.Data(values=kinds))
+        .transform_filter("datum.arm === arm")
+        .mark_line(point=True)
+        .encode(
+            x=rounds_axis,
+            y=altair.Y("valid:Q", title="valid", axis=percent),
+            color=size,
+            strokeDash=altair.StrokeDash("kind:N", title="board", sort=["needs none", "needs a wait"]).legend(
+                symbolType="stroke", symbolStrokeColor="gray", symbolStrokeWidth=2
+            ),
+            tooltip=["size:O", "kind:N", altair.Tooltip("valid:Q", format=".1%"), "answers:Q"],
+        )
+        .add_params(*chosen)
+        .properties(**wide),
+    }
+
+
+def changed_most(rollouts: Mapping[str, Sequence[Mapping[str, Rollout]]], n: int = BOARDS) -> list[str]:
+    """Returns the keys of n boards, by size: those whose answers became valid or invalid most often between rounds.
+
+    Sizes take turns, so that each has its boards; among boards alike the smaller key comes first.
+    """
+    changes = dict.fromkeys(next(iter(rollouts.values()))[0], 0)
+    for rounds in rollouts.values():
+        for before, after in itertools.pairwise(rounds):
+            for key in changes:
+                changes[key] += before[key].verdict.valid != after[key].verdict.valid
+    size = {key: one.task.instance.size for key, one in next(iter(rollouts.values()))[0].items()}
+    turns: dict[int, int] = {}
+    ranked = []
+    for key in sorted(changes, key=lambda key: (-changes[key], key)):
+        ranked.append((turns.get(size[key], 0), size[key], key))
+        turns[size[key]] = turns.get(size[key], 0) + 1
+    return [key for _, _, key in sorted(sorted(ranked)[:n], key=lambda one: (one[1], one[0]))]
+
+
+def _first_answers(rollouts: Sequence[Rollout]) -> dict[str, Rollout]:
+    """Returns the first answer to each board, by the board's key."""
+    return {one.task.instance.key: one for one in reversed(rollouts)}
+
+
+def _config(one: Round) -> list[dict[str, Any]]:
+    shares = one.config.data_ratios
+    return [
+        {"size": size, "share": shares[size], "holes": config.hole_ratio, "waits": config.wait_ratio}
+        for size, config in one.config.sizes.items()
+    ]
+
+
+def _rounds(history: History) -> list[dict[str, Any]]:
+    rows = []
+    for before, one in zip((None, *history), history, strict=False):
+        proposal = one.proposal
+        cost = ", ".join(f"{n} {what}" for what, n in proposal.extra_cost.items()) if proposal else ""
+        rows.append(
+            {
+                "config": _config(one),
+                "rejected": proposal.rejection if proposal else None,
+                "note": f"On the way it took {cost} more." if cost else "",
+                "reply": proposal.reply if proposal else "",
+                "prompt": proposal.prompt if proposal else "",
+                "told": before.report.to_text() if before else "",
+            }
+        )
+    return rows
+
+
+def _board(key: str, rollouts: Mapping[str, Sequence[Mapping[str, Rollout]]]) -> dict[str, Any]:
+    task = next(iter(rollouts.values()))[0][key].task
+    board = task.instance
+    return {
+        "size": board.size,
+        "waits": task.needs_wait,
+        "holes": sorted(board.holes),
+        "starts": board.starts,
+        "goals": board.goals,
+        "plans": {name: [_plan(one[key]) for one in rounds] for name, rounds in rollouts.items()},
+    }
+
+
+def _plan(answer: Rollout) -> dict[str, Any]:
+    board, verdict = answer.task.instance, answer.verdict
+    cells, crosses = None, []
+    if answer.plan is not None and len(answer.plan.moves) == board.num_agents:
+        cells = execute(board, answer.plan)
+        for violation in verdict.violations:
+            if violation.cell is not None:
+                row, col = cross_at(violation, cells, board.size)
+                crosses.append({"time": violation.time, "row": row, "col": col})
+    said = f"valid, {verdict.makespan} steps (the fewest are {answer.task.solution.makespan})"
+    return {
+        "cells": cells,
+        "crosses": crosses,
+        "valid": verdict.valid,
+        "said": said if verdict.valid else "; ".join(describe_all(verdict.violations)),
+        "text": answer.completion,
+    }

@@ -1,0 +1,151 @@
+"""A run's page: what it says is what the ledger says, and a browser in which clicks change what is said."""
+
+import json
+import re
+import shutil
+
+import pytest
+from engineer_samples import SIZES, ScriptedTrainer
+
+from mapflake.engineer import EngineerParams, RoundSettings, Start, run_arm, run_round
+from mapflake.env import EnvConfig, generate
+from mapflake.plots.page import changed_most, page
+from mapflake.trainer import evaluate
+
+HOSTILE = "</script><img src=x onerror=document.title='owned'>"
+GOOD = "size3 p50 p10 p50 size4 p50 p00 any end"
+VALIDATION = generate(EnvConfig.uniform(SIZES, 0.15), 12, seed=1, split="validation")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory):
+    """Two arms of two rounds: one designs, the other's replies are refused, and look like markup."""
+    folder = tmp_path_factory.mktemp("run")
+
+    def settings(name, reply):
+        return RoundSettings(folder / name, ScriptedTrainer(VALIDATION, [reply]), VALIDATION, seed=3)
+
+    first = run_round(settings("first", GOOD), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.2, 0.25)))
+    return {
+        name: run_arm(
+            "engineer", settings(name, reply), (first,), rounds=2, sizes=SIZES, params=EngineerParams(samples=1)
+        )
+        for name, reply in (("designs", GOOD), ("refused", HOSTILE))
+    }
+
+
+def data_of(html):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def test_the_page_says_what_the_ledger_says(arms):
+    html = page(arms, title="a <run>", about="one & all")
+    assert "<title>a &lt;run&gt;</title>" in html
+    assert "one &amp; all" in html
+    assert len(html.encode()) < 5e6
+    found = data_of(html)
+    assert [arm["name"] for arm in found["arms"]] == ["designs", "refused"]
+    for arm, history in zip(found["arms"], arms.values(), strict=True):
+        for row, one in zip(arm["rounds"], history, strict=True):
+            assert {size["size"]: size["share"] for size in row["config"]} == one.config.data_ratios
+            assert row["reply"] == (one.proposal.reply if one.proposal else "")
+            assert row["rejected"] == (one.proposal.rejection if one.proposal else None)
+        assert [row["told"] for row in arm["rounds"]] == ["", *(one.report.to_text() for one in history[:-1])]
+    assert len(found["boards"]) == 10
+    for board in found["boards"]:
+        for name, history in arms.items():
+            rates = [plan["valid"] for plan in board["plans"][name]]
+            assert len(rates) == len(history)
+    valid = {(row["arm"], row["round"]): row["valid"] for row in found["charts"]["valid"]["data"]["values"]}
+    assert valid == {(name, one.index): one.report.valid_rate for name, history in arms.items() for one in history}
+
+
+def test_a_page_without_arms_is_refused(arms):
+    for wrong in ({}, {"designs": ()}):
+        with pytest.raises(ValueError, match="at least one arm"):
+            page(wrong, title="none")
+
+
+def test_boards_that_changed_come_first_and_sizes_take_turns(arms):
+    history = arms["designs"]
+    first = {one.task.instance.key: one for one in evaluate.load_rollouts(history[0].files["rollouts"])}
+    some = [key for key, one in first.items() if one.verdict.valid][:2]
+    wrong = next(one for one in first.values() if not one.verdict.valid)
+    later = {key: wrong if key in some else one for key, one in first.items()}
+    assert {*some} <= {*changed_most({"arm": [first, later]}, 4)}
+    sizes = [first[key].task.instance.size for key in changed_most({"arm": [first, first]}, 4)]
+    assert sizes == [3, 4, 5, 6]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    flags = ["headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
+    for flag in [*flags, "disable-background-networking", "disable-component-update"]:
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.implicitly_wait(20)  # the charts are drawn after the page has loaded
+    yield driver
+    driver.quit()
+
+
+@pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no Chromium with its driver here: apt-get install chromium-driver && make test"
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1600])
+def test_a_browser_shows_it(arms, browser, tmp_path, width, scheme):
+    path = tmp_path / "report.html"
+    path.write_text(page(arms, title="a run"))
+    browser.execute_cdp_cmd("Network.enable", {})
+    browser.execute_cdp_cmd(
+        "Network.emulateNetworkConditions",
+        {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1},
+    )
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(path.as_uri())
+
+    def text(selector):
+        return browser.find_element("css selector", selector).text
+
+    def click(selector):
+        browser.execute_script("arguments[0].click()", browser.find_element("css selector", selector))
+
+    for chart in ("valid", "design", "kinds"):
+        browser.find_element("css selector", f"#{chart} svg")
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    shade = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (int(re.findall(r"\d+", shade)[0]) < 128) == (scheme == "dark")
+
+    assert text("#asked") == "Round 2: what designs asked for"
+    assert text("#reply") == GOOD
+    click("#rounds button:nth-child(1)")
+    assert text("#asked").startswith("Round 0")
+    bars = browser.find_elements("css selector", "#design path[aria-label*='round: 1']")
+    browser.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", bars[0])
+    assert text("#asked") == "Round 1: what designs asked for"
+
+    browser.execute_script("const arm = document.getElementById('arm'); arm.value = 1; arm.onchange()")
+    assert text("#asked") == "Round 1: what refused asked for"
+    assert text("#verdict").startswith("Rejected, so the configuration stays as it was")
+    assert text("#reply") == HOSTILE
+    assert browser.title == "a run"
+
+    click("#boards button:nth-child(2)")
+    before = text("#clock")
+    click("#step")
+    assert text("#clock") != before
+    assert len(browser.find_elements("css selector", "#plays svg")) == 2
+    click("#play")
+    assert text("#play") == "stop"
+    click("#play")
+    said = [entry["message"] for entry in browser.get_log("browser") if entry["level"] != "INFO"]
+    assert said == []
