@@ -41,10 +41,11 @@ with needs("train"):
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from trl import GRPOTrainer
 
+    from mapflake.trainer.dynamic_sampling import DynamicSampling
     from mapflake.trainer.grpo import order_of_rows
     from mapflake.trainer.policy import Policy, load_policy
 
-__all__ = ["DesignedBoards", "EngineerCallback"]
+__all__ = ["DesignedBoards", "DynamicSampling", "EngineerCallback"]
 
 STATE = "mapflake"
 """Key of the rounds in the trainer's state, which its checkpoints hold."""

@@ -167,6 +167,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
         seed=seed,
         lora=lora,
         sampler=sampler(start, params),
+        redraws=params.redraws,
     )
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence

@@ -78,8 +78,9 @@ class RLParams(Params):
 
     `prompts` counts over all processes, `microbatch` within one. A step's samples are used for `iterations` optimizer
     steps (mu of Shao et al. 2024), from the second on with clipped ratios; `save_every` counts steps, `warmup_steps`
-    optimizer steps. The paper has 4000 instances and 2 epochs a round; it does not state learning rate and group size,
-    which are our choice. The learning rate falls to 0 over the round (`linear`) or stays.
+    optimizer steps. Groups of samples without signal are replaced up to `redraws` times (`dynamic_sampling`). The
+    paper has 4000 instances and 2 epochs a round; it does not state learning rate and group size, which are our choice.
+    The learning rate falls to 0 over the round (`linear`) or stays.
     """
 
     instances: int = Field(default=640, ge=1)
@@ -87,6 +88,7 @@ class RLParams(Params):
     prompts: int = Field(default=64, ge=1)
     generations: int = Field(default=8, ge=2)
     iterations: int = Field(default=1, ge=1, exclude_if=lambda value: value == 1)  # as vllm_engine
+    redraws: int = Field(default=0, ge=0, exclude_if=lambda value: value == 0)
     microbatch: int = Field(default=512, ge=1)
     learning_rate: float = Field(default=2e-4, gt=0)
     schedule: Literal["linear", "constant_with_warmup"] = "linear"

@@ -1,10 +1,10 @@
 """TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
 Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
-policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Three methods of TRL are
-overridden: `_generate_and_score_completions` leaves rows without advantage out of the loss and
-measures entropy and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` where logits fit
-into memory, `log` adds our metrics.
+policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`; groups without signal may
+be replaced (`dynamic_sampling`). Three methods of TRL are overridden: `_generate_and_score_completions` leaves rows
+without advantage out of the loss and measures entropy and divergence, `_get_per_token_logps_and_entropies` takes
+`logps.completion_logps` where logits fit into memory, `log` adds our metrics.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ with needs("train"):
 
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer.decoding import decode
+from mapflake.trainer.dynamic_sampling import DynamicSampling
 from mapflake.trainer.engine import Engine, Server, trained_weights
 from mapflake.trainer.logps import completion_logps, logits_fit
 from mapflake.trainer.policy import Policy, encode_prompts
@@ -31,7 +32,7 @@ COPIED = 2**28  # parameters of a model that may be held twice
 KL_ROWS = 64  # completions a step on which the divergence from the start is measured
 
 
-class RoundTrainer(GRPOTrainer):
+class RoundTrainer(DynamicSampling):
     """TRL's trainer for one round; its curve has a row a step."""
 
     def __init__(
@@ -44,6 +45,7 @@ class RoundTrainer(GRPOTrainer):
         seed: int,
         lora: Any = None,
         sampler: Engine | Server | None = None,
+        redraws: int = 0,
     ) -> None:
         """Makes the trainer of one round of `policy`.
 
@@ -55,6 +57,7 @@ class RoundTrainer(GRPOTrainer):
             seed: Seed of the sampling noise.
             lora: None trains all weights.
             sampler: vLLM on a CPU, which is handed the weights before each step; None samples as `args` say.
+            redraws: As for `DynamicSampling`.
         """
         self._seed = seed
         self._sampler = sampler
@@ -73,6 +76,7 @@ class RoundTrainer(GRPOTrainer):
             train_dataset=rows,
             rollout_func=self._rollout,
             peft_config=lora,
+            redraws=redraws,
         )
 
     # ------------------------------------------------------------ sampling
@@ -92,7 +96,8 @@ class RoundTrainer(GRPOTrainer):
         """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
         if self.use_vllm:
             return self._generate_single_turn([row for row in ids for _ in range(size)], None, {}, size)
-        place = ("rollout", self.state.global_step, self.accelerator.process_index)
+        place: tuple[str | int, ...] = ("rollout", self.state.global_step, self.accelerator.process_index)
+        place += ("redraw", self._redraw) if self._redraw else ()
         settings: dict[str, Any] = {"n": size, "temperature": self.temperature}
         settings["max_new_tokens"] = self.max_completion_length
         model = self.accelerator.unwrap_model(self.model)
@@ -106,7 +111,7 @@ class RoundTrainer(GRPOTrainer):
         return [d.ids for d in decoded], [d.logps for d in decoded]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Returns TRL's batch; measures entropy, and divergence from the start.
+        """Returns the batch of `DynamicSampling`; measures its entropy, and divergence from the start.
 
         Without a KL term, rows without advantage add nothing to the loss, so they are masked out of it.
         """

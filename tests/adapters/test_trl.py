@@ -24,7 +24,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from mapflake import env, repro
 from mapflake.adapters import trl as door
-from mapflake.adapters.trl import DesignedBoards, EngineerCallback
+from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallback
 from mapflake.engineer import VOCABULARY, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
 from mapflake.env import (
@@ -67,7 +67,9 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
         "report_to": "none", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "disable_tqdm": True,
     }  # fmt: skip
     extra = changed.pop("rewards", [])
-    trainer = GRPOTrainer(
+    sampling = {"redraws": changed.pop("redraws")} if "redraws" in changed else {}
+    trainer = (DynamicSampling if sampling else GRPOTrainer)(
+        **sampling,
         model=policy.model,
         processing_class=policy.tokenizer,
         train_dataset=changed.pop("train_dataset", boards.dataset),
@@ -229,6 +231,27 @@ def test_a_swap_between_steps_would_come_too_late(tmp_path: Path) -> None:
     by_step = [drawn[0], drawn[0], drawn[1], drawn[1]]
     late = [step for step, rows in watch.batches.items() if not {*keys(rows)} <= by_step[step]]
     assert late == [2]
+
+
+def test_boards_that_replace_others_are_of_the_same_round(tmp_path: Path) -> None:
+    """Dynamic sampling under a designer: half of the boards give no signal, and are replaced by others of the round."""
+    seen: dict[int, list[list[str]]] = {}
+
+    def teaching(completions: list[str], task: list[str], trainer_state: Any, **_: Any) -> list[float]:
+        calls = seen.setdefault(trainer_state.global_step, [])
+        calls.append(keys(task))
+        return [float(i % 2 and int(key, 16) % 2) for i, key in enumerate(calls[-1])]
+
+    trainer, engineer = make(tmp_path, "domain_randomisation", rewards=[teaching], redraws=2)
+    drawn = spied(engineer)
+    trainer.train()
+    assert max(map(len, seen.values())) == 3
+    for step, calls in seen.items():
+        assert {*itertools.chain(*calls)} <= drawn[step // STEPS]
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    counted = [row["dynamic_sampling/completions"] for row in rows]
+    assert counted == [sum(map(len, seen[step])) for step in range(3 * STEPS)]
+    assert engineer.history[0].training["algorithm"] == "DynamicSampling"
 
 
 # ---------------------------------------------------------------- killed and resumed

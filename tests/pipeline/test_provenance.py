@@ -38,7 +38,8 @@ CHANGES = {
         trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/params trainer/policy
         trainer/training trainer/vllm_worker""",
     f"{CELLS} bank round record grpo": """
-        env/dataset env/rewards trainer/grpo trainer/logps trainer/round_trainer trainer/accelerate/fsdp2.yaml""",
+        env/dataset env/rewards trainer/dynamic_sampling trainer/grpo trainer/logps trainer/round_trainer
+        trainer/accelerate/fsdp2.yaml""",
     f"{TRAINED} supervised": "trainer/warmstart",
     f"{TRAINED} {SHOWN}": """
         trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/ledger

@@ -1,0 +1,126 @@
+"""Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476) for TRL's GRPOTrainer: groups without signal are replaced.
+
+A group whose rewards are all equal has no advantage and teaches nothing. Such groups give their place to groups on
+other prompts of the training set, drawn at random up to `redraws` times. Where the cap is reached, the groups that
+still have no signal stay in the batch as they are and add nothing to the gradient, so that a step may be without any.
+DAPO draws until the batch is full, and has no cap. A callback cannot do this, because it sees no batch. Not covered:
+images, and rewards that are normalised before they are added (`multi_objective_aggregation`), where no advantage is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from trl import GRPOTrainer
+
+from mapflake.repro import rng_for
+
+COVERED = {
+    *(f"{part}_{what}" for part in ("prompt", "completion") for what in ("ids", "mask")),
+    *(f"{which}_per_token_logps" for which in ("old", "sampling", "ref")),
+    *("advantages", "importance_sampling_ratio", "tool_mask", "num_items_in_batch"),
+}
+"""Keys of a batch that `replaced` knows."""
+
+
+class DynamicSampling(GRPOTrainer):
+    """`GRPOTrainer` with dynamic sampling; without redraws it is TRL's own.
+
+    It logs `dynamic_sampling/completions`, those that a generation batch took in all processes, and
+    `dynamic_sampling/without_signal`, the share of its groups that have none after the last redraw. TRL's metrics of
+    rewards and lengths remain those of the first draw, so that runs with and without redraws compare.
+    """
+
+    def __init__(self, *args: Any, redraws: int = 0, **options: Any) -> None:
+        """Makes the trainer.
+
+        Args:
+            *args: As `GRPOTrainer` takes them.
+            redraws: How many times, at most, groups without signal are replaced.
+            **options: As `GRPOTrainer` takes them.
+
+        Raises:
+            ValueError: `redraws` is negative, or an argument does not fit.
+        """
+        super().__init__(*args, **options)
+        if redraws < 0:
+            raise ValueError(f"redraws: {redraws} is negative")
+        if redraws and self.multi_objective_aggregation != "sum_then_normalize":
+            raise ValueError("multi_objective_aggregation: redraws take 'sum_then_normalize'")
+        self.redraws = redraws
+        self._redraw = 0  # the number of the redraw that is being sampled, 0 for the first draw
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Returns TRL's batch, its groups without signal replaced."""
+        batch = super()._generate_and_score_completions(inputs)
+        if not self.redraws or not self.model.training:
+            return batch
+        if unknown := {*batch} - COVERED:
+            raise ValueError(f"redraws: dynamic sampling does not cover batches with {', '.join(sorted(unknown))}")
+        size, metrics, drawn = self.num_generations, self._metrics["train"], len(inputs)
+        if drawn % size:
+            raise ValueError(f"a process needs whole groups of {size} samples a prompt, {drawn} rows came")
+        first = {name: list(values) for name, values in metrics.items()}
+        signal = self._signal(batch)
+        for number in range(1, self.redraws + 1):
+            empty = (~signal).nonzero()[:, 0]
+            count = int(self.accelerator.gather(torch.tensor([len(empty)], device=signal.device)).max())
+            if not count:  # in any process: all sample alike
+                break
+            self._redraw = number
+            rows = self._other_rows(count)
+            more = super()._generate_and_score_completions(rows)
+            self._redraw = 0
+            drawn += len(rows)
+            found = self._signal(more).nonzero()[:, 0][: len(empty)]
+            empty = empty[: len(found)]
+            batch = replaced(batch, more, _rows_of(empty, size), _rows_of(found, size), self._tokenizer.pad_token_id)
+            signal[empty] = True
+        mask = batch["completion_mask"] * batch.get("tool_mask", 1)
+        batch["num_items_in_batch"] = self.accelerator.gather(mask.sum()).sum()
+        metrics.clear()
+        metrics.update(first | {"num_tokens": [self.state.num_input_tokens_seen]})
+        metrics["dynamic_sampling/completions"].append(float(drawn * self.accelerator.num_processes))
+        left = self.accelerator.gather((~signal).float())
+        metrics["dynamic_sampling/without_signal"].append(float(left.mean()))
+        return batch
+
+    def _signal(self, batch: dict[str, Any]) -> torch.Tensor:
+        """Returns for each group of a batch whether any of its rows has an advantage: bool `[groups]`."""
+        return (batch["advantages"].view(-1, self.num_generations) != 0).any(1)
+
+    def _other_rows(self, groups: int) -> list[dict[str, Any]]:
+        """Returns whole groups of rows of the training set, the same for the same seed, step, redraw and process."""
+        place = (self.state.global_step, self._redraw, self.accelerator.process_index)
+        rows: Any = self.train_dataset
+        chosen = rng_for(self.args.seed, "redraw", *place).integers(len(rows), size=groups)
+        return [rows[int(i)] for i in chosen for _ in range(self.num_generations)]  # each its own: TRL adds columns
+
+
+def _rows_of(groups: torch.Tensor, size: int) -> torch.Tensor:
+    return (groups[:, None] * size + torch.arange(size, device=groups.device)).flatten()
+
+
+def replaced(
+    batch: dict[str, Any], more: dict[str, Any], old: torch.Tensor, new: torch.Tensor, pad_id: int
+) -> dict[str, Any]:
+    """Returns `batch` with rows `new` of `more` in the places `old`, both padded to the longer of the two.
+
+    Prompts are padded on the left, completions and what belongs to their tokens on the right, with 0 but for ids. The
+    number of items is that of `batch`.
+    """
+    if not len(old):
+        return batch
+    joined = dict(batch)
+    for key, values in batch.items():
+        if not values.dim():
+            continue
+        fill, both = pad_id if key.endswith("_ids") else 0, (values, more[key])
+        if values.dim() == 2:
+            gaps = [max(one.size(1) for one in both) - one.size(1) for one in both]
+            sides = [(gap, 0) if key.startswith("prompt_") else (0, gap) for gap in gaps]
+            both = tuple(pad(one, side, value=fill) for one, side in zip(both, sides, strict=True))
+        joined[key] = both[0].index_copy(0, old, both[1][new])
+    return joined

@@ -1,0 +1,182 @@
+"""Groups without signal give their place to others, up to a cap, in a stock GRPOTrainer and in ours."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starts import PARAMS, TASKS
+from transformers import TrainerCallback
+from trl import GRPOConfig
+
+from mapflake.env import EnvConfig, generate, tasks_of, to_dataset
+from mapflake.trainer import checkpoint, grpo
+from mapflake.trainer.dynamic_sampling import DynamicSampling, replaced
+from mapflake.trainer.grpo import Boards, train_round
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.round_trainer import RoundTrainer
+
+GROUPS, SIZE, PAD = 6, 2, 0
+BOARDS = generate(EnvConfig.uniform((3, 4), 0.1, None, 2), 40, seed=3)
+TEACHING = {task.instance.key for task in BOARDS[::4]}  # a quarter of the boards
+
+
+class Scores:
+    """Rewards that differ within the groups of some boards alone; keeps the completions of each call by board."""
+
+    __name__ = "scores"
+
+    def __init__(self, teaching=TEACHING):
+        self.teaching, self.calls = teaching, []
+
+    def __call__(self, completions, task, **_):
+        keys = [one.instance.key for one in tasks_of({"task": row} for row in task)]
+        self.calls.append(list(zip(keys, completions, strict=True)))
+        return [float(i % SIZE == 0 and key in self.teaching) for i, key in enumerate(keys)]
+
+
+def stock(start, folder, scores, **changed):
+    """Returns a trainer that samples as TRL does."""
+    torch.set_num_threads(1)
+    policy = load_policy(start)
+    options = {"redraws": changed.pop("redraws", 20)}
+    settings = {
+        "output_dir": str(folder), "per_device_train_batch_size": GROUPS * SIZE, "num_generations": SIZE,
+        "max_completion_length": 8, "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
+        "report_to": "none", "logging_steps": 1, "max_steps": 2, "disable_tqdm": True, "learning_rate": 1e-2,
+    }  # fmt: skip
+    return DynamicSampling(
+        policy.model, scores, GRPOConfig(**settings | changed), to_dataset(BOARDS, "compact"),
+        processing_class=policy.tokenizer, **options,
+    )  # fmt: skip
+
+
+def inputs():
+    """Returns a generation batch as TRL's sampler gives it; two of its six groups teach."""
+    rows = to_dataset([*BOARDS[:5], BOARDS[6]], "compact")
+    return [row for row in rows for _ in range(SIZE)]
+
+
+def test_every_group_has_a_signal_and_all_samples_are_counted(start, tmp_path):
+    scores = Scores()
+    trainer = stock(start, tmp_path, scores)
+    trainer.model.train()
+    batch = trainer._generate_and_score_completions(inputs())
+    advantages = batch["advantages"].view(GROUPS, SIZE)
+    assert (advantages != 0).all()
+    assert torch.allclose(advantages.sum(1), torch.zeros(GROUPS), atol=1e-6)
+    prompts = trainer.processing_class.batch_decode(batch["prompt_ids"], skip_special_tokens=True)
+    texts = trainer.processing_class.batch_decode(batch["completion_ids"], skip_special_tokens=True)
+    assert prompts[::SIZE] == prompts[1::SIZE]  # whole groups
+    asked = {row["prompt"]: one.instance.key for row, one in zip(trainer.train_dataset, BOARDS, strict=True)}
+    drawn = [pair for call in scores.calls for pair in call]
+    assert {(asked[p], text) for p, text in zip(prompts, texts, strict=True)} <= {*drawn}
+    assert {asked[p] for p in prompts} <= TEACHING
+    assert {asked[p] for p in prompts[: 1 * SIZE]} == {BOARDS[0].instance.key}  # one that taught keeps its place
+    metrics = trainer._metrics["train"]
+    assert metrics["dynamic_sampling/completions"] == [len(drawn)]
+    assert len(drawn) > GROUPS * SIZE
+    assert metrics["dynamic_sampling/without_signal"] == [0.0]
+    # TRL's metrics are those of the first draw: 2 of 6 groups, of which half earn 1.
+    assert metrics["reward"] == [pytest.approx(1 / 6)]
+    assert metrics["frac_reward_zero_std"] == [pytest.approx(4 / 6)]
+    assert batch["num_items_in_batch"] == batch["completion_mask"].sum()
+    # The control: TRL's own batch, without redraws, has groups that teach nothing.
+    plain = stock(start, tmp_path, Scores(), redraws=0)
+    plain.model.train()
+    assert (plain._generate_and_score_completions(inputs())["advantages"].view(GROUPS, SIZE) == 0).all(1).sum() == 4
+
+
+def test_a_policy_without_any_signal_stops_at_the_cap_and_learns_nothing(start, tmp_path):
+    scores = Scores(teaching=())
+    trainer = stock(start, tmp_path, scores, redraws=3)
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    trainer.train()
+    assert [len(call) for call in scores.calls] == [GROUPS * SIZE] * 4 * 2  # the first draw and three more, twice
+    assert all(torch.equal(before[name], value) for name, value in trainer.model.state_dict().items())
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    assert [row["dynamic_sampling/completions"] for row in rows] == [4 * GROUPS * SIZE] * 2
+    assert [row["dynamic_sampling/without_signal"] for row in rows] == [1.0] * 2
+    learning = stock(start, tmp_path, Scores(), redraws=3)  # the control
+    learning.train()
+    assert not all(torch.equal(before[name], value) for name, value in learning.model.state_dict().items())
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=50)
+def test_rows_that_replace_others_keep_their_tokens(data):
+    """Whatever the lengths: without its padding, each row is the one that it was, at the place that it should have."""
+
+    def batch(rows, base):
+        drawn = data.draw(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=rows, max_size=rows))
+        widths = [max(column) for column in zip(*drawn, strict=True)]
+        ids = {"prompt": torch.full((rows, widths[0]), PAD), "completion": torch.full((rows, widths[1]), PAD)}
+        for i, (before, after) in enumerate(drawn):
+            ids["prompt"][i, widths[0] - before :] = base + i
+            ids["completion"][i, :after] = base + i
+        masks = {f"{part}_mask": (value != PAD).long() for part, value in ids.items()}
+        logps = {"sampling_per_token_logps": -ids["completion"].float()}
+        return {**{f"{part}_ids": value for part, value in ids.items()}, **masks, **logps,
+                "advantages": torch.arange(rows) + base, "num_items_in_batch": torch.tensor(1)}  # fmt: skip
+
+    ours, more = batch(4, 100), batch(3, 200)
+    pairs = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=3, unique_by=lambda p: p[0]))
+    old, new = (torch.tensor([p[i] for p in pairs], dtype=torch.long) for i in (0, 1))
+    found = replaced(ours, more, old, new, PAD)
+    for i in range(4):
+        source, row = (more, dict(pairs)[i]) if i in dict(pairs) else (ours, i)
+        assert found["advantages"][i] == source["advantages"][row]
+        for part in ("prompt", "completion"):
+            mask, own = found[f"{part}_mask"][i].bool(), source[f"{part}_mask"][row].bool()
+            assert found[f"{part}_ids"][i][mask].tolist() == source[f"{part}_ids"][row][own].tolist()
+        assert mask.tolist() == sorted(mask.tolist(), reverse=True)  # completions end with their padding
+        assert (
+            found["sampling_per_token_logps"][i][mask].tolist() == source["sampling_per_token_logps"][row][own].tolist()
+        )
+
+
+def test_our_trainer_draws_other_samples_each_time(start, tmp_path):
+    """On one board alone: a redraw with the noise of the first draw would have its completions."""
+    scores, params = Scores(teaching=()), PARAMS.model_copy(update={"generations": SIZE, "redraws": 2})
+    policy = load_policy(start)
+    arguments = grpo.training_arguments(params, tmp_path, 0, [1.0], large=False)
+    rows = to_dataset([TASKS[0]] * 8, "compact")
+    trainer = RoundTrainer(policy, rows, [scores], arguments, seed=0, redraws=params.redraws)
+    trainer.model.train()
+    for _ in range(2):
+        trainer._generate_and_score_completions([row for row in rows for _ in range(SIZE)])
+    texts = [[text for _, text in call] for call in scores.calls]
+    assert texts[:3] == texts[3:]  # the same for the same step
+    assert len({*map(tuple, texts)}) == 3
+
+
+@pytest.mark.slow
+def test_a_round_with_redraws_goes_on_to_the_same_weights(start, tmp_path, monkeypatch):
+    class Stop(TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            if state.global_step == 3:
+                raise KeyboardInterrupt
+
+    params, original = PARAMS.model_copy(update={"redraws": 3, "generations": 2}), grpo.run
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    curve = train_round(start, Boards(TASKS), params, whole, seed=0)
+    assert np.mean([row["dynamic_sampling/completions"] for row in curve]) > params.prompts * params.generations
+    with monkeypatch.context() as patch:
+        patch.setattr(grpo, "run", lambda trainer, *rest: trainer.add_callback(Stop()) or original(trainer, *rest))
+        with pytest.raises(KeyboardInterrupt):
+            train_round(start, Boards(TASKS), params, broken, seed=0)
+    assert train_round(start, Boards(TASKS), params, broken, seed=0) == curve
+    assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(whole)
+    assert "redraws" not in PARAMS.model_dump()  # as in records from before the parameter was there
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"redraws": -1}, "redraws: -1 is negative"),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "multi_objective_aggregation: redraws take"),
+    ],
+)
+def test_what_does_not_fit_is_refused(start, tmp_path, changed, said):
+    with pytest.raises(ValueError, match=said):
+        stock(start, tmp_path, Scores(), **changed)
