@@ -79,7 +79,7 @@ test-fast: lint       ## the tests that take no training and no notebooks: two m
 
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
 	$(PYTHON) -m venv $(VENV)-verifiers
-	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e ".[lab]" verifiers pytest
+	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e ".[lab]" -e ./environments/mapflake verifiers pytest
 	PATH=$(CURDIR)/$(VENV)-verifiers/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
 
 test-openenv:         ## test the OpenEnv server, in an environment of its own (requirements/openenv.txt says why)

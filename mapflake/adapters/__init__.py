@@ -19,9 +19,16 @@ from mapflake.env import EnvConfig, Task, generate, load_tasks
 
 
 def boards(
-    tasks: str, n: int, sizes: Iterable[int], num_agents: int, hole_ratio: float, wait_ratio: float, seed: int
+    tasks: str,
+    n: int,
+    sizes: Iterable[int],
+    num_agents: int,
+    hole_ratio: float,
+    wait_ratio: float,
+    seed: int,
+    split: str = "benchmark",
 ) -> list[Task]:
-    """Returns the tasks of the file `tasks` (`save_tasks`), or `n` of the benchmark split if it is empty.
+    """Returns the tasks of the file `tasks` (`save_tasks`), or `n` of a split if it is empty.
 
     Raises:
         GenerationError: No board was found for a task.
@@ -29,4 +36,4 @@ def boards(
     """
     if tasks:
         return load_tasks(tasks)
-    return generate(EnvConfig.uniform(sizes, hole_ratio, wait_ratio, num_agents), n, seed=seed, split="benchmark")
+    return generate(EnvConfig.uniform(sizes, hole_ratio, wait_ratio, num_agents), n, seed=seed, split=split)

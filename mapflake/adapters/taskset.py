@@ -1,7 +1,8 @@
 """Boards as a verifiers taskset, interface v1: `vf-eval mapflake -m gpt-5 --client.base-url ... --no-push`.
 
-A task is one board in words, scored by `judge`: the reward is `reward` (0, 0.5, 1), the metrics are `valid`, `optimal`
-and `soc_optimal`. `vf-validate mapflake` plays every board's own answer. An answer takes one turn and no tools, so the
+A task is one board in words, scored by `judge`: the reward is `reward` (0, 0.5, 1), the metrics are `valid`, `optimal`,
+`soc_optimal` and the eight checks. The hub's form of it, with `load_environment`, is in environments/mapflake.
+`vf-validate mapflake` plays every board's own answer. An answer takes one turn and no tools, so the
 package brings its harness: `OneTurn` asks once from this process, where verifiers' own programs would each want an
 environment of their own; `--env.agent.harness.id null` (or another) takes its place. Not covered: the interface v0,
 which is deprecated; a system prompt (`--env.taskset.system-prompt` adds one).
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 
 from mapflake.adapters import boards
-from mapflake.env import Task, Verdict, format_plan, judge, render_prompt, reward
+from mapflake.env import KINDS, EnvConfig, Task, Verdict, format_plan, generate, judge, render_prompt, reward
 from mapflake.extras import needs
 from mapflake.repro import from_json, to_json
 
@@ -50,6 +51,12 @@ class FrozenLakeTask(vf.Task[FrozenLakeData]):
         verdict = self.verdict(trace.last_reply)
         return {name: float(getattr(verdict, name)) for name in ("valid", "optimal", "soc_optimal")}
 
+    @vf.metric
+    async def checks(self, trace: vf.Trace) -> dict[str, float]:
+        """Returns which of the eight checks the answer fails, 1, and which not, 0: `fails_parse` to `fails_goal`."""
+        kinds = self.verdict(trace.last_reply).kinds
+        return {f"fails_{kind}": float(kind in kinds) for kind in KINDS}
+
     async def validate(self, runtime: vf.Runtime) -> bool:
         """Returns whether the board's own answer is optimal."""
         task = from_json(Task, self.data.task, "task")
@@ -62,7 +69,9 @@ class FrozenLakeConfig(vf.TasksetConfig):
     Attributes:
         tasks: A file that `save_tasks` wrote; with it only `prompt_format` is used of the other fields.
         prompt_format: Format of prompts and answers.
-        n: Number of boards, from the benchmark split.
+        n: Number of boards.
+        split: The use of the boards: benchmark to evaluate, train to train.
+        design: A generator configuration, as `repro.to_json` writes it; with it none of the next four fields is used.
         sizes: Sizes of the boards, in equal shares.
         num_agents: Number of agents on every board.
         hole_ratio: Share of the cells of a board that are holes.
@@ -73,6 +82,8 @@ class FrozenLakeConfig(vf.TasksetConfig):
     tasks: str = ""
     prompt_format: Literal["chat", "brief", "compact"] = "chat"
     n: NonNegativeInt = 100
+    split: Literal["train", "validation", "benchmark"] = "benchmark"
+    design: dict[str, Any] = {}  # noqa: RUF012  a field of pydantic
     sizes: list[int] = [3, 4, 5, 6]  # noqa: RUF012  a field of pydantic
     num_agents: int = 2
     hole_ratio: float = 0.2
@@ -84,8 +95,12 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
     """The boards of a configuration."""
 
     def load(self) -> list[FrozenLakeTask]:
-        """Returns the tasks; raises the errors of `boards`."""
+        """Returns the tasks; raises the errors of `boards`, and ValueError for a design that is none."""
         c = self.config
+        if c.design and not c.tasks:
+            chosen = generate(from_json(EnvConfig, c.design, "design"), c.n, seed=c.seed, split=c.split)
+        else:
+            chosen = boards(c.tasks, c.n, c.sizes, c.num_agents, c.hole_ratio, c.wait_ratio, c.seed, c.split)
         return [
             FrozenLakeTask(
                 FrozenLakeData(
@@ -96,7 +111,7 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
                 ),
                 c.task,
             )
-            for task in boards(c.tasks, c.n, c.sizes, c.num_agents, c.hole_ratio, c.wait_ratio, c.seed)
+            for task in chosen
         ]
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,8 +15,20 @@ import verifiers.v1 as vf
 from transcripts import TRANSCRIPTS
 
 from mapflake.adapters.taskset import FrozenLakeConfig
-from mapflake.env import PROMPT_FORMATS, Task, render_prompt, save_tasks
-from mapflake.repro import from_json
+from mapflake.env import (
+    KINDS,
+    PROMPT_FORMATS,
+    EnvConfig,
+    SizeConfig,
+    Task,
+    format_plan,
+    generate,
+    judge,
+    render_prompt,
+    save_tasks,
+    split_of,
+)
+from mapflake.repro import from_json, to_json
 
 BIN = Path(sys.executable).parent
 LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich", "--client.api-key-var", "NO_KEY"]
@@ -39,7 +52,9 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
         transcript = golden[question, answer]
         seen[transcript.name] += 1
         assert trace["rewards"] == {"reward": {"score": transcript.reward, "weight": 1.0}}
-        assert trace["metrics"] == {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
+        kinds = judge(transcript.task, answer, prompt_format).kinds
+        rates = {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
+        assert trace["metrics"] == rates | {f"fails_{kind}": kind in kinds for kind in KINDS}
     assert seen == Counter(t.name for t in chosen)
     assert len(server.asked) == len(chosen)
     assert {(asked["path"], asked["temperature"]) for asked in server.asked} == {("/v1/chat/completions", 0.5)}
@@ -73,6 +88,44 @@ def test_boards_are_drawn_as_asked():
         assert task.data.prompt == render_prompt(board.instance)
         assert board.solution.plan.moves[0] not in task.data.prompt.split("json")[1]
     assert len({task.data.id for task in tasks}) == 4
+
+
+# ---------------------------------------------------------------- the hub's form, environments/mapflake
+
+DESIGN = EnvConfig({4: SizeConfig(0.75, 0.2, 0.5), 5: SizeConfig(0.25, 0.1)}, num_agents=3)
+
+
+def test_the_environment_of_a_design_by_its_name():
+    from mapf_frozenlake import load_environment
+
+    for config in (DESIGN, to_json(DESIGN)):
+        tasks = load_environment(config, n=8, split="train", seed=5).taskset.load()
+        assert [from_json(Task, task.data.task, "task") for task in tasks] == generate(DESIGN, 8, seed=5)
+    tasks = load_environment(n=3).taskset.load()
+    assert {split_of(from_json(Task, task.data.task, "task").instance) for task in tasks} == {"benchmark"}
+    with pytest.raises(ValueError, match=r"design\.sizes\.4: 'holes': unknown key"):
+        load_environment({"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0, "holes": 1}}}).taskset.load()
+
+
+def test_the_hubs_form_through_verifiers_own_command(tmp_path, serve):
+    """A server that knows the answers of the design's boards gives 1, and one that never answers right gives 0."""
+    tasks = generate(DESIGN, 6, seed=5)
+    asked = [render_prompt(task.instance) for task in tasks]
+    right = [format_plan(task.instance, task.solution.plan) for task in tasks]
+    for k, (answers, reward) in enumerate(((right, 1.0), (['{"plan": ["W", "W", "W"]}'] * 6, 0.0))):
+        said = zip(asked, answers, strict=True)
+        server = serve([SimpleNamespace(prompt=prompt, completion=answer) for prompt, answer in said])
+        command = [BIN / "vf-eval", "mapf-frozenlake", "-m", "golden", "--client.base-url", f"{server.url}/v1"]
+        command += [*LOCALLY, "--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
+        command += ["--env.taskset.n", "6", "--env.taskset.seed", "5", "-o", tmp_path, "--run.name", f"run{k}"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        lines = Path(tmp_path, f"run{k}", "traces.jsonl").read_text().splitlines()
+        traces = [json.loads(line)["traces"][0] for line in lines]
+        assert len(traces) == 6
+        for trace in traces:
+            assert trace["rewards"]["reward"]["score"] == reward
+            assert trace["metrics"]["fails_goal"] == 1 - reward
 
 
 def test_the_example(example, tmp_path, serve):
