@@ -65,10 +65,10 @@ class ToyLearner:
         return repro.read_json(path) if path.exists() else {}
 
 
-def run(arm: str, folder: Path, sizes: Sequence[int] = (3, 4, 5), rounds: int = 2) -> History:
+def run(arm: str, folder: Path, sizes: Sequence[int] = (3, 4, 5), rounds: int = 2, seed: int = 0) -> History:
     """Returns round 0, on boards of three agents as they fall, and an arm's rounds; validation is half waits."""
     first = EnvConfig.uniform(sizes, 0.15, num_agents=3)
     validation = generate(EnvConfig.uniform(sizes, 0.15, 0.5, 3), 120, seed=0, split="validation")
-    settings = RoundSettings(folder / "round_0", ToyLearner(), validation, seed=0)
+    settings = RoundSettings(folder / "round_0", ToyLearner(), validation, seed=seed)
     history = (run_round(settings, (), start=Start("nothing learned yet", first)),)
     return run_arm(arm, replace(settings, folder=folder / arm), history, rounds=rounds, sizes=sizes)

@@ -1,0 +1,47 @@
+"""A designer of one's own against ours, by the statistics of the study: paired by seed and board, Holm's correction.
+
+Run it: `python docs/examples/compare_designers.py`. A toy learner stands in for GRPO, so the numbers say nothing about
+designers. With `Grpo(RLParams(...))` in its place, or a `TrainingBackend` of your own, they do.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import own_designer  # adds the arm waits_where_they_fail
+import pandas as pd
+import toy_learner
+
+from mapflake.env import EnvConfig, Task, generate
+from mapflake.study.statistics import estimate, holm, paired
+from mapflake.trainer import evaluate
+
+assert "waits_where_they_fail" in own_designer.RULES
+
+OTHERS, SEEDS = ("fixed", "heuristic", "learnability"), range(5)
+
+
+def rates(arm: str, boards: Sequence[Task], folder: Path) -> pd.DataFrame:
+    """Returns the valid rate of an arm's last checkpoint, a row for each training seed and a column for each board."""
+    rows = {}
+    for seed in SEEDS:
+        last = toy_learner.run(arm, folder / f"{seed}", seed=seed)[-1]
+        policy = toy_learner.ToyLearner().load(last.checkpoint)
+        found = evaluate.frame(evaluate.rollout(policy, boards, samples=2, seed=seed))
+        rows[seed] = found.groupby("board")["valid"].mean()
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def main(folder: Path) -> None:
+    boards = generate(EnvConfig.uniform([3, 4, 5], 0.15, 0.5, 3), 60, seed=0, split="benchmark")
+    ours = rates("waits_where_they_fail", boards, folder)
+    found = {other: estimate(paired(ours, rates(other, boards, folder))) for other in OTHERS}
+    corrected = holm([one.p for one in found.values()])
+    for (other, one), p in zip(found.items(), corrected, strict=True):
+        points = [100 * value for value in (one.mean, one.low or one.mean, one.high or one.mean)]
+        print("against {:>12}: {:+.1f} points ({:+.1f} to {:+.1f})".format(other, *points), f"p = {p:.3f}" if p else "")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as runs:
+        main(Path(runs))
