@@ -38,8 +38,9 @@ def main(folder: Path) -> None:
     found = {other: estimate(paired(ours, rates(other, boards, folder))) for other in OTHERS}
     corrected = holm([one.p for one in found.values()])
     for (other, one), p in zip(found.items(), corrected, strict=True):
-        points = [100 * value for value in (one.mean, one.low or one.mean, one.high or one.mean)]
-        print("against {:>12}: {:+.1f} points ({:+.1f} to {:+.1f})".format(other, *points), f"p = {p:.3f}" if p else "")
+        print(f"against {other:>12}: {100 * one.mean:+.1f} points", end=" ")
+        if one.low is not None and one.high is not None:  # there are two seeds and two boards that differ
+            print(f"({100 * one.low:+.1f} to {100 * one.high:+.1f})", f"p = {p:.3f}")
 
 
 if __name__ == "__main__":

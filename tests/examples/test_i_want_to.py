@@ -1,0 +1,64 @@
+"""The commands of docs/i_want_to.md do what its page says, and no door is left out."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_repo import ROOT, repository
+
+PAGE = (ROOT / "docs/i_want_to.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^\| .+? \| `(.+?)` \| \[", PAGE, re.MULTILINE)
+
+SAYS = {
+    "python -m mapflake solve --wait": r"makespan \d+, sum of costs \d+; the board needs a wait",
+    "python docs/examples/eval_inspect.py": r"'reward': \{'mean': [01]\.\d",
+    "python docs/examples/own_designer.py": r"waits_where_they_fail: valid 0\.\d+, 0\.\d+, 0\.\d+",
+    "python docs/examples/compare_designers.py": r"against +heuristic: [+-][\d.]+ points \(.* to .*\) p = 0\.\d",
+    "python docs/examples/own_dimension.py": r"wall_ratio 1\.0: \d+% of the boards need a wait",
+    "python docs/examples/own_reward.py": r"frontier of boards of 4x4 that need a wait: 1\.00",
+    "python -m mapflake.nb choose gpu": "",
+}
+"""What a command prints."""
+
+ELSEWHERE = {
+    "python docs/examples/engineer_trl.py": "tests/adapters/test_trl.py",
+    "python docs/examples/engineer_trl.py fixed": "tests/adapters/test_trl.py",
+    "bash docs/examples/cluster/study.sh": "tests/cluster/test_slurm.py",
+}
+"""Commands that take minutes or a Slurm, and the tests that run their scripts."""
+
+
+def test_every_command_is_run_by_a_test() -> None:
+    assert {*COMMANDS} == {*SAYS, *ELSEWHERE}
+    for command, file in ELSEWHERE.items():
+        assert command.split()[1] in (ROOT / file).read_text(encoding="utf-8"), command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", SAYS)
+def test_a_command_does_what_the_page_says(command: str, tmp_path: Path) -> None:
+    clone = repository(tmp_path / "clone", "params.yaml", "dvc.yaml", "pyproject.toml")
+    for folder in ("docs", "reports", "notebooks"):
+        (clone / folder).symlink_to(ROOT / folder)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    own = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command.split(), cwd=clone, env=own, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert re.search(SAYS[command], done.stdout), done.stdout
+    if command.endswith("gpu"):
+        chosen = (clone / "params.yaml").read_text(encoding="utf-8")
+        assert re.search(r"^run: \{profile: gpu", chosen, re.MULTILINE)
+        assert not re.search(r"^run: \{profile: gpu", (ROOT / "params.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_door_has_a_line() -> None:
+    for page in (ROOT / "docs/doors").glob("*.md"):
+        assert f"](doors/{page.name})" in PAGE, page.name
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`make ([\w-]+)", PAGE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
