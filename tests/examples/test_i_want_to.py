@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_a_command_does_what_the_page_says(command: str, tmp_path: Path) -> None
         chosen = (clone / "params.yaml").read_text(encoding="utf-8")
         assert re.search(r"^run: \{profile: gpu", chosen, re.MULTILINE)
         assert not re.search(r"^run: \{profile: gpu", (ROOT / "params.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_training_on_fixed_boards_at_a_small_scale(tmp_path: Path) -> None:
+    main = runpy.run_path(str(ROOT / "docs/examples/engineer_trl.py"))["main"]
+    arm = "fixed"  # the last word of the command
+    assert f"python docs/examples/engineer_trl.py {arm}" in COMMANDS
+    first, second = main(arm, str(tmp_path), shown=2, instances=4, rounds=2, passes=1)
+    assert first.config == second.config
+    assert (first.index, second.index) == (0, 1)
 
 
 def test_every_door_has_a_line() -> None:
