@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch.nn.functional import pad
-from trl import GRPOTrainer
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from torch.nn.functional import pad
+    from trl import GRPOTrainer
 
 from mapflake.repro import rng_for
 
