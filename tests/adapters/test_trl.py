@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -542,3 +543,29 @@ def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, monkeypat
     again = subprocess.run([*command, str(tmp_path / "killed")], capture_output=True, text=True, check=True)
     assert again.stdout.splitlines()[-2:] == done.stdout.splitlines()[-2:]
     assert final(tmp_path / "killed") == final(tmp_path / "whole")
+
+
+def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tiny model's folder in the place of the hub's name, and small numbers."""
+    page = (Path(__file__).parents[2] / "docs/doors/trl.md").read_text()
+    assert len(page.splitlines()) <= 40
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16, max_positions=8192)
+    model = from_scratch(shape, [*map(str, range(400))], seed=0)
+    model.model.save_pretrained(tmp_path / "model")
+    byte_level_tokenizer().save_pretrained(tmp_path / "model")
+    small = {"per_device_train_batch_size": 8, "max_completion_length": 8, "use_cpu": True, "bf16": False,
+             "gradient_checkpointing": False, "report_to": "none", "save_strategy": "no"}  # fmt: skip
+    for old, new in (
+        ('"Qwen/Qwen3-0.6B"', "FOLDER"),
+        ("instances=64", "instances=2"),
+        ("200", "4"),
+        ("reward_weights", "**SMALL, reward_weights"),
+    ):
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    monkeypatch.chdir(tmp_path)
+    names = {**vars(door), **vars(env), "FOLDER": str(tmp_path / "model"), "SMALL": small, "GRPOConfig": GRPOConfig}
+    exec(code, names)
+    rounds = [row["engineer/rejected"] for row in names["trainer"].state.log_history if "engineer/rejected" in row]
+    assert rounds == [0, 1, 1, 1]  # it cannot design yet
