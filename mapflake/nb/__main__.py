@@ -27,9 +27,13 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
     commands.add_parser("readme", help="write README.md's generated blocks and reports/long.md from reports/cells")
     commands.add_parser("report", help="write the active run as one HTML file, with its boards, designs and reports")
+    hub = commands.add_parser(
+        "cards", help="write folders for the Hugging Face hub: boards, and an arm's last checkpoint"
+    )
+    hub.add_argument("arm", nargs="?", default="engineer")
     chosen = parser.parse_args(arguments)
 
-    from mapflake.nb import notebooks, params, publish, report, stages
+    from mapflake.nb import cards, notebooks, params, publish, report, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
@@ -44,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),
             "readme": lambda: publish.write_readme(base),
+            "cards": lambda: print(*(path.relative_to(base) for path in cards.cards(base, chosen.arm)), sep="\n"),
             "report": lambda: print(report.report(base).relative_to(base)),
         }
         actions[chosen.command]()

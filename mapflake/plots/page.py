@@ -65,7 +65,7 @@ def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], template)
 
 
-def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart]:
+def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.LayerChart]:
     """Returns the charts by the page's names for their places; `arm` and `round` are parameters that the page sets."""
     rounds = [(name, one) for name, history in arms.items() for one in history]
     valid = [{"arm": name, "round": one.index, "valid": one.report.valid_rate} for name, one in rounds]
@@ -88,6 +88,16 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart]:
     percent, size = altair.Axis(format="%"), altair.Color("size:O", scale=altair.Scale(scheme="viridis"))
     rounds_axis = altair.X("round:O", axis=altair.Axis(labelAngle=0))
     wide: dict[str, Any] = {"width": "container", "height": 220}
+    kind = (
+        altair.Chart(altair.Data(values=kinds))
+        .transform_filter("datum.arm === arm")
+        .encode(
+            x=rounds_axis,
+            y=altair.Y("valid:Q", title="valid", axis=percent),
+            color=size,
+            tooltip=["size:O", "kind:N", altair.Tooltip("valid:Q", format=".1%"), "answers:Q"],
+        )
+    )
     return {
         "valid": altair.Chart(altair.Data(values=valid))
         .mark_line(point=altair.OverlayMarkDef(size=70))
@@ -111,17 +121,11 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart]:
         )
         .add_params(*chosen)
         .properties(**wide),
-        "kinds": altair.Chart(altair.Data(values=kinds))
-        .transform_filter("datum.arm === arm")
-        .mark_line(point=True)
-        .encode(
-            x=rounds_axis,
-            y=altair.Y("valid:Q", title="valid", axis=percent),
-            color=size,
-            strokeDash=altair.StrokeDash("kind:N", title="board", sort=["needs none", "needs a wait"]).legend(
-                symbolType="stroke", symbolStrokeColor="gray", symbolStrokeWidth=2
+        "kinds": altair.layer(
+            kind.mark_line().encode(
+                strokeDash=altair.StrokeDash("kind:N", title="board", sort=["needs none", "needs a wait"])
             ),
-            tooltip=["size:O", "kind:N", altair.Tooltip("valid:Q", format=".1%"), "answers:Q"],
+            kind.mark_point(filled=True, size=40),
         )
         .add_params(*chosen)
         .properties(**wide),

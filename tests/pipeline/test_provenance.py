@@ -61,8 +61,8 @@ CHANGES = {
     "publish": "nb/publish",
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env adapters/reasoning
-        adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__ nb/code nb/folders nb/notebooks
-        nb/params
+        adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__ nb/cards nb/code nb/folders
+        nb/notebooks nb/params
         nb/report nb/schema nb/stages plots/boards plots/figures plots/page plots/tables study/gate""",
 }
 EXPECTED = {
