@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from outcome import STAGES, run_toy
+from undisturbed import STAGES, run_toy
 
 LIMIT = 120  # seconds for one run of the toy, which takes two
 ALONE = "import sys, toy; from pathlib import Path; [toy.run(Path.cwd(), s, Path('../log')) for s in sys.argv[1:]]"

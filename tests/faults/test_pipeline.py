@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from outcome import files
 from small_repo import ROOT, prepared_stage, repository
+from undisturbed import files
 
 NAME = "05_analysis"
 LIMIT = 120

@@ -6,7 +6,7 @@ import re
 import signal
 
 import pytest
-from outcome import assert_as_undisturbed
+from undisturbed import assert_as_undisturbed
 
 # Each fault strikes a run that goes on from what the one before has left.
 KILLS = {
