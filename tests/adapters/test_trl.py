@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from chat_server import Chat, completion, serving
+from peft import LoraConfig
 from starts import byte_level_tokenizer
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
@@ -67,10 +68,11 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
         "reward_weights": list(REWARD.values()), "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
         "report_to": "none", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "disable_tqdm": True,
     }  # fmt: skip
-    extra = changed.pop("rewards", [])
+    extra, peft = changed.pop("rewards", []), changed.pop("peft_config", None)
     sampling = {"redraws": changed.pop("redraws")} if "redraws" in changed else {}
     trainer = (DynamicSampling if sampling else GRPOTrainer)(
         **sampling,
+        peft_config=peft,
         model=policy.model,
         processing_class=policy.tokenizer,
         train_dataset=changed.pop("train_dataset", boards.dataset),
@@ -407,6 +409,23 @@ def test_what_is_measured_is_the_policy_as_it_is_now(tmp_path: Path) -> None:
     first, last = (engineer.history[i].report.examples for i in (0, 2))
     assert (measured(STEPS), measured(3 * STEPS)) == (first, last)
     assert first != last
+
+
+@pytest.mark.parametrize(
+    "changed", [{"gradient_checkpointing": True}, {"peft_config": LoraConfig(target_modules="all-linear")}]
+)
+def test_adapters_and_gradient_checkpointing_are_measured_too(tmp_path: Path, changed: dict[str, Any]) -> None:
+    """What is measured says greedily what `generate` of the trained model says."""
+    trainer, engineer = make(tmp_path, rewards=[Watch().reward], rounds=2, learning_rate=0.05, **changed)
+    before = engineer.policy.complete(["size3 holes agent1 a0 to b0 plan"], temperature=0)
+    trainer.train()
+    assert len(engineer.history) == 2
+    prompt = "size3 holes agent1 a0 to b0 plan"
+    (ours,) = engineer.policy.complete([prompt], temperature=0)
+    ids = trainer.processing_class([prompt], return_tensors="pt")["input_ids"]
+    made = trainer.model.eval().generate(input_ids=ids, do_sample=False, max_new_tokens=LENGTH)[:, ids.size(1) :]
+    assert ours == trainer.processing_class.batch_decode(made, skip_special_tokens=True)
+    assert ours != before[0]  # the control: it has learned something
 
 
 class Designing(Chat):
