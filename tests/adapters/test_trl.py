@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import re
 import signal
@@ -588,3 +589,45 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     exec(code, names)
     rounds = [row["engineer/rejected"] for row in names["trainer"].state.log_history if "engineer/rejected" in row]
     assert rounds == [0, 1, 1, 1]  # it cannot design yet
+
+
+def one_of_several(folder: Path, resume: str = "") -> None:
+    """Trains as one process of several, and writes the rounds, the weights and the boards that it saw."""
+    watch = Watch()
+    options = {"per_device_train_batch_size": 4, "ddp_backend": "gloo"}
+    trainer, engineer = make(folder, rewards=[watch.reward], **ITSELF, **options)
+    trainer.train(resume_from_checkpoint=str(folder / resume) if resume else None)
+    row = {
+        "rounds": [repro.to_json(one) for one in engineer.history],
+        "weights": {name: value.tolist() for name, value in weights(trainer).items()},
+        "boards": {str(step): keys(rows) for step, rows in watch.batches.items()},
+    }
+    repro.write_json(folder / f"{resume or 'whole'}-{trainer.accelerator.process_index}.json", row)
+
+
+@pytest.mark.slow
+def test_two_processes_have_one_design_and_resume_alike(tmp_path: Path) -> None:
+    """The first measures and designs; each has the same boards, and after a resume the same boards and weights."""
+    for resume in ("", "checkpoint-6"):
+        launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", __file__]
+        settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([*launched, str(tmp_path), resume], env=settings, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+    whole, again = (
+        [repro.read_json(tmp_path / f"{name}-{i}.json") for i in (0, 1)] for name in ("whole", "checkpoint-6")
+    )
+    for first, second in (whole, again):
+        assert first["rounds"] == second["rounds"] == whole[0]["rounds"]
+        assert first["weights"] == second["weights"] == whole[0]["weights"]
+    assert len(whole[0]["rounds"]) == 3
+    for before, after in zip(whole, again, strict=True):
+        assert after["boards"] == {step: boards for step, boards in before["boards"].items() if int(step) >= 6}
+    both = [whole[0]["boards"][str(step)] + whole[1]["boards"][str(step)] for step in range(3 * STEPS)]
+    for boards in both:
+        assert boards[::2] == boards[1::2]  # whole groups
+    seen = [{*itertools.chain(*both[i * STEPS : (i + 1) * STEPS])} for i in range(3)]
+    assert [len(one) for one in seen] == [8, 8, 8]
+
+
+if __name__ == "__main__":
+    one_of_several(Path(sys.argv[1]), *sys.argv[2:])
