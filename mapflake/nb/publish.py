@@ -19,7 +19,7 @@ from mapflake.nb.folders import NOTEBOOKS, REPORTS
 if TYPE_CHECKING:
     from mapflake.study import Study
 
-FURTHER = {  # profiles with a page of their own, of which README.md tells beside the default: what they are
+FURTHER = {  # profiles with a page of their own beside the default's: what they are
     "long": "six designed rounds",
     "fresh": "other seeds, sizes within reach",
     "long_fresh": "six designed rounds, other seeds, sizes within reach",
@@ -83,11 +83,12 @@ def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
     """Returns the generated blocks of README.md, made of the records in `cells`, a folder for each profile."""
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    pages = {"default": "two designed rounds ([all arms](reports/results.md))"}
-    pages |= {profile: f"{title} ([{profile}](reports/{profile}.md))" for profile, title in FURTHER.items()}
-    return study.readme_blocks(
-        {title: (study.load(cells / profile), _comparison(root, profile)) for profile, title in pages.items()}
-    )
+    pages = {"default": "reports/results.md"} | {profile: f"reports/{profile}.md" for profile in FURTHER}
+    return {
+        "claims": study.claims_markdown(
+            {profile: (study.load(cells / profile), page) for profile, page in pages.items()}
+        )
+    }
 
 
 def write_page(root: Path, profile: str) -> None:

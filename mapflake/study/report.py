@@ -1,4 +1,4 @@
-"""The study's documents: the table of results, results.md, metrics.json, and what of them the README shows."""
+"""The study's documents: the table of results, results.md and metrics.json."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, Difference, asked, boards_of, compare
-from mapflake.study.conclusions import percent, place, points, sentences
+from mapflake.study.comparisons import ASKED, Difference, asked, compare
+from mapflake.study.conclusions import percent, points, sentences
 from mapflake.study.designs import spent
-from mapflake.study.names import BASE, BEGINNINGS, name
+from mapflake.study.names import BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
@@ -26,9 +26,6 @@ DIFFERENCES = {  # column -> against, boards
     "valid against evaluation-matched": ("evaluation_matched", "benchmark"),
     "on validation against fixed": ("fixed", "validation"),
 }
-
-LAST = "on the benchmark, against fixed"
-"""The last column of `questions`: not what was asked, but what the paper reports."""
 
 
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
@@ -53,35 +50,6 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
 def compared(study: Study, against: str, metric: str, boards: str = "benchmark") -> list[Difference]:
     """Returns the difference of all arms to one, corrected together, and of what all begin with, apart."""
     return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, metric, boards)]
-
-
-def questions(studies: Mapping[str, tuple[Study, Mapping[str, Any]]]) -> pd.DataFrame:
-    """Returns the answers to what was asked first as text, a row for each study: the arm's rate, differences in points.
-
-    A star marks a difference whose p, corrected for the questions of its study, is below 5%.
-
-    Args:
-        studies: Title -> finished cells, and what was asked of them, as `asked` takes it.
-    """
-    rows = {}
-    for title, (study, comparison) in studies.items():
-        arm, metric, boards = comparison["arm"], comparison["metric"], boards_of(comparison)
-        found = [*compare(study, [arm], BASE, metric, **boards), *asked(study, comparison)]
-        row = {"designer": name(arm), "seeds": len(study.seeds(arm)), "on": place(found[0])}
-        row[f"{metric} %"] = percent(estimate(study.rates(arm, metric, **boards)))
-        row |= {f"against {name(one.against[0])}": points(one.found, one.seen) for one in found}
-        rows[title] = row | {LAST: " ".join(points(one.found) for one in compare(study, [arm], "fixed", metric))}
-    table = pd.DataFrame.from_dict(rows, orient="index").fillna("").rename_axis("asked")
-    return table[[*table.columns.drop(LAST), LAST]]
-
-
-def readme_blocks(studies: Mapping[str, tuple[Study, Mapping[str, Any]]]) -> dict[str, str]:
-    """Returns the parts of the README that hold numbers, as Markdown: "answer", of the first study, and "questions"."""
-    said = sentences(*next(iter(studies.values())))
-    return {
-        "answer": "\n".join(f"- {said[topic]}" for topic in ("asked", "trained") if topic in said),
-        "questions": questions(studies).to_markdown(disable_numparse=True),
-    }
 
 
 def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, *more: str) -> str:

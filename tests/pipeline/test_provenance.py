@@ -55,10 +55,10 @@ CHANGES = {
     f"env_design {CELLS} record {SHOWN}": "study/__init__ study/board_sets",
     f"{CELLS} record {SHOWN}": "study/records",
     SHOWN: """
-        env/pictures plots/__init__ plots/study plots/style study/cells study/comparisons study/conclusions
-        study/designs study/names study/paper study/report study/statistics""",
+        env/pictures plots/__init__ plots/study plots/style study/cells study/comparisons
+        study/conclusions study/designs study/names study/paper study/report study/statistics""",
     "analysis": "study/engineers",
-    "publish": "nb/publish",
+    "publish": "nb/publish study/claims",
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env adapters/reasoning
         adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__ nb/cards nb/code nb/folders

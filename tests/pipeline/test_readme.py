@@ -34,7 +34,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_blocks_are_those_of_the_committed_records(cells: Path) -> None:
     blocks = publish.readme_blocks(ROOT, cells)
-    assert {*blocks} == {"answer", "questions"}
+    assert {*blocks} == {"claims"}
     assert publish.with_blocks(README, blocks) == README, "python -m mapflake.nb readme"
     changed = {name: text.replace("points", "pts").replace("|", "!") for name, text in blocks.items()}  # the control
     assert publish.with_blocks(README, changed) != README

@@ -13,7 +13,7 @@ from simulated import simulate
 
 from mapflake import repro, study
 from mapflake.plots import study as figures
-from mapflake.study import comparisons, conclusions, engineers, paper, statistics
+from mapflake.study import claims, comparisons, conclusions, engineers, paper, statistics
 from mapflake.study.designs import by_round, spent
 from mapflake.study.names import BASE, name
 
@@ -110,7 +110,6 @@ def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
     assert said["arms"].endswith("one seed gives no interval: none of 3 arms can be told from *fixed configuration*.")
     everything = [
         *said.values(),
-        *study.readme_blocks({"smoke": (one, comparisons.ASKED)}).values(),
         study.results_markdown(one, "smoke"),
     ]
     for text in everything:
@@ -142,24 +141,27 @@ def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) ->
     assert few.loc["engineer: RL checkpoint", column] == conclusions.points(alone.found)  # without a star
 
 
-def test_readme_blocks_and_results_hold_the_same_numbers(five: study.Study) -> None:
-    odd = comparisons.ASKED | {"against": ["evaluation_matched"], "sizes": [3, 5]}
-    blocks = study.readme_blocks({"all": (five, comparisons.ASKED), "some": (five, odd)})
-    titles, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in blocks["questions"].splitlines())
-    assert titles[-1] == "on the benchmark, against fixed"
-    first, second = (dict(zip(titles, row, strict=True)) for row in rows)
-    assert (first["asked"], first["seeds"], first["on"]) == ("all", "5", "the benchmark's 80 boards")
-    assert first["against fixed configuration"] == study.table(five).loc[first["designer"], "valid against fixed"]
-    assert first["against evaluation-matched"] == second["against fixed configuration"] == ""  # not asked there
-    (some,) = comparisons.asked(five, odd)
-    assert second["against evaluation-matched"] == conclusions.points(some.found, some.seen) != ""
-    assert first["valid %"] != second["valid %"]
+def test_results_hold_what_was_asked(five: study.Study) -> None:
     results = study.results_markdown(five, "smoke")
-    assert blocks["answer"].splitlines()[0].removeprefix("- ") in results
+    assert study.sentences(five)["asked"] in results
     assert "profile smoke" in results
     assert results.endswith(
         "Measured at c0ffee (working tree clean). The code that decides a result\nhas changed since.\n"
     )
+
+
+def test_a_claim_that_is_not_borne_out_is_refused(five: study.Study, one: study.Study) -> None:
+    more = claims.Claim("It helps.", "all", "engineer", "fixed", "more", "benchmark")
+    (row,) = study.compare(five, ["engineer"], "fixed")
+    said = study.claims_markdown({"all": (five, "results.md")}, [more])
+    assert said.startswith(f"1. It helps. **{conclusions.points(row.found)} points** on the benchmark's 80 boards, 5 ")
+    assert said.endswith("training seeds; [all](results.md).")
+    for wrong in (replace(more, shows="no difference"), replace(more, arm="fixed", against="engineer")):
+        with pytest.raises(ValueError, match="is not borne out"):
+            study.claims_markdown({"all": (five, "results.md")}, [wrong])
+    for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
+        with pytest.raises(ValueError, match="was not measured over two seeds"):
+            study.claims_markdown({"all": (cells, "results.md")}, [absent])
 
 
 def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
