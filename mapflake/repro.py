@@ -1,12 +1,10 @@
-"""Floor 0: seeds, strict parameters, records and atomic files, shared by every other module.
+"""Seeds, strict parameters and JSON files, which every other module shares.
 
-Not covered: configuration itself (each config class lives beside its owner) and logging setup (left to the
-entry points). Nothing here imports torch.
+Each class of parameters lives beside its owner, and the entry points set up logging. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import hashlib
@@ -14,7 +12,7 @@ import json
 import logging
 import os
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -257,27 +255,3 @@ def file_sha256(path: str | Path) -> str:
 def json_sha256(value: Any) -> str:
     """Returns the hex SHA-256 of a JSON value, whatever the order of its keys."""
     return hashlib.sha256(dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def single_writer(path: str | Path) -> Iterator[None]:
-    """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
-
-    Raises:
-        RuntimeError: Another process holds it; says which.
-    """
-    import fcntl  # POSIX only, as is DVC's use of this pipeline
-
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            raise RuntimeError(f"{path} is held by process {holder}: wait for it to end, or stop it") from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield

@@ -3,8 +3,8 @@
 A ledger is append-only and resumable: a finished round is never run again and a line is never written twice. Paths in
 it are relative to its folder, so that the folder can move and a published copy names no machine. Each line ends with a
 checksum of its bytes, so that a line that was damaged or edited is refused; a line from before there were checksums is
-read unchecked, with a warning. Not covered: locking against a second process (the entry points take
-`repro.single_writer`).
+read unchecked, with a warning. Not covered: locking against a second process (a stage holds a lock
+while it runs).
 """
 
 from __future__ import annotations

@@ -7,8 +7,10 @@ empty folder.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 REPORTS = "reports"
@@ -43,6 +45,30 @@ def root() -> Path:
 def stage_lock(base: Path, run: str, stage: str) -> Path:
     """Returns the lock file that a stage of the pipeline holds while it runs."""
     return base / run / "locks" / stage.replace("/", "_")
+
+
+@contextlib.contextmanager
+def single_writer(path: str | Path) -> Iterator[None]:
+    """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
+
+    Raises:
+        RuntimeError: Another process holds it; says which.
+    """
+    import fcntl  # POSIX only, as is DVC's use of this pipeline
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise RuntimeError(f"{path} is held by process {holder}: wait for it to end, or stop it") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def of_pipeline(base: Path, run: str) -> bool:

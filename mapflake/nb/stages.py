@@ -19,7 +19,7 @@ from typing import Any
 
 from mapflake import repro
 from mapflake.nb import notebooks, params
-from mapflake.nb.folders import NOTEBOOKS, STAGE_LOCK, require, stage_lock
+from mapflake.nb.folders import NOTEBOOKS, STAGE_LOCK, require, single_writer, stage_lock
 
 
 class StageError(RuntimeError):
@@ -101,7 +101,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     os.environ |= {"WANDB_MODE": file.wandb, "TOKENIZERS_PARALLELISM": "false"}
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(repro.single_writer(stage_lock(root, run, stage)))
+            stack.enter_context(single_writer(stage_lock(root, run, stage)))
         except RuntimeError as error:
             raise StageError(f"[{stage}] another process runs this stage: {error}") from None
         os.environ[STAGE_LOCK] = str(stage_lock(root, run, stage))

@@ -11,7 +11,8 @@ import pytest
 
 from mapflake.env import save_tasks
 from mapflake.nb import folders, notebooks
-from mapflake.repro import single_writer, write_json
+from mapflake.nb.folders import single_writer
+from mapflake.repro import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = list(folders.NOTEBOOKS.values())
