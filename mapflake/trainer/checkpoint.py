@@ -42,12 +42,20 @@ def input_hash_of(module: str, *inputs: Any) -> str:
     return repro.json_sha256([code_sha256(module), *inputs])
 
 
-def write_manifest(folder: Path, input_hash: str | None = None) -> None:
+def write_manifest(folder: Path, input_hash: str | None = None, precision: str | None = None) -> None:
     """Writes the manifest of `folder`: the SHA-256 of every file in it. Until then the checkpoint does not count.
 
-    `input_hash` identifies the input that the checkpoint was trained from (see `is_result_of`).
+    `input_hash` identifies the input that the checkpoint was trained from (see `is_result_of`); `precision` is that of
+    the matrix products in its training (see `precision_of`).
     """
-    repro.write_json(folder / MANIFEST, {"input_hash": input_hash, "files": _hashes(folder)})
+    trained = {"precision": precision} if precision else {}
+    repro.write_json(folder / MANIFEST, {"input_hash": input_hash, **trained, "files": _hashes(folder)})
+
+
+def precision_of(folder: Path) -> str | None:
+    """Returns the precision in which a checkpoint was trained on a CPU; None if its manifest has none."""
+    path = folder / MANIFEST
+    return repro.read_json(path).get("precision") if path.is_file() else None
 
 
 def _hashes(folder: Path) -> dict[str, str]:

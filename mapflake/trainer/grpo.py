@@ -31,6 +31,7 @@ from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.logps import logits_fit
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, load_policy
+from mapflake.trainer.precision import settle
 from mapflake.trainer.round_trainer import RoundTrainer
 from mapflake.trainer.training import run
 
@@ -147,8 +148,9 @@ def train_round(
 def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
     full = params.lora is None  # small steps vanish in bfloat16
-    policy = load_policy(start, full_precision=full, precision=params.precision)
     saves = checkpoint.resumable(out, input_hash)
+    precision = settle(params.precision, Path(start) if Path(start).is_dir() else None, saves)
+    policy = load_policy(start, full_precision=full, precision=precision)
     lora = params.lora and LoraConfig(
         r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
     )
@@ -163,6 +165,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
             seed,
             list(rewards.values()),
             large=not logits_fit(policy.model, params.microbatch, params.max_new_tokens),
+            autocast=torch.cuda.is_available() or (not full and precision == "bfloat16"),
         ),
         seed=seed,
         lora=lora,
@@ -173,7 +176,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     if running != params.processes:  # launchers have started one in silence
         raise RuntimeError(f"processes: {params.processes} were asked for, {running} run")
     try:
-        run(trainer, out, input_hash, policy.tokenizer)
+        run(trainer, out, input_hash, policy.tokenizer, precision)
     finally:
         engine.free()
 
@@ -201,7 +204,7 @@ def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
 
 
 def training_arguments(
-    params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool
+    params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool, autocast: bool = False
 ) -> GRPOConfig:
     """Returns TRL's configuration of a round.
 
@@ -211,6 +214,7 @@ def training_arguments(
         seed: Seed of TRL's own random numbers.
         weights: Weights of the rewards.
         large: Whether memory is short (`logps.logits_fit`).
+        autocast: Whether products are bfloat16 by autocast: on a GPU, and where adapters are trained.
     """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch
@@ -243,7 +247,7 @@ def training_arguments(
         logging_steps=params.iterations,
         seed=seed_for(seed, "grpo") % 2**31,
         use_cpu=not cuda,
-        bf16=cuda or params.precision == "bfloat16",
+        bf16=autocast,
         gradient_checkpointing=cuda and large,
         disable_dropout=True,
         report_to="none",  # see `training.Tracking`

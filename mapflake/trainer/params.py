@@ -8,9 +8,10 @@ from pydantic import Field, model_validator
 
 from mapflake.repro import Params
 
-Precision = Literal["float32", "bfloat16"]
-"""Of a CPU's matrix products, in training and sampling; in training, weights and optimizer stay float32. bfloat16 pays
-for models of 100M parameters on processors with AMX; without, float32 may be the faster one. A GPU takes bfloat16."""
+Precision = Literal["float32", "bfloat16", "auto"]
+"""The precision of a CPU's matrix products, in training and sampling; trained weights and the optimizer stay float32.
+`auto` takes bfloat16 where the processor multiplies it faster (`precision.settle`), which pays for models of 100M
+parameters, not for the small policy. A GPU takes bfloat16."""
 
 
 class ModelParams(Params):

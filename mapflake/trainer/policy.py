@@ -38,7 +38,8 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
-from mapflake.trainer.params import ModelParams, VllmParams
+from mapflake.trainer.params import ModelParams, Precision, VllmParams
+from mapflake.trainer.precision import compute_in_bfloat16, settle
 
 logger = logging.getLogger(__name__)
 
@@ -175,14 +176,15 @@ def load_policy(
     max_new_tokens: int = 128,
     vllm: VllmParams | None = None,
     full_precision: bool = False,
-    precision: str = "float32",
+    precision: Precision = "float32",
     sealed: bool = True,
 ) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
     Safetensors only, no code from the checkpoint. Weights have `precision` on a CPU and are bfloat16 on a GPU; with
-    `full_precision` they are float32 anywhere, to be trained in full; with `vllm` none are read here, but by its engine
-    as it is first asked. A local folder must carry a valid manifest, unless it was not written here (`sealed` false).
+    `full_precision` they are float32 anywhere, to be trained in full, and on a CPU their products have `precision`;
+    with `vllm` none are read here, but by its engine as it is first asked. A local folder must carry a valid manifest,
+    unless it was not written here (`sealed` false).
 
     Raises:
         CheckpointError: The folder is torn or holds an adapter, tensors are missing or unexpected, a weight is not
@@ -199,11 +201,15 @@ def load_policy(
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         encode_prompts(tokenizer, [])  # tries the chat template
-        half = not full_precision and (torch.cuda.is_available() or precision == "bfloat16")
-        # To be trained under autocast on a CPU: there the backward pass of PyTorch's own attention is the slower one.
-        eager = full_precision and precision == "bfloat16" and not torch.cuda.is_available()
-        options = {"attn_implementation": "eager"} if eager else {}
-        model = None if vllm else load_model(path, torch.bfloat16 if half else torch.float32, **options).eval()
+        on_cpu = not torch.cuda.is_available()
+        halved = not on_cpu or settle(precision, folder if folder.is_dir() else None) == "bfloat16"
+        # To be trained in bfloat16 on a CPU: there the backward pass of PyTorch's own attention is the slower one.
+        trained = full_precision and halved and on_cpu
+        options = {"attn_implementation": "eager"} if trained else {}
+        dtype = torch.bfloat16 if halved and not full_precision else torch.float32
+        model = None if vllm else load_model(path, dtype, **options).eval()
+        if model is not None and trained:
+            compute_in_bfloat16(model)
     except checkpoint.CheckpointError:
         raise
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
@@ -245,13 +251,15 @@ def save_policy(
     input_hash: str | None = None,
     curve: Sequence[Mapping[str, Any]] = (),
     weights: Mapping[str, torch.Tensor] | None = None,
+    precision: str | None = None,
 ) -> None:
     """Writes a checkpoint folder with its manifest at `out`, and `curve` in it.
 
     It is written beside `out` and takes its place by two renames, so `out` is never a part of a checkpoint: if the
     process is killed, `out` is the old one, the new one or, between the renames, missing.
 
-    `weights` are written in place of the model's own, where processes hold only shards of these.
+    `weights` are written in place of the model's own, where processes hold only shards of these; `precision` is that of
+    the training (`checkpoint.precision_of`).
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))
@@ -261,7 +269,7 @@ def save_policy(
         write_jsonl(temporary / "curve.jsonl", curve)
         model.save_pretrained(temporary, state_dict=weights)
         tokenizer.save_pretrained(temporary)
-        checkpoint.write_manifest(temporary, input_hash)
+        checkpoint.write_manifest(temporary, input_hash, precision)
         if out.exists():
             out.replace(old)
         temporary.replace(out)

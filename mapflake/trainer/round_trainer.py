@@ -9,7 +9,6 @@ without advantage out of the loss and measures entropy and divergence, `_get_per
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +26,7 @@ from mapflake.trainer.dynamic_sampling import DynamicSampling
 from mapflake.trainer.engine import Engine, Server, trained_weights
 from mapflake.trainer.logps import completion_logps, logits_fit
 from mapflake.trainer.policy import Policy, encode_prompts
+from mapflake.trainer.precision import frozen_copy
 
 COPIED = 2**28  # parameters of a model that may be held twice
 KL_ROWS = 64  # completions a step on which the divergence from the start is measured
@@ -66,7 +66,7 @@ class RoundTrainer(DynamicSampling):
         self._small = logits_fit(model, args.per_device_train_batch_size, args.max_completion_length)  # else TRL's head
         # A second copy of a large model is not worth a curve.
         copied = self._small and model.num_parameters() <= COPIED
-        self._start = copy.deepcopy(model).requires_grad_(False) if copied else None
+        self._start = frozen_copy(model) if copied else None
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
         super().__init__(
             model=model,

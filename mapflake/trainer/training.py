@@ -34,8 +34,12 @@ from mapflake.trainer.policy import save_policy
 logger = logging.getLogger(__name__)
 
 
-def run(trainer: Trainer, out: Path, input_hash: str, tokenizer: PreTrainedTokenizerBase) -> None:
+def run(
+    trainer: Trainer, out: Path, input_hash: str, tokenizer: PreTrainedTokenizerBase, precision: str | None = None
+) -> None:
     """Runs a trainer from its newest whole save to its end and publishes the result at `out`.
+
+    `precision` is that of the matrix products, recorded with the result.
 
     Raises:
         CheckpointError: A save could not be written, e.g. for lack of room.
@@ -63,7 +67,7 @@ def run(trainer: Trainer, out: Path, input_hash: str, tokenizer: PreTrainedToken
         if hasattr(model, "merge_and_unload"):  # LoRA: the next round starts from whole weights
             model = model.merge_and_unload()
             weights = None
-        save_policy(model, tokenizer, out, input_hash, _curve(trainer.state.log_history), weights)
+        save_policy(model, tokenizer, out, input_hash, _curve(trainer.state.log_history), weights, precision)
     trainer.accelerator.wait_for_everyone()
 
 

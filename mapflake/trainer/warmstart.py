@@ -28,6 +28,7 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import is_word_level
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy
+from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.training import run
 
 # Tokens from which PyTorch's own attention is the faster one and saves gigabytes, also where bfloat16 trains.
@@ -66,23 +67,27 @@ def warm_start(
     )
     if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
+        saves = checkpoint.resumable(out, input_hash)
+        precision = settle(params.precision, start, saves)
         if isinstance(start, Path):
-            policy = load_policy(start, full_precision=True, precision=params.precision)
+            policy = load_policy(start, full_precision=True, precision=precision)
         else:
             policy = from_scratch(params.model, start, seed=seed)
+            if precision == "bfloat16" and policy.model is not None and not torch.cuda.is_available():
+                compute_in_bfloat16(policy.model)
         data = encode_pairs(policy.tokenizer, pairs)
         if max(len(row["input_ids"]) for row in data) > LONG:
             policy.model.set_attn_implementation("sdpa")  # type: ignore[union-attr]
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model,
-            args=_arguments(checkpoint.resumable(out, input_hash), params, seed_for(seed, "warm_start")),
+            args=_arguments(saves, params, seed_for(seed, "warm_start")),
             train_dataset=[data[i] for i in order],
             data_collator=functools.partial(
                 _collate, pad=policy.tokenizer.pad_token_id, tail=not is_word_level(policy.tokenizer)
             ),
         )
-        run(trainer, out, input_hash, policy.tokenizer)
+        run(trainer, out, input_hash, policy.tokenizer, precision)
     checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
@@ -121,7 +126,7 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         logging_steps=math.gcd(min(20, params.steps), params.save_every),  # a resume forgets the losses since the last
         seed=seed,
         use_cpu=not torch.cuda.is_available(),
-        bf16=torch.cuda.is_available() or params.precision == "bfloat16",
+        bf16=torch.cuda.is_available(),  # on a CPU: `precision.compute_in_bfloat16`
         report_to="none",  # see `training.Tracking`
     )
 

@@ -1,0 +1,126 @@
+"""The precision of matrix products on a CPU: which one a training takes, and bfloat16 products with float32 weights.
+
+`auto` follows from the processor and is written down with the result, so that a run that moves to another machine
+keeps the precision it began with. Not covered: GPUs, which train in bfloat16 through accelerate's autocast.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from mapflake.extras import needs
+
+with needs("train"):
+    import torch
+    from torch import nn
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    from transformers import PreTrainedModel
+
+from mapflake import repro
+from mapflake.trainer import checkpoint
+from mapflake.trainer.params import Precision
+
+MARK = "precision.txt"
+FAST = ("avx512_bf16", "amx_bf16")
+"""Instructions with which bfloat16 products of a model's shapes run at two to four times the rate of float32."""
+
+
+def of_processor() -> Literal["float32", "bfloat16"]:
+    """Returns bfloat16 if this processor multiplies it faster than float32, else float32."""
+    capabilities = torch.cpu.get_capabilities()
+    return "bfloat16" if any(capabilities.get(name) for name in FAST) else "float32"
+
+
+def settle(asked: Precision, start: object = None, saves: Path | None = None) -> Literal["float32", "bfloat16"]:
+    """Returns the precision of a training or of sampling.
+
+    Args:
+        asked: `auto` is settled here: as an unfinished training in `saves` began, else as `start` was trained, else by
+            the processor.
+        start: The checkpoint that is trained or sampled; anything else has no precision of its own.
+        saves: The folder of `checkpoint.resumable`, where the answer is written down.
+    """
+    mark = saves / MARK if saves else None
+    taken: Any = asked
+    if asked == "auto":
+        begun = mark.read_text() if mark and mark.is_file() else None
+        trained = checkpoint.precision_of(start) if isinstance(start, Path) else None
+        taken = begun or trained or of_processor()
+    if mark:
+        repro.write_text(mark, taken)
+    return taken  # type: ignore[no-any-return]
+
+
+_STEPS = [0]  # of all optimizers: a fused one changes weights and leaves their version as it was
+
+
+def _count(*_: object) -> None:
+    _STEPS[0] += 1
+
+
+register_optimizer_step_post_hook(_count)
+
+
+class _Rounded(torch.autograd.Function):
+    """A weight's bfloat16 copy, whose gradient goes to the weight in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: torch.Tensor, copy: torch.Tensor) -> torch.Tensor:
+        return copy.view_as(copy)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0].float(), None
+
+
+def compute_in_bfloat16(model: PreTrainedModel) -> None:
+    """Makes a float32 model compute in bfloat16, whatever calls it; its weights and their gradients stay float32.
+
+    The copies are made once after each change of the weights. Autocast makes them anew for each microbatch and, without
+    gradients, for each decoded token, and it casts the activations before each product.
+    """
+    plain = model.forward
+    copies: dict[nn.Parameter, tuple[tuple[int, int], torch.Tensor]] = {}
+
+    def rounded(weight: nn.Parameter) -> torch.Tensor:
+        now = (weight._version, _STEPS[0])
+        version, half = copies.get(weight, (None, None))
+        if half is None or version != now:
+            half = weight.detach().bfloat16()
+            copies[weight] = (now, half)
+        result: torch.Tensor = _Rounded.apply(weight, half)  # type: ignore[no-untyped-call]
+        return result
+
+    @contextmanager
+    def swapped() -> Iterator[None]:
+        places = [(m, n, w) for m in model.modules() for n, w in m._parameters.items() if w is not None]
+        by_weight = {weight: rounded(weight) for *_, weight in places}
+        try:
+            for module, name, weight in places:
+                module._parameters[name] = by_weight[weight]  # type: ignore[assignment]
+            yield
+        finally:
+            for module, name, weight in places:
+                module._parameters[name] = weight
+
+    @functools.wraps(plain)  # trainers look at its signature
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with swapped():
+            return plain(*args, **kwargs)
+
+    model.forward = forward  # type: ignore[method-assign]
+
+
+def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
+    """Returns a copy that computes as `model` does now and is not trained."""
+    same = copy.deepcopy(model).requires_grad_(False)
+    if "forward" in vars(same):  # of `compute_in_bfloat16`: it would compute with the weights of `model`
+        del same.forward
+        for weight in same.parameters():  # buffers stay as they are, the frequencies of positions among them
+            weight.data = weight.data.bfloat16()
+    return same

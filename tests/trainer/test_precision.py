@@ -1,0 +1,107 @@
+"""bfloat16 products with float32 weights, and which precision a training takes."""
+
+import copy
+
+import pytest
+import torch
+
+from mapflake.repro import read_json
+from mapflake.trainer import checkpoint, precision
+from mapflake.trainer.params import ModelParams, WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.precision import compute_in_bfloat16, frozen_copy, of_processor, settle
+from mapflake.trainer.warmstart import warm_start
+
+IDS = torch.arange(2, 26).reshape(3, 8)
+
+
+def _loss(model):
+    return model(input_ids=IDS, labels=IDS).loss
+
+
+def test_products_are_those_of_rounded_weights_and_gradients_are_float32(tiny):
+    model, half = copy.deepcopy(tiny.model), copy.deepcopy(tiny.model)
+    for weight in half.parameters():
+        weight.data = weight.data.bfloat16()
+    compute_in_bfloat16(model)
+    assert torch.equal(model(IDS).logits, half(IDS).logits)
+    assert not torch.equal(model(IDS).logits.float(), tiny.model(IDS).logits)  # the control: float32 differs
+    for part in range(2):  # two microbatches: the sum is kept in float32
+        for of in (model, half):
+            (_loss(of) / (1 + part)).backward()
+    rounded = dict(half.named_parameters())
+    for name, weight in model.named_parameters():
+        assert weight.dtype == weight.grad.dtype == torch.float32
+        torch.testing.assert_close(weight.grad.bfloat16(), rounded[name].grad, rtol=0.02, atol=1e-4)
+    assert model.lm_head.weight is model.model.embed_tokens.weight  # all weights are in their places again
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_step_of_the_optimizer_is_seen_and_a_frozen_copy_stays(tiny, fused):
+    model = copy.deepcopy(tiny.model)
+    compute_in_bfloat16(model)
+    frozen, before = frozen_copy(model), model(IDS).logits
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=fused)
+    _loss(model).backward()
+    optimizer.step()
+    with torch.no_grad():
+        assert torch.equal(frozen(IDS).logits, before)
+        assert not torch.equal(model(IDS).logits, before)
+        assert torch.equal(model(IDS).logits, frozen_copy(model)(IDS).logits)
+
+
+def test_small_steps_are_not_lost(tiny):
+    model = copy.deepcopy(tiny.model)
+    compute_in_bfloat16(model)
+    weight = model.model.norm.weight
+    with torch.no_grad():
+        weight.fill_(1)
+    optimizer = torch.optim.SGD([weight], lr=2e-4)
+    for _ in range(100):  # each is less than bfloat16's 1/256 near 1
+        weight.grad = -torch.ones_like(weight)
+        optimizer.step()
+    torch.testing.assert_close(weight, torch.full_like(weight, 1.02))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "taken"),
+    [({"avx512_bf16": True}, "bfloat16"), ({"amx_bf16": True}, "bfloat16"), ({"avx512_f": True}, "float32")],
+)
+def test_the_processor_decides(monkeypatch, capabilities, taken):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    assert of_processor() == settle("auto") == taken
+    assert [settle(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
+
+
+def test_a_run_keeps_the_precision_it_began_with(tmp_path, monkeypatch):
+    """Also when it is killed and goes on elsewhere, to the same bytes; and what continues its result keeps it too."""
+    params = WarmStartParams(
+        model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32), steps=8, batch_size=4, microbatch=2,
+        warmup_steps=1, save_every=4, precision="auto",
+    )  # fmt: skip
+    pairs, words = [(f"w{i}", f"w{i + 1} w{i}") for i in range(8)], [f"w{i}" for i in range(9)]
+
+    def train(name, processor, killed=False):
+        monkeypatch.setattr(precision, "of_processor", lambda: processor)
+        with monkeypatch.context() as patch:
+            if killed:
+
+                def stop(*_, **__):
+                    raise KeyboardInterrupt
+
+                patch.setattr("mapflake.trainer.training._curve", stop)  # after the last save, before the result
+            warm_start(pairs, words, params, tmp_path / name, seed=0)
+        return tmp_path / name
+
+    whole = train("whole", "bfloat16")
+    with pytest.raises(KeyboardInterrupt):
+        train("moved", "bfloat16", killed=True)
+    newest = tmp_path / "moved.unfinished/checkpoint-8"
+    (newest / checkpoint.MANIFEST).unlink()  # torn: it goes on from step 4
+    moved = train("moved", "float32")
+    assert checkpoint.weights_sha256(moved) == checkpoint.weights_sha256(whole)
+    assert read_json(moved / checkpoint.MANIFEST)["precision"] == settle("auto", moved) == "bfloat16"
+    assert load_policy(moved, precision="auto").model.dtype == torch.bfloat16
+    control = train("control", "float32")
+    assert checkpoint.weights_sha256(control) != checkpoint.weights_sha256(whole)
+    assert settle("auto", control) == "float32"
