@@ -45,7 +45,7 @@ DEMONSTRATIONS = (  # agents, boards, sizes, wait ratio; an equal part of each h
     (3, 1_600, (3, 4), None),
 )
 HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3)
-AGES = (600, 1_000, 1_500, 2_200, 3_200)  # the study's ages and seeds are others
+AGES = (600, 1_500, 3_200, 1_000, 2_200)  # in the order in which they are tried; the study has other ages and seeds
 SEEDS = (0, 1, 2)
 SAMPLES = 4  # answers to each validation board
 LESSONS: dict[str, Any] = {  # what makes a student of a policy that speaks the engineer's language

@@ -1,4 +1,4 @@
-"""A bank of real situations: runs from one checkpoint under random configurations, a situation after every round.
+"""A bank of real situations: runs from a student each under random configurations, a situation after every round.
 
 Situations of one run share weights and history, so they are held out by run, never by row. Runs that all train alike
 end alike, and then no design can be better for one report than for another; so with a recipe of supervised training
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from mapflake import repro
 from mapflake.engineer.backend import Grpo, Supervised, TrainingBackend
+from mapflake.engineer.compact.base import BaseParams, StudentParams, student_of
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 from mapflake.engineer.situations import KindTable, Situation, TableParams, measure
@@ -29,10 +31,30 @@ class BankParams(Params):
     Attributes:
         rounds: Rounds of a run, and situations that it gives.
         training: Recipe of a round, supervised; None: GRPO as in the arms, on all sizes.
+        ages: Ages of the students that the runs start from, in turn.
     """
 
     rounds: int = Field(ge=1)
     training: WarmStartParams | None = None
+    ages: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
+
+
+def bank_start(
+    base: BaseParams,
+    students: StudentParams,
+    params: BankParams,
+    warm_start: str | Path,
+    boards: Path,
+    folder: Path,
+    number: int,
+) -> str | Path:
+    """Returns the checkpoint that a run of the bank starts from: a student whose lessons no training seed has had.
+
+    Arguments are as for `student_of`, with the bank's parameters, the run's folder and its number.
+    """
+    other = base.model_copy(update={"seed": repro.seed_for(base.seed, "bank")})
+    ages = students.model_copy(update={"ages": params.ages})
+    return student_of(other, ages, warm_start, boards, folder / "student", seed=number)
 
 
 def bank_run(
@@ -53,7 +75,7 @@ def bank_run(
         folder: The run's folder.
         number: The run's number; configurations, boards and noise come from it.
         trainer: The training of a round; with a supervised recipe, a `Grpo` that says how its policies sample.
-        start: The checkpoint that all runs start from.
+        start: The checkpoint that it starts from (`bank_start`).
         validation: The boards of reports.
         sizes: Board sizes that may be asked for.
         params: The rounds, and how they train.

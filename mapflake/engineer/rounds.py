@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
@@ -19,7 +19,8 @@ from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
-from mapflake.engineer.report import diagnose, environment_statistics
+from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
+from mapflake.engineer.students import Other, telling
 from mapflake.env import EnvConfig, Task
 from mapflake.extras import needs
 from mapflake.repro import seed_for
@@ -191,6 +192,7 @@ def run_arm(
     designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
     train_engineer: TrainEngineer | None = None,
+    told: Sequence[FailureReport] | None = None,
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
@@ -205,10 +207,11 @@ def run_arm(
         designers: As for `params_of`.
         base: Checkpoint of the model before any RL, for the arms that ask it.
         train_engineer: The training of arms whose engineer is trained in every round.
+        told: Other students' reports, one a round, for arms whose engineer is told those (`students.told`).
 
     Raises:
-        ValueError: The arm is unknown, lacks its base or its engineer's training, or there is no history; or whether
-            its designer has changed cannot be told (`provenance.identity`).
+        ValueError: The arm is unknown, lacks its base, its engineer's training or the reports that it is told, or there
+            is no history; or whether its designer has changed cannot be told (`provenance.identity`).
         LedgerError: As for `run_round`.
     """
     trainer, sizes = settings.trainer, legal_sizes(sizes)
@@ -227,6 +230,10 @@ def run_arm(
         if train_engineer is None:
             raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
         about["train_engineer"] = provenance.identity(train_engineer)
+    if asked is not None and asked.report in get_args(Other):
+        if told is None:
+            raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
+        about["told_sha256"] = repro.json_sha256(repro.to_json(list(told)))
     settings = replace(settings, arm=arm, about=about)
 
     def try_out(number: int, history: History, designer: Designer) -> Round:
@@ -238,6 +245,8 @@ def run_arm(
 
     inputs = RuleInputs(sizes, settings.seed, current, try_out)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
+    if "told_sha256" in about:
+        designer = telling(designer, told or ())
     for _ in range(rounds):
         trains = train_engineer if every_round else None
         history = (*history, run_round(settings, history, designer, train_engineer=trains))

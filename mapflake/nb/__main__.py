@@ -18,6 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     choose = commands.add_parser("choose", help="make one of `runs` the active one: rewrites one line of params.yaml")
     choose.add_argument("name")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
+    student = commands.add_parser("student", help="train the student of one training seed")
+    student.add_argument("seed", type=int)
     bank = commands.add_parser("bank", help="train and measure one run of the bank of situations")
     bank.add_argument("number", type=int)
     run = commands.add_parser("run", help="run one notebook with the active parameters")
@@ -44,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
             "prepare": lambda: params.prepare(base),
             "choose": lambda: params.choose(base, chosen.name),
             "warm_start": lambda: stages.warm_start(base),
+            "student": lambda: stages.student(base, chosen.seed),
             "bank": lambda: stages.bank(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),

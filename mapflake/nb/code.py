@@ -12,6 +12,7 @@ from mapflake.provenance import OUTSIDE, SHOWS, deciding, package_files, without
 
 FUNCTIONS = {
     "warm_start": ("nb/stages.py", "warm_start"),
+    "student": ("nb/stages.py", "student"),
     "bank": ("nb/stages.py", "bank"),
     "publish": ("nb/publish.py",),
 }

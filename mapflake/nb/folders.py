@@ -8,6 +8,7 @@ empty folder.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -104,6 +105,22 @@ def cells(run: str) -> Path:
     """Returns the folder of a run's records of finished cells; the pipeline's are in reports/, where git keeps them."""
     base = root()
     return base / REPORTS / "cells" / Path(run).name if of_pipeline(base, run) else base / run / "cells"
+
+
+def student(run: str, folder: str) -> str | Path:
+    """Returns a student's checkpoint, or its name on the hub.
+
+    Args:
+        run: The run's folder from the root.
+        folder: The student's in it, e.g. `student/0`, or `bank/1/student`.
+
+    Raises:
+        FileNotFoundError: As for `require`.
+    """
+    path = require(run, f"{folder}/student.json")
+    found = json.loads(path.read_text(encoding="utf-8"))["checkpoint"]
+    checkpoint = (path.parent / found).resolve()
+    return checkpoint if checkpoint.exists() else str(found)
 
 
 def require(run: str, path: str) -> Path:

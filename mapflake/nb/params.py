@@ -85,11 +85,10 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
             raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
-        profiles[run.profile].check_arms(f"{where}.arms", run.arms)
-        profiles[run.profile].check_arms(f"{where}.trained", run.trained, trained=True)
+        profiles[run.profile].check_arms(where, run)
         if run.bank != (known := banks.setdefault(run.profile, run.bank)):  # its cells would be others
             raise ParamError(f"{where}.bank: {run.bank}, but other runs of {run.profile} have {known}")
-        made[run.profile] |= {*run.arms, *run.trained}
+        made[run.profile] |= {*run.arms, *run.trained, *run.told}
     for name, sections in profiles.items():  # a comparison that a profile inherits may be one for others' runs
         own = not file.profiles[name] or "analysis" in file.profiles[name]
         sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
@@ -115,16 +114,18 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
     values = sections.model_dump(mode="json")
     return {
         "env_design": values["env_design"],
-        "baseline_rl": values["baseline_rl"] | {"warm_start": values["warm_start"]},
+        "baseline_rl": values["baseline_rl"] | {key: values[key] for key in ("warm_start", "students")},
         "engineer_loop": values["engineer_loop"],
         "ablations": values["engineer_loop"]
         | values["ablations"]
-        | {"every_round": values["trained_engineer"]["every_round"]},
+        | {"every_round": values["trained_engineer"]["every_round"], "ages": values["students"]["ages"]},
         "trained_engineer": values["engineer_loop"]
         | {key: values["baseline_rl"][key] for key in ("rl", "samples")}
         | {"before": values["trained_engineer"]["before"], "bank_runs": values["trained_engineer"]["bank"]}
-        | {"bank": run.bank, "base": sections.warm_start.taken_as_it_is},
-        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.trained, *run.arms], "seeds": run.seeds},
+        | {"bank": run.bank}
+        | {key: values[key] for key in ("warm_start", "students")},
+        "analysis": values["analysis"]
+        | {"arms": ["fixed", "engineer", *run.trained, *run.told, *run.arms], "seeds": run.seeds},
     }
 
 
@@ -133,13 +134,18 @@ def prepare(root: Path) -> None:
     file, sections = check(root)
     values = notebook_values(file.run, sections)
     shared = values.pop("ablations")
-    for arm in [*file.run.arms, *file.run.trained]:  # without what other arms differ in, which changes nothing for it
+    for arm in [
+        *file.run.arms,
+        *file.run.trained,
+        *file.run.told,
+    ]:  # without what other arms differ in, which changes nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
         values[f"ablations/{arm}"] = shared | {"designers": own}
     everything = sections.model_dump(mode="json")
     values["warm_start"] = everything["warm_start"]
+    values["student"] = {key: everything[key] for key in ("warm_start", "students")}
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
-    shared["base"] = sections.warm_start.taken_as_it_is
+    shared |= {key: everything[key] for key in ("warm_start", "students")}
     trained = everything["trained_engineer"]
     values["bank"] = shared | {"tables": trained["before"]["tables"], "bank_runs": trained["bank"]}
     for folder in (BUILD_PARAMS, BUILD_CODE):
@@ -178,7 +184,8 @@ def choose(root: Path, name: str) -> None:
         raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
     run = file.runs[name]
     if run != file.run:
-        lists = f"trained: [{', '.join(run.trained)}], seeds: {run.seeds}, bank: {run.bank}"
+        told = f"told: [{', '.join(run.told)}]"
+        lists = f"trained: [{', '.join(run.trained)}], {told}, seeds: {run.seeds}, bank: {run.bank}"
         line = f"run: {{profile: {run.profile}, arms: [{', '.join(run.arms)}], {lists}}}\n"
         path = root / "params.yaml"
         repro.write_text(path, RUN_LINE.sub(lambda _: line, path.read_text(encoding="utf-8"), count=1))

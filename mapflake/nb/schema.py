@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from mapflake.engineer import EngineerParams, build_prompt, params_of
 from mapflake.engineer.actions import reply_format
 from mapflake.engineer.bank import BankParams
-from mapflake.engineer.compact.base import BaseParams
+from mapflake.engineer.compact.base import BaseParams, StudentParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
 from mapflake.engineer.situations import DesignRLParams
+from mapflake.engineer.students import Other, group_of
 from mapflake.env import EnvConfig, benchmark_sets
 from mapflake.repro import ParamError, Params
 from mapflake.study.names import BEGINNINGS
@@ -42,13 +43,16 @@ Sizes = Annotated[list[Size], Field(min_length=1), Once]
 
 
 class ValidationParams(Params):
-    """The fixed validation set: unconstrained boards, an equal part for each hole ratio.
+    """The fixed validation set, from which reports are made.
 
-    Notebook 06 asks the engineer in a quarter as many made-up situations, and compares them with each other: hence 8.
+    Without wait ratios it is `boards` unconstrained boards, an equal part for each hole ratio. With them it is drawn as
+    the benchmark is: `boards` boards for each wait ratio and size. Notebook 06 asks the engineer in a quarter as many
+    made-up situations as there are boards, and compares them with each other: hence at least 8.
     """
 
     agents: Agents
-    boards: Annotated[int, Field(ge=8)]
+    boards: Count
+    wait_ratios: Annotated[list[Ratio], Field(min_length=1), Once] | None = None
 
 
 class DemonstrationsParams(Params):
@@ -112,7 +116,12 @@ class EnvDesign(Params):
                     f"demonstrations.{number}.boards: {part.boards} boards are none for each of "
                     f"{len(self.hole_ratios)} hole_ratios"
                 )
-        if self.validation.boards % len(self.hole_ratios):
+        drawn = self.validation.boards * len(self.sizes) * len(self.validation.wait_ratios or ())
+        if (drawn or self.validation.boards) < 8:
+            raise ValueError(
+                f"validation.boards: {drawn or self.validation.boards} boards in all, at least 8 are taken"
+            )
+        if not drawn and self.validation.boards % len(self.hole_ratios):
             raise ValueError(
                 f"validation.boards: {self.validation.boards} is not a multiple of the "
                 f"{len(self.hole_ratios)} hole_ratios"
@@ -188,6 +197,7 @@ class Sections(Params):
 
     env_design: EnvDesign
     warm_start: BaseParams
+    students: StudentParams = StudentParams()
     baseline_rl: BaselineRL
     engineer_loop: EngineerLoop
     ablations: Ablations
@@ -196,6 +206,8 @@ class Sections(Params):
 
     @model_validator(mode="after")
     def _sizes(self) -> Sections:
+        if any(self.students.ages) and self.warm_start.training is None:
+            raise ValueError("students.ages: are steps of warm_start.training, which is null")
         asked, there = self.analysis.comparison, {*self.env_design.sizes}
         if asked.boards == "benchmark":
             there = {size for stratum in self.env_design.benchmark.strata for size in stratum.sizes}
@@ -242,19 +254,37 @@ class Sections(Params):
                     f"{', '.join(sorted(made))}"
                 )
 
-    def check_arms(self, where: str, arms: Iterable[str], trained: bool = False) -> None:
-        """Raises ParamError that begins with `where` if a name is not an arm that notebook 04 runs.
+    def check_arms(self, where: str, run: RunParams) -> None:
+        """Raises ParamError that begins with `where` if a list of a run has a name that is no such arm of notebook 04.
 
-        `trained` says whether the arms begin with the trained engineer.
+        `trained` lists the arms that begin with the trained engineer, `told` those told reports of other students.
         """
+        for name in ("arms", "trained", "told"):
+            self._check_arms(f"{where}.{name}", name, getattr(run, name))
+        if run.told and (odd := [s for s in run.seeds if not {*group_of(s, len(self.students.ages))} <= {*run.seeds}]):
+            raise ParamError(
+                f"{where}.seeds: the arms in `told` take the reports of a seed's whole group, one of each age; seed "
+                f"{odd[0]} is of the group {group_of(odd[0], len(self.students.ages))}"
+            )
+
+    def _check_arms(self, where: str, listed: str, arms: Iterable[str]) -> None:
         for arm in arms:
             asked = self.asked(where, arm)
             if asked and asked.report == "shuffled" and len(self.env_design.sizes) == 1:
                 raise ParamError(f"{where}: {arm!r} exchanges the rows of sizes, and env_design.sizes has one alone")
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
-            if trained != (arm == "fixed_longer" or (asked is not None and asked.design_rl == "before")):
-                raise ParamError(f"{where}: {arm!r} belongs in {'arms' if trained else 'trained'}")
+            belongs = "arms"
+            if arm == "fixed_longer" or (asked is not None and asked.design_rl == "before"):
+                belongs = "trained"
+            if asked is not None and asked.report in get_args(Other):
+                belongs = "told"
+                if len(self.students.ages) < 2:
+                    raise ParamError(
+                        f"{where}: {arm!r} is told another student's report, and students.ages has one age"
+                    )
+            if listed != belongs:
+                raise ParamError(f"{where}: {arm!r} belongs in {belongs}")
 
 
 ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
@@ -264,20 +294,23 @@ ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
-    The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed.
-    `bank` numbers the runs of the bank.
+    The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed,
+    `told` those that need the reports of other seeds too. `bank` numbers the runs of the bank.
     """
 
     profile: str
     arms: Annotated[list[str], Once]
     trained: Annotated[list[str], Once]
+    told: Annotated[list[str], Once]
     seeds: Annotated[list[Seed], Field(min_length=1), Once]
     bank: Annotated[list[Seed], Field(min_length=2), Once]
 
     @model_validator(mode="after")
     def _compares(self) -> RunParams:
-        if not self.arms and not self.trained:
-            raise ValueError("arms, trained: both are empty; a run takes at least one arm beside fixed and engineer")
+        if not self.arms and not self.trained and not self.told:
+            raise ValueError(
+                "arms, trained, told: all are empty; a run takes at least one arm beside fixed and engineer"
+            )
         return self
 
 

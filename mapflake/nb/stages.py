@@ -61,24 +61,49 @@ def warm_start(root: Path) -> None:
         base_model(values, require(run, "env_design/settings.json").parent, folder)
 
 
+def student(root: Path, seed: int) -> None:
+    """Trains the student of a training seed, in `runs/<profile>/student/<seed>` (see `student_of`)."""
+    from mapflake.engineer.compact.base import BaseParams, StudentParams, student_of
+
+    values = params.prepared(root, "student")
+    base = BaseParams.parse(values["warm_start"], "warm_start")
+    with _stage(root, f"student/{seed}") as (run, folder):
+        student_of(
+            base,
+            StudentParams.parse(values["students"], "students"),
+            base.taken_as_it_is or require(run, "warm_start/checkpoint"),
+            require(run, "env_design/settings.json").parent,
+            folder,
+            seed=seed,
+        )
+
+
 def bank(root: Path, number: int) -> None:
     """Trains and measures one run of the bank of situations, in `runs/<profile>/bank/<number>` (see `bank_run`)."""
     from mapflake import env
     from mapflake.engineer import Grpo
-    from mapflake.engineer.bank import BankParams, bank_run
+    from mapflake.engineer.bank import BankParams, bank_run, bank_start
+    from mapflake.engineer.compact.base import BaseParams, StudentParams
     from mapflake.engineer.situations import TableParams
     from mapflake.trainer.params import RLParams
 
     values = params.prepared(root, "bank")
+    base, runs = (
+        BaseParams.parse(values["warm_start"], "warm_start"),
+        BankParams.parse(values["bank_runs"], "bank_runs"),
+    )
+    students = StudentParams.parse(values["students"], "students")
     with _stage(root, f"bank/{number}") as (run, folder):
+        warm_start = base.taken_as_it_is or require(run, "warm_start/checkpoint")
+        boards = require(run, "env_design/settings.json").parent
         bank_run(
             folder,
             number,
             Grpo(RLParams.parse(values["rl"], "rl")),
-            values["base"] or require(run, "warm_start/checkpoint"),
-            env.load_tasks(require(run, "env_design/validation.jsonl")),
-            repro.read_json(require(run, "env_design/settings.json"))["sizes"],
-            BankParams.parse(values["bank_runs"], "bank_runs"),
+            bank_start(base, students, runs, warm_start, boards, folder, number),
+            env.load_tasks(boards / "validation.jsonl"),
+            repro.read_json(boards / "settings.json")["sizes"],
+            runs,
             TableParams.parse(values["tables"], "tables"),
             samples=values["samples"],
         )

@@ -7,7 +7,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mapflake import repro
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
-from mapflake.engineer.compact.base import BaseParams, base_model, student
+from mapflake.engineer.bank import BankParams, bank_start
+from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model, student, student_of
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.repro import ParamError
@@ -113,3 +114,31 @@ def test_students_differ_in_age_and_seed_alone(tmp_path):
     for changes, age in (({}, 0), ({"training": None}, 2)):
         with pytest.raises(ValueError, match=f"a student of age {age}: takes at least one step"):
             student(params.model_copy(update=changes), start, tmp_path, tmp_path / "none", age=age, seed=0)
+
+
+def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_path, monkeypatch):
+    save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
+    repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
+    params, ages = BaseParams.parse(PARAMS, "warm_start"), StudentParams(ages=[0, 2, 3])
+    start = base_model(params, tmp_path, tmp_path / "warm_start")
+    folders = [tmp_path / f"student/{seed}" for seed in range(5)]
+    made = [student_of(params, ages, start, tmp_path, folder, seed=i) for i, folder in enumerate(folders)]
+    assert made[0] == made[3] == start
+    assert [repro.read_json(folder / "student.json")["age"] for folder in folders] == [0, 2, 3, 0, 2]
+    assert len({weights_sha256(one) for one in made}) == 4
+    for folder, one in zip(folders, made, strict=True):
+        assert (folder / repro.read_json(folder / "student.json")["checkpoint"]).resolve() == one
+    banked = bank_start(params, ages, BankParams(rounds=1, ages=[2]), start, tmp_path, tmp_path / "bank/1", 1)
+    assert weights_sha256(banked) != weights_sha256(made[1])  # lessons of its own, of the same age and number
+    with monkeypatch.context() as context:
+        context.setattr("mapflake.engineer.compact.base.student", None)
+        assert student_of(params, ages, start, tmp_path, folders[1], seed=1) == made[1]
+    other = StudentParams(ages=[0, 4])
+    assert student_of(params, other, start, tmp_path, folders[1], seed=1) == made[1]  # the same place, other weights
+    assert repro.read_jsonl(folders[1] / "checkpoint/curve.jsonl")[-1]["step"] == 4
+
+
+def test_the_student_of_a_model_taken_as_it_is_is_that_model(tmp_path):
+    params = BaseParams.parse(PARAMS | {"base": "Qwen/Qwen3-4B", "training": None, "prompt_format": "chat"}, "")
+    found = student_of(params, StudentParams(), "Qwen/Qwen3-4B", tmp_path, tmp_path / "student/0", seed=0)
+    assert found == "Qwen/Qwen3-4B" == repro.read_json(tmp_path / "student/0/student.json")["checkpoint"]

@@ -450,3 +450,19 @@ def test_a_designer_that_nothing_is_known_of_is_refused_before_its_round(tmp_pat
     with pytest.raises(ValueError, match=r"asking.*cannot tell whether it has changed.*an attribute `version`"):
         run_arm("mine", settings(tmp_path / "b"), first, rounds=1, sizes=SIZES)
     assert not (tmp_path / "b").exists()
+
+
+def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first):
+    own = first[-1].report
+    other = replace(own, sizes=tuple(replace(one, valid=0, optimal=0, wait_valid=0) for one in own.sizes))
+    designers = {"told_another": {"report": "another"}}
+    given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE, "designers": designers}
+    with pytest.raises(ValueError, match="arm 'told_another' is told reports of other students: told is not given"):
+        run_arm("told_another", settings(tmp_path / "a"), first, **given)
+    told = run_arm("told_another", settings(tmp_path / "b"), first, told=[other], **given)
+    truth = run_arm("told_another", settings(tmp_path / "c"), first, told=[own], **given)
+    assert told[-1].proposal.prompt != truth[-1].proposal.prompt
+    assert truth[-1].proposal.prompt == arm(tmp_path / "d", first)[-1].proposal.prompt
+    assert run_arm("told_another", settings(tmp_path / "b"), first, told=[other], **given) == told
+    with pytest.raises(LedgerError, match="about"):
+        run_arm("told_another", settings(tmp_path / "b"), first, told=[own], **given)

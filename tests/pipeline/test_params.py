@@ -125,10 +125,12 @@ MISTAKES = [
     (
         r"^run: .*trained: \[\w+\]",
         "run: {profile: default, arms: [], trained: []",
-        r"^run: arms, trained: both are empt",
+        r"^run: arms, trained, told: all are empt",
     ),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (r"^(run: .*trained: \[)", r"\1co_trained, ", r"^run\.trained: 'co_trained' belongs in arms"),
+    (r"^(run: .*told: \[)", r"\1v1", r"^run\.told: 'v1' belongs in arms$"),
+    (r"^  ages: \[0\]", "  ages: [0, -1]", r"^students\.ages\.1: -1 is not legal"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
     (
         V1,
@@ -187,7 +189,7 @@ LATE = [  # each of these once passed, and ended a stage after a training, or ga
         "boards: benchmark, sizes: [9]}",
         r"^params\.yaml: analysis\.comparison\.sizes: no benchmark board has size 9$",
     ),
-    (r"boards: 480}", "boards: 4}", r"^env_design\.validation\.boards: 4 is not legal: .*greater than or equal to 8$"),
+    (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, at least 8 are taken$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (
         r"boards: 24000",
@@ -241,6 +243,20 @@ def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alo
     params.check(repo)
 
 
+def test_arms_told_other_reports_take_two_ages_and_whole_groups_of_seeds(repo: Path) -> None:
+    edit(repo, V1, "    other: {report: another}\n    v1: {variant: V1}")
+    edit(repo, r"^(run: .*told: \[)", r"\1other")
+    with pytest.raises(
+        ParamError, match=r"^run\.told: 'other' is told another student's report, and students\.ages has"
+    ):
+        params.check(repo)
+    edit(repo, r"^  ages: \[0\]", "  ages: [2, 4, 8]")
+    with pytest.raises(ParamError, match=r"^run\.seeds: .*; seed 2 is of the group \[0, 1, 2\]$"):
+        params.check(repo)
+    edit(repo, r"^(run: .*seeds: )\[2\]", r"\1[0, 1, 2]")
+    params.check(repo)
+
+
 @pytest.mark.parametrize(("old", "new", "said"), MISTAKES, ids=[said[:40] for *_, said in MISTAKES])
 def test_a_mistake_is_one_line_and_touches_nothing(
     repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], old: str, new: str, said: str
@@ -283,7 +299,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     params.choose(repo, "smoke")
     after = path.read_text().splitlines()
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], seeds: [0], bank: [0, 1]"
+    lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], told: [], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
     names = "default, study, long, fresh, long_fresh, smoke, gpu, paper, smollm2, smollm2_chat"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
@@ -300,6 +316,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     sections = [
         "env_design",
         "warm_start",
+        "student",
         "baseline_rl",
         "bank",
         "trained_engineer",
@@ -322,9 +339,9 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
     ours = ("analysis", "ablations/base_engineer", "ablations/heuristic")
-    assert changed == {f"params/{name}.json" for name in (*sections[:6], *ours)}
+    assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
-    assert validation == {"agents": 2, "boards": 48}  # merged: one key from each
+    assert validation == {"agents": 2, "boards": 48, "wait_ratios": None}  # merged: one key from each
 
 
 def test_a_notebook_saved_in_jupyter_has_the_same_code() -> None:

@@ -23,7 +23,7 @@ from mapflake.study.records import MAKERS
 
 # What an edit can change: stages, and the hashes that ledgers, checkpoints and records keep.
 CELLS = "baseline_rl engineer_loop ablations trained_engineer"
-TRAINED = f"{CELLS} warm_start bank round record"
+TRAINED = f"{CELLS} warm_start student bank round record"
 SHOWN = "analysis publish"
 CHANGES = {
     f"{TRAINED} {SHOWN} env_design grpo supervised": "__init__ repro",
@@ -45,10 +45,9 @@ CHANGES = {
         trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/ledger
         engineer/prompt engineer/report engineer/compact/__init__ engineer/compact/words engineer/designers/__init__
         engineer/designers/llm engineer/designers/rules engineer/designers/search""",
-    f"{CELLS} bank round record": "engineer/backend engineer/rounds",
-    "baseline_rl warm_start record": "engineer/compact/base trainer/pretrained",
-    f"{CELLS} warm_start record": "engineer/compact/demonstrations",
-    f"{CELLS} warm_start bank record": "engineer/situations",
+    f"{CELLS} bank round record": "engineer/backend engineer/rounds engineer/students",
+    "baseline_rl trained_engineer warm_start student bank record": "engineer/compact/base trainer/pretrained",
+    f"{CELLS} warm_start student bank record": "engineer/compact/demonstrations engineer/situations",
     "trained_engineer bank record": "engineer/bank",
     "ablations trained_engineer record": "engineer/design_rl",
     "engineer_loop trained_engineer": "engineer/reading",
@@ -115,10 +114,12 @@ def test_each_stage_of_dvc_yaml_depends_on_its_own_code() -> None:
     stages = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
     for stage, given in stages.items():
         code = {name for name in given["deps"] if name.startswith("build/code/")}
-        name = stage.removesuffix("_trained")
+        name = stage.removesuffix("_trained").removesuffix("_told")
         notebook = {f"build/code/{NOTEBOOKS[name]}.py"} if name in NOTEBOOKS else set()
         assert code == (set() if stage == "prepare" else {f"build/code/mapflake/{name}.txt", *notebook}), stage
-    assert {*stage_code(ROOT)} == {stage.removesuffix("_trained") for stage in stages} - {"prepare"}
+    assert {*stage_code(ROOT)} == {stage.removesuffix("_trained").removesuffix("_told") for stage in stages} - {
+        "prepare"
+    }
 
 
 def test_what_a_run_executes_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,19 @@
-"""The model before any RL, from which all seeds and arms branch: a small policy from scratch, or a pretrained one.
+"""The model before any RL: a warm start that all seeds share, and of each seed a student of some age.
 
 The warm start stands for the small policy's pretraining: solved boards, and the engineer's language (`demonstrations`).
-A small pretrained model needs one too, since it solves nothing at first; a large one is taken as it is.
+A small pretrained model needs one too, since it solves nothing at first; a large one is taken as it is. A student is
+the warm start taught for some more steps, its age; at age 0 it is the warm start.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mapflake import env, repro
+from mapflake import env, provenance, repro
 from mapflake.engineer.actions import reply_format
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.compact.words import VOCABULARY
@@ -122,6 +124,51 @@ def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
         pairs = base_pairs(params, boards, params.training.steps * params.training.batch_size)
         warm_start(pairs, start, params.training, out, seed=params.seed)
     return out
+
+
+class StudentParams(Params):
+    """The students: their ages in supervised steps, which the training seeds take in turn, and their lessons.
+
+    Attributes:
+        ages: Of seeds 0, 1, ..., and again from the first on.
+        engineer_share: Share of the lessons that are designs; all else is as in the warm start.
+    """
+
+    ages: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
+    engineer_share: float = Field(default=0.15, ge=0, lt=1)
+
+    def age(self, seed: int) -> int:
+        """Returns the age of the student of a training seed."""
+        return self.ages[seed % len(self.ages)]
+
+
+def student_of(
+    base: BaseParams, students: StudentParams, start: str | Path, boards: Path, folder: Path, *, seed: int
+) -> str | Path:
+    """Returns the student of a training seed: `folder/checkpoint`, or the warm start `start` itself at age 0.
+
+    `folder/student.json` says its age, and where it is.
+
+    Raises:
+        ValueError: The student is to be taught, and `base` is not trained.
+    """
+    from mapflake.trainer.checkpoint import weights_sha256
+
+    age, found, path = students.age(seed), start, folder / "student.json"
+    where = os.path.relpath(folder / "checkpoint" if age else start, folder)
+    about = {"age": age, "seed": seed, "checkpoint": str(start) if base.taken_as_it_is and not age else where}
+    if age:
+        lessons = base.model_copy(update={"engineer_share": students.engineer_share})
+        shown = repro.file_sha256(boards / "demonstrations.jsonl")
+        made_from = [lessons.model_dump(mode="json"), weights_sha256(start), shown, provenance.code_sha256(__name__)]
+        about["made_from"] = repro.json_sha256(made_from)
+        found = folder / "checkpoint"
+        if not (
+            found.is_dir() and path.is_file() and repro.read_json(path) == about
+        ):  # else all lessons would be written anew
+            student(lessons, Path(start), boards, found, age=age, seed=seed)
+    repro.write_json(path, about)
+    return found
 
 
 def student(params: BaseParams, start: Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:

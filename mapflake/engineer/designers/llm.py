@@ -33,7 +33,7 @@ from mapflake.trainer.evaluate import Completer
 
 logger = logging.getLogger(__name__)
 
-ReportControl = Literal["current", "shuffled", "previous"]
+ReportControl = Literal["current", "shuffled", "previous", "another", "near", "mean"]
 
 
 def _variant(value: Any) -> Any:
@@ -50,7 +50,8 @@ class EngineerParams(Params):
             name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
         base_url: The server's address; None: the one that the `openai` client takes from the environment.
         variant: The prompt's sections: a name in `VARIANTS`, or `{guideline: true, history: all}`.
-        report: The report that is shown: `current`, or a control (`apply_control`), `shuffled` or `previous`.
+        report: The report that is shown: `current`, or a control: `shuffled` or `previous` (`apply_control`), or those
+            of other students, `another`, `near` or `mean` (`students.told`).
         samples: Replies drawn; the first legal one counts, all are recorded.
         temperature: Sampling temperature; 0 is greedy (then one sample says it all).
         constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
@@ -178,12 +179,12 @@ def apply_control(
     Args:
         report: The report on the current checkpoint.
         history: The rounds so far.
-        control: `current`, the truth; `shuffled`, every row of the tables (of all rounds, in one way) belongs to
+        control: `current` (and whatever is told by others' reports), the truth; `shuffled`, every row of the tables (of all rounds, in one way) belongs to
             another size, while examples stay; `previous`, the report of the round before (round 1 has no older one,
             and is told the truth).
         seed: Root of the shuffling's random stream; the round's index goes in too.
     """
-    if control == "current" or (control == "previous" and len(history) < 2):
+    if control not in ("shuffled", "previous") or (control == "previous" and len(history) < 2):
         return report, history
     if control == "previous":
         older = history[-2].report

@@ -1,0 +1,124 @@
+"""Reports of other students, which an engineer can be told in place of its own: the controls of reading.
+
+Students come in groups: a training seed's group has one student of each age (`StudentParams.ages`), so that every
+student has a partner of another strength. Only reports are exchanged; the designs in the history are those of the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from mapflake.engineer.actions import Proposal
+from mapflake.engineer.ledger import Designer, History
+from mapflake.engineer.report import BoardBin, FailureReport, SizeReport
+
+Other = Literal["another", "near", "mean"]
+"""Whose reports are told: a student's half of the ages away, the next in age, or those of the whole group pooled."""
+
+
+def group_of(seed: int, ages: int) -> list[int]:
+    """Returns the training seeds of a student's group, one for each of so many ages."""
+    first = seed - seed % ages
+    return list(range(first, first + ages))
+
+
+def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
+    """Returns the training seeds whose reports are told to the engineer of a student.
+
+    Args:
+        other: Whose reports.
+        seed: The student's training seed.
+        ages: How many ages there are, at least 2.
+
+    Raises:
+        ValueError: There is one age, so that no student differs.
+    """
+    if ages < 2:
+        raise ValueError(f"report {other!r}: takes students of two ages or more (students.ages)")
+    group, own = group_of(seed, ages), seed % ages
+    if other == "mean":
+        return group
+    if other == "another":
+        return [group[(own + ages // 2) % ages]]
+    return [group[own + 1 if own % 2 == 0 and own + 1 < ages else own - 1]]
+
+
+def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -> tuple[FailureReport, ...]:
+    """Returns the reports that are told, one for each round that all these students have.
+
+    Args:
+        other: Whose reports.
+        seed: The student's training seed.
+        ages: How many ages there are.
+        histories: Training seed -> recorded rounds.
+
+    Raises:
+        ValueError: As `told_seeds`, or a student's rounds are missing.
+    """
+    seeds = told_seeds(other, seed, ages)
+    if missing := [one for one in seeds if not histories.get(one)]:
+        raise ValueError(f"report {other!r}: training seed {missing[0]} has no recorded round")
+    rounds = zip(*(histories[one] for one in seeds), strict=False)
+    return tuple(pooled([one.report for one in ones]) for ones in rounds)
+
+
+def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
+    """Returns a designer that is told these reports, one a round, wherever its own student's would be.
+
+    What is said of the boards that the last configuration gave stays the run's own.
+    """
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        if len(history) > len(reports):
+            raise ValueError(f"round {len(history) - 1}: the reports that are told end after {len(reports)} rounds")
+        past = tuple(
+            replace(one, report=replace(other, training=one.report.training))
+            for one, other in zip(history, reports, strict=False)
+        )
+        return designer(past[-1].report, past)
+
+    return design
+
+
+def pooled(reports: Sequence[FailureReport]) -> FailureReport:
+    """Returns the report on the rollouts of several reports together; examples are taken from each in turn.
+
+    Raises:
+        ValueError: There is no report.
+    """
+    if not reports:
+        raise ValueError("there is no report to pool")
+    if len(reports) == 1:
+        return reports[0]
+    bins: Counter[tuple[int, float, bool]] = Counter()
+    valid: Counter[tuple[int, float, bool]] = Counter()
+    for one in (one for report in reports for one in report.bins):
+        kind = (one.size, one.hole_ratio, one.needs_wait)
+        bins[kind] += one.rollouts
+        valid[kind] += one.valid
+    most = max(len(report.examples) for report in reports)
+    turns = [report.examples[i] for i in range(most) for report in reports if i < len(report.examples)]
+    return FailureReport(
+        sizes=_pooled(row for report in reports for row in report.sizes),
+        examples=tuple(turns[:most]),
+        before=_pooled(row for report in reports for row in report.before),
+        bins=tuple(BoardBin(*kind, rollouts=bins[kind], valid=valid[kind]) for kind in sorted(bins)),
+    )
+
+
+def _pooled(rows: Iterable[SizeReport]) -> tuple[SizeReport, ...]:
+    found: dict[int, SizeReport] = {}
+    for row in rows:
+        if (other := found.get(row.size)) is None:
+            found[row.size] = row
+            continue
+        counts = {
+            name: getattr(row, name) + getattr(other, name)
+            for name in ("rollouts", "valid", "optimal", "wait_rollouts", "wait_valid", "extra_steps")
+        }
+        failures = tuple(a + b for a, b in zip(row.failures, other.failures, strict=True))
+        found[row.size] = SizeReport(row.size, **counts, failures=failures)
+    return tuple(found[size] for size in sorted(found))

@@ -1,0 +1,91 @@
+"""Other students' reports: whose they are, that they and nothing else are told, and what pooling counts."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mapflake.engineer import Round, random_config
+from mapflake.engineer.compact.demonstrations import synthetic_report
+from mapflake.engineer.designers.rules import heuristic_expert
+from mapflake.engineer.students import group_of, pooled, telling, told, told_seeds
+from mapflake.repro import rng_for
+
+SIZES = (3, 4, 5)
+
+
+def history(number: int, rounds: int = 2) -> tuple[Round, ...]:
+    """Rounds of a made-up student; another number is another student with designs of its own."""
+    made = [synthetic_report(10 * number + i, SIZES, seed=number).report for i in range(rounds)]
+    return tuple(
+        Round("fixed", i, random_config(SIZES, rng_for(number, i)), replace(report, training={"boards": number}))
+        for i, report in enumerate(made)
+    )
+
+
+@given(st.integers(0, 1000), st.integers(2, 8))
+def test_another_is_of_another_age_and_near_is_next_to_it(seed: int, ages: int) -> None:
+    group = group_of(seed, ages)
+    assert seed in group
+    assert [one % ages for one in group] == list(range(ages))
+    (another,), (near,) = told_seeds("another", seed, ages), told_seeds("near", seed, ages)
+    assert {another, near} <= {*group} - {seed}
+    assert abs(near - seed) == 1
+    assert abs(another - seed) >= ages // 2
+    assert told_seeds("mean", seed, ages) == group
+
+
+def test_one_age_has_no_other_student() -> None:
+    with pytest.raises(ValueError, match=r"report 'another': takes students of two ages or more"):
+        told_seeds("another", 3, 1)
+
+
+def test_a_student_without_rounds_is_named() -> None:
+    with pytest.raises(ValueError, match="report 'another': training seed 1 has no recorded round"):
+        told("another", 0, 2, {0: history(0)})
+
+
+def test_the_reports_that_are_told_are_those_of_each_round() -> None:
+    histories = {0: history(0), 1: history(1, rounds=3)}
+    assert told("another", 0, 2, histories) == tuple(one.report for one in histories[1])
+    both = told("mean", 0, 2, histories)
+    assert len(both) == 2  # as many as all of them have
+    assert both[1] == pooled([histories[0][1].report, histories[1][1].report])
+
+
+def test_reports_are_exchanged_and_designs_are_not() -> None:
+    own, other = history(0), history(1)
+    seen = []
+
+    def spy(report, past):
+        seen.append((report, past))
+        return heuristic_expert(SIZES)(report, past)
+
+    reports = [one.report for one in other]
+    telling(spy, reports)(own[-1].report, own)
+    ((report, past),) = seen
+    assert [one.config for one in past] == [one.config for one in own]
+    assert [one.report.sizes for one in past] == [one.report.sizes for one in other]
+    assert report == past[-1].report
+    assert report.training == own[-1].report.training  # of its own boards
+    asked = telling(heuristic_expert(SIZES), reports)(own[-1].report, own)
+    assert asked.config != heuristic_expert(SIZES)(own[-1].report, own).config  # the control: it matters to a rule
+
+
+def test_a_round_beyond_the_other_students_last_is_an_error() -> None:
+    with pytest.raises(ValueError, match="round 1: the reports that are told end after 1 rounds"):
+        telling(heuristic_expert(SIZES), [history(1)[0].report])(history(0)[-1].report, history(0))
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))
+def test_pooling_adds_rollouts(numbers: list[int]) -> None:
+    reports = [history(number, rounds=1)[0].report for number in numbers]
+    both = pooled(reports)
+    for size in SIZES:
+        rows = [report.at(size) for report in reports]
+        assert both.at(size).rollouts == sum(row.rollouts for row in rows)
+        assert both.at(size).valid == sum(row.valid for row in rows)
+        assert both.at(size).failures == tuple(map(sum, zip(*(row.failures for row in rows), strict=True)))
+        rates = [row.valid_rate for row in rows]
+        assert min(rates) - 1e-9 <= both.at(size).valid_rate <= max(rates) + 1e-9
