@@ -79,7 +79,7 @@ MIXTURES = {
     "benchmark, natural": EnvConfig.uniform(SIZES, 0.2),
     "uniform": EnvConfig.uniform(SPACE, 0.25, 0.5),
 }
-SCREENED = {  # the part of the table by which recipes are compared
+SCREENED: dict[str, Any] = {  # the part of the table by which recipes are compared
     "seeds": (0,),
     "students": (600, 1_500, 3_200),
     "designs": ("4x4, waits 0.5", "6x6, waits 0.5", "benchmark"),
