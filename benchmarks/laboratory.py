@@ -239,7 +239,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Returns the gains of `SCREENED`, a row for each student and design and a column for each regime tried on it."""
     known = {(int(row["student"]), row["design"], row["regime"]): row["gain"] for row in rows if row["seed"] == 0}
-    cells = list(itertools.product(SCREENED["students"], SCREENED["designs"]))
+    cells = [(student, design) for student in SCREENED["students"] for design in SCREENED["designs"]]
     columns = {name: [known.get((*cell, name)) for cell in cells] for name in REGIMES}
     labels = [f"{student}: {design}" for student, design in cells]
     return pd.DataFrame(columns, index=labels).dropna(axis=1, how="all")

@@ -88,7 +88,7 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         profiles[run.profile].check_arms(where, run)
         if run.bank != (known := banks.setdefault(run.profile, run.bank)):  # its cells would be others
             raise ParamError(f"{where}.bank: {run.bank}, but other runs of {run.profile} have {known}")
-        made[run.profile] |= {*run.arms, *run.trained, *run.told}
+        made[run.profile] |= {*run.cells}
     for name, sections in profiles.items():  # a comparison that a profile inherits may be one for others' runs
         own = not file.profiles[name] or "analysis" in file.profiles[name]
         sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
@@ -124,8 +124,7 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         | {"before": values["trained_engineer"]["before"], "bank_runs": values["trained_engineer"]["bank"]}
         | {"bank": run.bank}
         | {key: values[key] for key in ("warm_start", "students")},
-        "analysis": values["analysis"]
-        | {"arms": ["fixed", "engineer", *run.trained, *run.told, *run.arms], "seeds": run.seeds},
+        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.cells], "seeds": run.seeds},
     }
 
 
@@ -134,11 +133,7 @@ def prepare(root: Path) -> None:
     file, sections = check(root)
     values = notebook_values(file.run, sections)
     shared = values.pop("ablations")
-    for arm in [
-        *file.run.arms,
-        *file.run.trained,
-        *file.run.told,
-    ]:  # without what other arms differ in, which changes nothing for it
+    for arm in file.run.cells:  # without what other arms differ in, which changes nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
         values[f"ablations/{arm}"] = shared | {"designers": own}
     everything = sections.model_dump(mode="json")

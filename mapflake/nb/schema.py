@@ -118,9 +118,7 @@ class EnvDesign(Params):
                 )
         drawn = self.validation.boards * len(self.sizes) * len(self.validation.wait_ratios or ())
         if (drawn or self.validation.boards) < 8:
-            raise ValueError(
-                f"validation.boards: {drawn or self.validation.boards} boards in all, at least 8 are taken"
-            )
+            raise ValueError(f"validation.boards: {drawn or self.validation.boards} boards in all, takes at least 8")
         if not drawn and self.validation.boards % len(self.hole_ratios):
             raise ValueError(
                 f"validation.boards: {self.validation.boards} is not a multiple of the "
@@ -280,9 +278,7 @@ class Sections(Params):
             if asked is not None and asked.report in get_args(Other):
                 belongs = "told"
                 if len(self.students.ages) < 2:
-                    raise ParamError(
-                        f"{where}: {arm!r} is told another student's report, and students.ages has one age"
-                    )
+                    raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")
             if listed != belongs:
                 raise ParamError(f"{where}: {arm!r} belongs in {belongs}")
 
@@ -307,11 +303,14 @@ class RunParams(Params):
 
     @model_validator(mode="after")
     def _compares(self) -> RunParams:
-        if not self.arms and not self.trained and not self.told:
-            raise ValueError(
-                "arms, trained, told: all are empty; a run takes at least one arm beside fixed and engineer"
-            )
+        if not self.cells:
+            raise ValueError("arms, trained, told: all are empty; a run takes one arm beside fixed and engineer")
         return self
+
+    @property
+    def cells(self) -> list[str]:
+        """The arms of notebook 04, in the order of tables."""
+        return [*self.trained, *self.told, *self.arms]
 
 
 class ParamsFile(Sections):

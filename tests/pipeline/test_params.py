@@ -189,7 +189,7 @@ LATE = [  # each of these once passed, and ended a stage after a training, or ga
         "boards: benchmark, sizes: [9]}",
         r"^params\.yaml: analysis\.comparison\.sizes: no benchmark board has size 9$",
     ),
-    (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, at least 8 are taken$"),
+    (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (
         r"boards: 24000",
@@ -246,9 +246,7 @@ def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alo
 def test_arms_told_other_reports_take_two_ages_and_whole_groups_of_seeds(repo: Path) -> None:
     edit(repo, V1, "    other: {report: another}\n    v1: {variant: V1}")
     edit(repo, r"^(run: .*told: \[)", r"\1other")
-    with pytest.raises(
-        ParamError, match=r"^run\.told: 'other' is told another student's report, and students\.ages has"
-    ):
+    with pytest.raises(ParamError, match=r"^run\.told: 'other' is told another's report, and students\.ages has"):
         params.check(repo)
     edit(repo, r"^  ages: \[0\]", "  ages: [2, 4, 8]")
     with pytest.raises(ParamError, match=r"^run\.seeds: .*; seed 2 is of the group \[0, 1, 2\]$"):

@@ -163,9 +163,8 @@ def student_of(
         made_from = [lessons.model_dump(mode="json"), weights_sha256(start), shown, provenance.code_sha256(__name__)]
         about["made_from"] = repro.json_sha256(made_from)
         found = folder / "checkpoint"
-        if not (
-            found.is_dir() and path.is_file() and repro.read_json(path) == about
-        ):  # else all lessons would be written anew
+        if not (found.is_dir() and path.is_file() and repro.read_json(path) == about):
+            # Asked again, it would write all its lessons anew to see that they are the same.
             student(lessons, Path(start), boards, found, age=age, seed=seed)
     repro.write_json(path, about)
     return found

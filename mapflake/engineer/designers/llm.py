@@ -179,9 +179,9 @@ def apply_control(
     Args:
         report: The report on the current checkpoint.
         history: The rounds so far.
-        control: `current` (and whatever is told by others' reports), the truth; `shuffled`, every row of the tables (of all rounds, in one way) belongs to
-            another size, while examples stay; `previous`, the report of the round before (round 1 has no older one,
-            and is told the truth).
+        control: `current` (and whatever is told by others' reports), the truth; `shuffled`, every row of the tables (of
+            all rounds, in one way) belongs to another size, while examples stay; `previous`, the report of the round
+            before (round 1 has no older one, and is told the truth).
         seed: Root of the shuffling's random stream; the round's index goes in too.
     """
     if control not in ("shuffled", "previous") or (control == "previous" and len(history) < 2):
