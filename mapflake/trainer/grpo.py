@@ -30,7 +30,7 @@ from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.logps import logits_fit
 from mapflake.trainer.params import RLParams
-from mapflake.trainer.policy import Policy, load_policy
+from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_policy
 from mapflake.trainer.precision import settle
 from mapflake.trainer.round_trainer import RoundTrainer
 from mapflake.trainer.training import run
@@ -124,7 +124,8 @@ def train_round(
     the same input.
 
     Raises:
-        ValueError: The number of the problem's instances is not `params.instances`.
+        ValueError: The number of the problem's instances is not `params.instances`, or the model's context is too short
+            for a prompt and `max_new_tokens`.
         RuntimeError: The processes that were started did not finish.
         EngineError: vLLM did not start, or ended; called again, the round goes on from its last save.
     """
@@ -155,9 +156,12 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
         r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
     )
     rewards = problem.rewards(policy.prompt_format)
+    rows = training_rows(policy, problem, params, seed)
+    asked = {p if isinstance(p, str) else p[0]["content"] for p in rows["prompt"]}
+    check_room(policy.model, encode_prompts(policy.tokenizer, sorted(asked)), params.max_new_tokens)
     trainer = RoundTrainer(
         policy,
-        training_rows(policy, problem, params, seed),
+        rows,
         list(rewards),
         training_arguments(
             params,

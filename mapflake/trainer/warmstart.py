@@ -27,7 +27,7 @@ from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import is_word_level
 from mapflake.trainer.params import WarmStartParams
-from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy
+from mapflake.trainer.policy import check_room, encode_prompts, from_scratch, load_policy
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.training import run
 
@@ -55,7 +55,8 @@ def warm_start(
         seed: Seed of a new policy's weights, and of the order of the pairs.
 
     Raises:
-        ValueError: A compact text has a word outside the vocabulary, or there are no pairs.
+        ValueError: A compact text has a word outside the vocabulary, there are no pairs, or the model's context is too
+            short for one.
         CheckpointError: The checkpoint cannot be read.
     """
     if not pairs:
@@ -76,6 +77,7 @@ def warm_start(
             if precision == "bfloat16" and policy.model is not None and not torch.cuda.is_available():
                 compute_in_bfloat16(policy.model)
         data = encode_pairs(policy.tokenizer, pairs)
+        check_room(policy.model, [row["input_ids"] for row in data], 0)
         if max(len(row["input_ids"]) for row in data) > LONG:
             policy.model.set_attn_implementation("sdpa")  # type: ignore[union-attr]
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
