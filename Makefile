@@ -8,7 +8,7 @@ PYTHON ?= python3
 EXTRAS ?= dev
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 VENV := .venv
-PYTEST := pytest -n auto --maxprocesses=8
+PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
 # No telemetry and no lookups of models: the default profile needs no network after the installation.
@@ -72,7 +72,7 @@ lint: install
 	mypy
 
 test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest, nbval
-	$(PYTEST) --nbval-lax --nbval-current-env --nbval-cell-timeout=600 tests notebooks
+	$(PYTEST) tests
 
 test-fast: lint       ## the tests that take no training and no notebooks: two minutes
 	$(PYTEST) -m "not slow" tests

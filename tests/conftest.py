@@ -1,12 +1,10 @@
-"""How tests are spread over processes (`pytest -n 2`), and what is said of those that did not run.
+"""The order of tests, and what is said of those that did not run.
 
-What shares fixtures or files stays in one process. The reason of a skip ends with a colon and the command that would
-run the test.
+The reason of a skip ends with a colon and the command that would run the test.
 """
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,23 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         if "test_smoke_pipeline" in item.nodeid:
             return 0
-        return 1 if item.nodeid.startswith("notebooks/") else 2 if item.get_closest_marker("slow") else 3
+        return 1 if item.get_closest_marker("slow") else 2
 
     items.sort(key=place)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Returns the order of work: file by file, all notebooks as one, since they read each other's results."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class FileByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::", 1)[0]
-            return "notebooks" if file.startswith("notebooks/") else file
-
-    config.option.loadscopereorder = False  # by default, files with the most tests come first
-    return FileByFile(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

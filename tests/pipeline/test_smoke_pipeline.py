@@ -1,4 +1,4 @@
-"""The whole pipeline for real, smoke profile: two clones, byte for byte the same, without a network."""
+"""The whole pipeline for real, smoke profile; in another clone, the notebooks by hand: the same bytes, no network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 from on_record import disagreements
 
 from mapflake.engineer import Ledger
@@ -78,50 +77,54 @@ def command(folder: Path, *arguments: str, **more: str) -> str:
     return done.stdout
 
 
-def published(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in (folder / "reports").rglob("*") if p.is_file()}
+def files(folder: Path) -> dict[str, bytes]:
+    """Returns the content of each file below a folder."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def locked(folder: Path) -> dict[str, object]:
-    """Returns what DVC recorded of each stage: hashes of inputs, parameters and results."""
-    return yaml.safe_load((folder / "dvc.lock").read_text())["stages"]
+NBVAL = ("-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "notebooks")
+STAGES = ("env_design", "warm_start", "student/0", "baseline_rl/0", "engineer_loop/0", "bank", "trained_engineer/0")
 
 
 @pytest.mark.slow
-def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
-    """One makes all, the other, elsewhere, a training seed's first cells; both without a network."""
+def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Path) -> None:
+    """One clone runs the pipeline; in another, elsewhere, nbval runs the notebooks as they are."""
     folders = [clone(tmp_path / name) for name in ("one", "a_clone_with_another_path")]
+    shutil.copytree(ROOT / "reports/cells/default", folders[1] / "reports/cells/default")  # which explore.ipynb shows
     blocked = without_network(tmp_path / "blocked")
-    inherited = os.environ.get("PYTHONPATH")
-    blocked["PYTHONPATH"] = os.pathsep.join(filter(None, [blocked["PYTHONPATH"], inherited]))
+    path = os.pathsep.join(filter(None, [blocked["PYTHONPATH"], os.environ.get("PYTHONPATH")]))
     probe = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
     with pytest.raises(AssertionError, match="the network is not to be used"):  # it is in force
-        command(tmp_path, sys.executable, "-c", probe, **blocked)
+        command(tmp_path, sys.executable, "-c", probe, PYTHONPATH=path)
     (tmp_path / "blocked" / "log.txt").unlink()
-    asked = (["dvc", "repro"], ["dvc", "repro", "baseline_rl@0"])
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda folder, words: command(folder, *words, **blocked), folders, asked))
+        pipeline = pool.submit(command, folders[0], "dvc", "repro", PYTHONPATH=path)
+        package = f"{folders[1]}{os.pathsep}{path}"  # which a stage puts there itself
+        by_hand = pool.submit(command, folders[1], sys.executable, *NBVAL, PYTHONPATH=package)
+    pipeline.result(), by_hand.result()
     assert not (tmp_path / "blocked" / "log.txt").exists(), (tmp_path / "blocked" / "log.txt").read_text()
-    one, other = map(published, folders)
-    records = {f"reports/cells/smoke/{name}.json" for name in ("boards", "base-0", "round_0-0", "fixed-0")}
-    assert records == set(other)
-    assert [name for name in other if one[name] != other[name]] == []
-    here, there = map(locked, folders)
-    assert set(there) == {"prepare", "env_design", "warm_start", "baseline_rl@0"}
-    assert [name for name in there if there[name] != here[name]] == []
-    fixed = json.loads(other["reports/cells/smoke/fixed-0.json"])
+    one, run, hand = (
+        files(folder) for folder in (folders[0] / "reports", folders[0] / "runs/smoke", folders[1] / "runs")
+    )
+    hand = {name.removeprefix("interactive/"): content for name, content in hand.items()}
+    made = {name: run[name] for name in run if name.startswith(STAGES) and not name.endswith("notebook.ipynb")}
+    names = ("boards", "base-0", "round_0-0", "fixed-0", "engineer-0")
+    made |= {f"cells/{name}.json": one[f"cells/smoke/{name}.json"] for name in names}
+    assert len([name for name in made if name.endswith(".safetensors")]) > 8
+    assert [name for name in made if made[name] != hand.get(name)] == []
+    fixed = json.loads(one["cells/smoke/fixed-0.json"])
     first, last = (one["checkpoint_sha256"] for one in fixed["rounds"])
     assert first != last  # something was trained
-    (shared,) = json.loads(one["reports/cells/smoke/round_0-0.json"])["rounds"]
-    own = json.loads(one["reports/cells/smoke/trained_engineer-0.json"])["rounds"][0]
+    (shared,) = json.loads(one["cells/smoke/round_0-0.json"])["rounds"]
+    own = json.loads(one["cells/smoke/trained_engineer-0.json"])["rounds"][0]
     assert (own["config"], own["seed"]) == (shared["config"], shared["seed"])  # the same boards for all arms
     assert own["parent_sha256"] != shared["parent_sha256"]
     assert {"rollouts", "replies", "demonstrations"} == set(own["training"]["spent before"])
 
-    kinds = {name.split("/")[1] for name in one}
+    kinds = {name.split("/")[0] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
     assert len([name for name in one if name.endswith(".ipynb")]) == 7  # 04 twice
-    cells = {name for name in one if name.startswith("reports/cells/smoke/")}
+    cells = {name for name in one if name.startswith("cells/smoke/")}
     ledgers = {  # arm -> the stages whose ledgers have its own rounds
         "round_0": ["baseline_rl/0"],
         "fixed": ["baseline_rl/0"],
@@ -129,18 +132,18 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path) -> None:
         "trained_engineer": ["trained_engineer/0", "ablations/trained_engineer-0"],
         "co_trained": ["ablations/co_trained-0"],
     }
-    arms = {f"reports/cells/smoke/{arm}-0.json" for arm in ledgers}
-    assert cells == records | arms | {"reports/cells/smoke/design_rl/0.json"}
+    arms = {f"cells/smoke/{arm}-0.json" for arm in ledgers}
+    assert cells == arms | {f"cells/smoke/{name}.json" for name in (*names, "design_rl/0")}
     for arm, stages in ledgers.items():
         rounds = [r for stage in stages for r in Ledger(folders[0] / f"runs/smoke/{stage}/rounds.jsonl").rounds]
         kept = [r for r in rounds if stages != ["baseline_rl/0"] or (r.index == 0) == (arm == "round_0")]
-        assert disagreements(json.loads(one[f"reports/cells/smoke/{arm}-0.json"]), kept) == [], arm
+        assert disagreements(json.loads(one[f"cells/smoke/{arm}-0.json"]), kept) == [], arm
     assert own["before_design_rl_sha256"] == shared["parent_sha256"]
     for content in one.values():
         assert len(content) < 1_000_000
         assert not any(str(folder).encode() in content for folder in (*folders, ROOT, Path.home()))
 
-    summary = json.loads(one["reports/summary.json"])
+    summary = json.loads(one["summary.json"])
     assert {"valid", "optimal"} < set(summary["engineer"])
     plots = json.loads(command(folders[0], "dvc", "plots", "show", "--json"))["data"]
     drawn = plots["reports/validation.json"][0]["content"]
