@@ -15,6 +15,7 @@ from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, require
 from mapflake.study.names import name
 from mapflake.study.records import Outcomes, Record
+from mapflake.trainer.lora import whole
 
 with needs("train"):
     from huggingface_hub import DatasetCardData, EvalResult, ModelCardData
@@ -107,7 +108,8 @@ def write_model(checkpoint: Path, record: Record, out: Path) -> None:
         out: The folder to write; what is there is replaced.
     """
     shutil.rmtree(out, ignore_errors=True)
-    shutil.copytree(checkpoint, out)
+    with whole(checkpoint) as folder:
+        shutil.copytree(folder, out)
     shares = {subset: _share(outcomes) for subset, outcomes in record.benchmark.items()}
     results = [
         EvalResult(

@@ -204,8 +204,8 @@ class Sections(Params):
 
     @model_validator(mode="after")
     def _sizes(self) -> Sections:
-        if any(self.students.ages) and self.warm_start.training is None:
-            raise ValueError("students.ages: are steps of warm_start.training, which is null")
+        if any(self.students.ages) and not (self.students.training or self.warm_start.training):
+            raise ValueError("students.ages: are steps of students.training or warm_start.training, and both are null")
         asked, there = self.analysis.comparison, {*self.env_design.sizes}
         if asked.boards == "benchmark":
             there = {size for stratum in self.env_design.benchmark.strata for size in stratum.sizes}

@@ -26,6 +26,7 @@ from mapflake.provenance import code_sha256
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+PARENT = "parent.json"  # of an adapter: the checkpoint that it stands on (`lora`)
 
 # transformers restores the optimizer of rank r on a CPU to the device cpu:r, a name that torch.load does not know.
 torch.serialization.register_package(
@@ -95,8 +96,8 @@ def weights_sha256(folder: str | Path) -> str:
     It is made from the hashes in the manifest, which `load_policy` holds against the files; no weights are read.
     """
     files = _listed(Path(folder))
-    weights = {name: files[name] for name in sorted(files) if name.endswith(".safetensors")}
-    if not weights:
+    weights = {name: files[name] for name in sorted(files) if name.endswith(".safetensors") or name == PARENT}
+    if not any(name != PARENT for name in weights):
         raise CheckpointError(f"{folder}: no *.safetensors file")
     return repro.json_sha256(weights)
 

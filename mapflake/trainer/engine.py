@@ -30,6 +30,7 @@ with needs("train"):
 
 from mapflake.repro import seed_for
 from mapflake.trainer.decoding import Decoded
+from mapflake.trainer.lora import whole
 from mapflake.trainer.params import VllmParams
 
 T = TypeVar("T")
@@ -170,18 +171,19 @@ class Engine:
             os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
         from vllm import LLM
 
-        return LLM(
-            model=self.path,
-            trust_remote_code=False,
-            dtype="bfloat16" if cuda else "float32",  # as `load_policy`; "auto" rounds on a CPU
-            max_model_len=self.params.max_model_len,
-            tensor_parallel_size=self.params.tensor_parallel_size,
-            gpu_memory_utilization=self.params.gpu_memory_utilization,
-            generation_config="vllm",  # else a checkpoint's own top_p and top_k count
-            logprobs_mode="processed_logprobs",  # at the temperature
-            structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
-            **special,
-        )
+        with whole(self.path) as folder:  # read to its end as the engine starts
+            return LLM(
+                model=folder,
+                trust_remote_code=False,
+                dtype="bfloat16" if cuda else "float32",  # as `load_policy`; "auto" rounds on a CPU
+                max_model_len=self.params.max_model_len,
+                tensor_parallel_size=self.params.tensor_parallel_size,
+                gpu_memory_utilization=self.params.gpu_memory_utilization,
+                generation_config="vllm",  # else a checkpoint's own top_p and top_k count
+                logprobs_mode="processed_logprobs",  # at the temperature
+                structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
+                **special,
+            )
 
 
 def free() -> None:

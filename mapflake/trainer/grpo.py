@@ -21,7 +21,6 @@ from mapflake.extras import needs
 with needs("train"):
     import torch
     from datasets import Dataset, concatenate_datasets
-    from peft import LoraConfig
     from trl import GRPOConfig
 
 from mapflake import repro
@@ -29,6 +28,7 @@ from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.logps import logits_fit
+from mapflake.trainer.lora import configuration
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_policy
 from mapflake.trainer.precision import settle
@@ -152,9 +152,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     saves = checkpoint.resumable(out, input_hash)
     precision = settle(params.precision, Path(start) if Path(start).is_dir() else None, saves)
     policy = load_policy(start, full_precision=full, precision=precision)
-    lora = params.lora and LoraConfig(
-        r=params.lora.rank, lora_alpha=params.lora.alpha, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
+    lora = params.lora and configuration(params.lora)
     rewards = problem.rewards(policy.prompt_format)
     rows = training_rows(policy, problem, params, seed)
     asked = {p if isinstance(p, str) else p[0]["content"] for p in rows["prompt"]}
@@ -180,7 +178,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     if running != params.processes:  # launchers have started one in silence
         raise RuntimeError(f"processes: {params.processes} were asked for, {running} run")
     try:
-        run(trainer, out, input_hash, policy.tokenizer, precision)
+        run(trainer, start, out, input_hash, policy.tokenizer, precision)
     finally:
         engine.free()
 

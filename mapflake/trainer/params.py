@@ -33,6 +33,13 @@ class ModelParams(Params):
         return self
 
 
+class LoraParams(Params):
+    """Low-rank adapters instead of full training (Hu et al. 2021); a checkpoint then holds these alone (`lora`)."""
+
+    rank: int = Field(default=32, ge=1)
+    alpha: int = Field(default=64, ge=1)
+
+
 class WarmStartParams(Params):
     """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
 
@@ -48,6 +55,7 @@ class WarmStartParams(Params):
     warmup_steps: int = Field(default=50, ge=0)
     final_share: float = Field(default=0.1, gt=0, le=1)
     save_every: int = Field(default=100, ge=1)
+    lora: LoraParams | None = Field(default=None, exclude_if=lambda value: value is None)
     threads: int = Field(default=1, ge=1)
     precision: Precision = "float32"
 
@@ -56,13 +64,6 @@ class WarmStartParams(Params):
         if self.batch_size % self.microbatch:
             raise ValueError(f"microbatch ({self.microbatch}) must divide batch_size ({self.batch_size})")
         return self
-
-
-class LoraParams(Params):
-    """Low-rank adapters instead of full training (Hu et al. 2021); merged into the weights as the round ends."""
-
-    rank: int = Field(default=32, ge=1)
-    alpha: int = Field(default=64, ge=1)
 
 
 class VllmParams(Params):

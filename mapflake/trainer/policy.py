@@ -39,6 +39,7 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
+from mapflake.trainer.lora import is_adapted, merged, parent_of, write_adapter
 from mapflake.trainer.params import ModelParams, Precision, VllmParams
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 
@@ -223,7 +224,10 @@ def load_policy(
             checkpoint.verify(folder)
     elif folder.is_absolute() or str(path).count("/") > 1:
         raise checkpoint.CheckpointError(f"{path}: no such folder")
-    if (folder / "adapter_config.json").is_file():  # transformers would fetch the model that it names
+    parent = parent_of(folder)
+    if (
+        parent is None and (folder / "adapter_config.json").is_file()
+    ):  # transformers would fetch the model that it names
         raise checkpoint.CheckpointError(f"{path}: an adapter; merge it into its model")
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
@@ -236,7 +240,7 @@ def load_policy(
         trained = full_precision and halved and on_cpu
         options = {"attn_implementation": "eager"} if trained else {}
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32
-        model = None if vllm else load_model(path, dtype, **options).eval()
+        model = None if vllm else _load_chain(path, parent, dtype, **options).eval()
         if model is not None and trained:
             compute_in_bfloat16(model)
     except checkpoint.CheckpointError:
@@ -246,6 +250,16 @@ def load_policy(
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
     engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
     return Policy(model, tokenizer, folder, max_new_tokens, engine)
+
+
+def _load_chain(path: str | Path, parent: str | Path | None, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
+    """Returns the model in a checkpoint, which may be an adapter that stands on others."""
+    if parent is None:
+        return load_model(path, dtype, **options)
+    if isinstance(parent, Path):
+        checkpoint.verify(parent)
+    found: PreTrainedModel = merged(_load_chain(parent, parent_of(parent), dtype, **options), path)
+    return found
 
 
 def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
@@ -281,6 +295,7 @@ def save_policy(
     curve: Sequence[Mapping[str, Any]] = (),
     weights: Mapping[str, torch.Tensor] | None = None,
     precision: str | None = None,
+    parent: str | Path | None = None,
 ) -> None:
     """Writes a checkpoint folder with its manifest at `out`, and `curve` in it.
 
@@ -288,7 +303,8 @@ def save_policy(
     process is killed, `out` is the old one, the new one or, between the renames, missing.
 
     `weights` are written in place of the model's own, where processes hold only shards of these; `precision` is that of
-    the training (`checkpoint.precision_of`).
+    the training (`checkpoint.precision_of`). Of a model with adapters these alone are written, and that they stand on
+    `parent`.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))
@@ -296,7 +312,10 @@ def save_policy(
         shutil.rmtree(left, ignore_errors=True)
     try:
         write_jsonl(temporary / "curve.jsonl", curve)
-        model.save_pretrained(temporary, state_dict=weights)
+        if is_adapted(model):
+            write_adapter(model, parent or "", temporary, out)
+        else:
+            model.save_pretrained(temporary, state_dict=weights)
         tokenizer.save_pretrained(temporary)
         checkpoint.write_manifest(temporary, input_hash, precision)
         if out.exists():

@@ -29,17 +29,29 @@ with needs("train"):
     from transformers.integrations import WandbCallback
 
 from mapflake.trainer import checkpoint
+from mapflake.trainer.lora import is_adapted
 from mapflake.trainer.policy import save_policy
 
 logger = logging.getLogger(__name__)
 
 
 def run(
-    trainer: Trainer, out: Path, input_hash: str, tokenizer: PreTrainedTokenizerBase, precision: str | None = None
+    trainer: Trainer,
+    start: str | Path | None,
+    out: Path,
+    input_hash: str,
+    tokenizer: PreTrainedTokenizerBase,
+    precision: str | None = None,
 ) -> None:
     """Runs a trainer from its newest whole save to its end and publishes the result at `out`.
 
-    `precision` is that of the matrix products, recorded with the result.
+    Args:
+        trainer: The trainer.
+        start: The checkpoint that it trains, or its name on the hub; None for a new policy.
+        out: The checkpoint to write: of a model with adapters these alone.
+        input_hash: As for `checkpoint.resumable`.
+        tokenizer: The policy's.
+        precision: That of the matrix products, recorded with the result.
 
     Raises:
         CheckpointError: A save could not be written, e.g. for lack of room.
@@ -64,10 +76,9 @@ def run(
     weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
     if trainer.is_world_process_zero():
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
-        if hasattr(model, "merge_and_unload"):  # LoRA: the next round starts from whole weights
-            model = model.merge_and_unload()
-            weights = None
-        save_policy(model, tokenizer, out, input_hash, _curve(trainer.state.log_history), weights, precision)
+        weights = None if is_adapted(model) else weights
+        curve = _curve(trainer.state.log_history)
+        save_policy(model, tokenizer, out, input_hash, curve, weights, precision, parent=start)
     trainer.accelerator.wait_for_everyone()
 
 

@@ -26,6 +26,7 @@ from mapflake import repro
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import is_word_level
+from mapflake.trainer.lora import with_adapters
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import check_room, encode_prompts, from_scratch, load_policy
 from mapflake.trainer.precision import compute_in_bfloat16, settle
@@ -49,20 +50,23 @@ def warm_start(
 
     Args:
         pairs: Prompts, and the completions that are right for them.
-        start: The vocabulary of a new policy, or the checkpoint of one.
+        start: The vocabulary of a new policy, or the checkpoint of one, or its name on the hub.
         params: Recipe, and shape of a new policy.
         out: The checkpoint to write.
         seed: Seed of a new policy's weights, and of the order of the pairs.
 
     Raises:
-        ValueError: A compact text has a word outside the vocabulary, there are no pairs, or the model's context is too
-            short for one.
+        ValueError: A compact text has a word outside the vocabulary, there are no pairs, the model's context is too
+            short for one, or a new policy is to have adapters.
         CheckpointError: The checkpoint cannot be read.
     """
     if not pairs:
         raise ValueError("warm_start needs at least one (prompt, completion) pair")
     out = Path(out)
-    origin = checkpoint.weights_sha256(start) if isinstance(start, Path) else list(start)
+    known, words = (start, []) if isinstance(start, str | Path) else (None, list(start))
+    if known is None and params.lora:
+        raise ValueError("lora: adapters stand on a model, and a new policy is asked for")
+    origin = checkpoint.weights_sha256(known) if isinstance(known, Path) else known or words
     input_hash = checkpoint.input_hash_of(
         "mapflake.trainer.warmstart", list(map(list, pairs)), origin, params.model_dump(), seed
     )
@@ -70,10 +74,10 @@ def warm_start(
         torch.set_num_threads(params.threads)
         saves = checkpoint.resumable(out, input_hash)
         precision = settle(params.precision, start, saves)
-        if isinstance(start, Path):
-            policy = load_policy(start, full_precision=True, precision=precision)
+        if known is not None:
+            policy = load_policy(known, full_precision=params.lora is None, precision=precision)
         else:
-            policy = from_scratch(params.model, start, seed=seed)
+            policy = from_scratch(params.model, words, seed=seed)
             if precision == "bfloat16" and policy.model is not None and not torch.cuda.is_available():
                 compute_in_bfloat16(policy.model)
         data = encode_pairs(policy.tokenizer, pairs)
@@ -82,14 +86,14 @@ def warm_start(
             policy.model.set_attn_implementation("sdpa")  # type: ignore[union-attr]
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
-            model=policy.model,
+            model=policy.model if params.lora is None else with_adapters(policy.model, params.lora),
             args=_arguments(saves, params, seed_for(seed, "warm_start")),
             train_dataset=[data[i] for i in order],
             data_collator=functools.partial(
                 _collate, pad=policy.tokenizer.pad_token_id, tail=not is_word_level(policy.tokenizer)
             ),
         )
-        run(trainer, out, input_hash, policy.tokenizer, precision)
+        run(trainer, known, out, input_hash, policy.tokenizer, precision)
     checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 

@@ -132,10 +132,12 @@ class StudentParams(Params):
     Attributes:
         ages: Of seeds 0, 1, ..., and again from the first on.
         engineer_share: Share of the lessons that are designs; all else is as in the warm start.
+        training: Recipe of the lessons, whose steps are the ages; None: that of the warm start.
     """
 
     ages: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
     engineer_share: float = Field(default=0.15, ge=0, lt=1)
+    training: WarmStartParams | None = None
 
     def age(self, seed: int) -> int:
         """Returns the age of the student of a training seed."""
@@ -158,19 +160,21 @@ def student_of(
     where = os.path.relpath(folder / "checkpoint" if age else start, folder)
     about = {"age": age, "seed": seed, "checkpoint": str(start) if base.taken_as_it_is and not age else where}
     if age:
-        lessons = base.model_copy(update={"engineer_share": students.engineer_share})
+        taught = {"engineer_share": students.engineer_share, "training": students.training or base.training}
+        lessons = base.model_copy(update=taught)
         shown = repro.file_sha256(boards / "demonstrations.jsonl")
-        made_from = [lessons.model_dump(mode="json"), weights_sha256(start), shown, provenance.code_sha256(__name__)]
+        begun = weights_sha256(start) if isinstance(start, Path) else start
+        made_from = [lessons.model_dump(mode="json"), begun, shown, provenance.code_sha256(__name__)]
         about["made_from"] = repro.json_sha256(made_from)
         found = folder / "checkpoint"
         if not (found.is_dir() and path.is_file() and repro.read_json(path) == about):
             # Asked again, it would write all its lessons anew to see that they are the same.
-            student(lessons, Path(start), boards, found, age=age, seed=seed)
+            student(lessons, start, boards, found, age=age, seed=seed)
     repro.write_json(path, about)
     return found
 
 
-def student(params: BaseParams, start: Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:
+def student(params: BaseParams, start: str | Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:
     """Returns `out`, the checkpoint of a policy of some age: `start` taught for `age` more supervised steps.
 
     Students differ in their age and seed and are alike in what `start` knows. Where that is the engineer's language
@@ -178,7 +182,7 @@ def student(params: BaseParams, start: Path, boards: Path, out: Path, *, age: in
 
     Args:
         params: The lessons: shares, contexts and recipe; `training.steps` is not used.
-        start: Checkpoint of a policy from scratch.
+        start: Checkpoint of a policy, or its name on the hub.
         boards: As for `base_pairs`.
         out: The checkpoint to write; it stays if it was made from the same input.
         age: Supervised steps, at least 1.

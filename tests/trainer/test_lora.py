@@ -1,0 +1,104 @@
+"""Checkpoints of LoRA: small, equal to merged weights when read, and of no use on other weights than their own."""
+
+import itertools
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from starts import PARAMS, TASKS
+
+from mapflake import repro
+from mapflake.env import format_plan, render_prompt
+from mapflake.trainer import checkpoint, lora
+from mapflake.trainer.grpo import Boards, train_round
+from mapflake.trainer.params import RLParams, WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.warmstart import warm_start
+
+ADAPTERS = {"rank": 2, "alpha": 8}
+PAIRS = [
+    (render_prompt(task.instance, "chat"), format_plan(task.instance, task.solution.plan, "chat")) for task in TASKS
+]
+
+
+@pytest.fixture(scope="module")
+def chain(chat_start, tmp_path_factory):
+    """A folder with a model, the adapter of a supervised start on it, and that of a GRPO round on both."""
+    folder = tmp_path_factory.mktemp("chain")
+    shutil.copytree(chat_start, folder / "model")
+    taught = WarmStartParams.parse(
+        {"steps": 4, "batch_size": 4, "microbatch": 4, "learning_rate": 1e-2, "warmup_steps": 1, "lora": ADAPTERS}, ""
+    )
+    warm_start(PAIRS, folder / "model", taught, folder / "student", seed=0)
+    round_params = RLParams.parse(PARAMS.model_dump() | {"lora": ADAPTERS, "learning_rate": 1e-2}, "rl")
+    train_round(folder / "student", Boards(TASKS), round_params, folder / "run/round-0", seed=0)
+    return folder
+
+
+def logits(path):
+    with torch.no_grad():
+        return load_policy(path).model(torch.arange(5, 25)[None]).logits
+
+
+def test_an_adapter_is_small_and_names_no_machine(chain):
+    assert (chain / "student/adapter_model.safetensors").stat().st_size < 60_000
+    assert not list(chain.glob("*/model.safetensors"))[1:]  # whole weights are in the model's folder alone
+    about = repro.read_json(chain / "run/round-0/parent.json")
+    assert about == {"checkpoint": "../../student", "sha256": checkpoint.weights_sha256(chain / "student")}
+    for path in chain.rglob("*"):
+        if path.suffix in (".json", ".md", ".txt", ".jinja"):
+            assert str(chain) not in path.read_text(encoding="utf-8"), path
+
+
+def test_a_chain_is_the_sum_of_its_adapters(chain):
+    steps = [logits(chain / name) for name in ("model", "student", "run/round-0")]
+    for before, after in itertools.pairwise(steps):
+        assert (before - after).abs().max() > 1e-3  # each of them taught something
+    state = {name: weight.clone() for name, weight in load_policy(chain / "model").model.state_dict().items()}
+    for name in ("student", "run/round-0"):
+        model = lora.PeftModel.from_pretrained(load_policy(chain / "model").model, str(chain / name))
+        for key, part in model.named_modules():
+            if hasattr(part, "get_delta_weight"):
+                state[key.removeprefix("base_model.model.") + ".weight"] += part.get_delta_weight("default")
+    by_hand = load_policy(chain / "model").model
+    by_hand.load_state_dict(state)
+    with torch.no_grad():
+        torch.testing.assert_close(by_hand(torch.arange(5, 25)[None]).logits, steps[2], atol=1e-5, rtol=1e-4)
+    with lora.whole(chain / "run/round-0") as folder:
+        assert (Path(folder) / "model.safetensors").is_file()
+        with torch.no_grad():
+            read = load_policy(folder, sealed=False).model(torch.arange(5, 25)[None]).logits
+        torch.testing.assert_close(read, steps[2])
+    assert not Path(folder).exists()
+    with lora.whole(chain / "model") as folder:
+        assert folder == str(chain / "model")
+
+
+def test_a_chain_moves_as_a_whole_and_not_in_parts(chain, tmp_path):
+    shutil.copytree(chain, tmp_path / "moved")
+    torch.testing.assert_close(logits(tmp_path / "moved/run/round-0"), logits(chain / "run/round-0"))
+    shutil.rmtree(tmp_path / "moved/student")
+    with pytest.raises(checkpoint.CheckpointError, match=r"an adapter of .*student, which is not there"):
+        load_policy(tmp_path / "moved/run/round-0")
+    shutil.copytree(tmp_path / "moved/model", tmp_path / "moved/student")
+    with pytest.raises(checkpoint.CheckpointError, match=r"an adapter of weights with the hash .*; those of .* have"):
+        load_policy(tmp_path / "moved/run/round-0")
+
+
+def test_the_same_adapter_on_other_weights_is_another_policy(chain, tmp_path):
+    hashes = set()
+    for parent in ("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B", chain / "model"):
+        model = lora.PeftModel.from_pretrained(load_policy(chain / "model").model, str(chain / "student"))
+        lora.write_adapter(model, parent, tmp_path / "one", tmp_path / "one")
+        checkpoint.write_manifest(tmp_path / "one")
+        hashes.add(checkpoint.weights_sha256(tmp_path / "one"))
+        assert lora.parent_of(tmp_path / "one") == parent
+    assert len(hashes) == 3
+
+
+def test_an_adapter_that_was_trained_elsewhere_is_refused(chain, tmp_path):
+    shutil.copytree(chain / "student", tmp_path / "theirs")
+    (tmp_path / "theirs/parent.json").unlink()
+    with pytest.raises(checkpoint.CheckpointError, match="an adapter; merge it into its model"):
+        load_policy(tmp_path / "theirs", sealed=False)
