@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 EXTRAS ?= dev
-JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || nproc 2>/dev/null || echo 1)
 VENV := .venv
 PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -34,13 +34,17 @@ $(STAMP): pyproject.toml $(LOCKS)
 	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
-repro: install        ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results
+repro: install        ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
+ifdef DRY
+	@python -m mapflake.nb dry $(or $(RUN),default)
+else
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it
 	dvc repro warm_start
 	$(call cells,$(CELL) $$*)
 	dvc repro
 	@$(shown)
+endif
 
 study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
 	python -m mapflake.nb choose study

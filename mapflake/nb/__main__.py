@@ -17,6 +17,8 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("prepare", help="check, then write the active parameters and what the code says to build/")
     choose = commands.add_parser("choose", help="make one of `runs` the active one: rewrites one line of params.yaml")
     choose.add_argument("name")
+    planned = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
+    planned.add_argument("name")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     student = commands.add_parser("student", help="train the student of one training seed")
     student.add_argument("seed", type=int)
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     hub.add_argument("arm", nargs="?", default="engineer")
     chosen = parser.parse_args(arguments)
 
-    from mapflake.nb import cards, notebooks, params, publish, report, stages
+    from mapflake.nb import cards, dry, notebooks, params, publish, report, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
@@ -45,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
             "check": lambda: params.check(base),
             "prepare": lambda: params.prepare(base),
             "choose": lambda: params.choose(base, chosen.name),
+            "dry": lambda: print(dry.dry(base, chosen.name)),
             "warm_start": lambda: stages.warm_start(base),
             "student": lambda: stages.student(base, chosen.seed),
             "bank": lambda: stages.bank(base, chosen.number),

@@ -39,6 +39,9 @@ NAMES = {
     "trained_shuffled": "trained engineer, shuffled tables",
     "trained_schema_only": "trained engineer, no report",
     "co_shuffled": "trained in every round, shuffled tables",
+    "told_another": "trained engineer, another's report",
+    "told_near": "trained engineer, report of the next age",
+    "told_mean": "trained engineer, mean report",
     **{f"trained_v{i}": f"trained engineer, V{i}" for i in range(1, 6)},
 }
 """Arm -> its name, in the order of tables; the first ones have a look of their own in figures (`plots.style.looks`)."""

@@ -137,7 +137,7 @@ class StudentParams(Params):
 
     ages: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
     engineer_share: float = Field(default=0.15, ge=0, lt=1)
-    training: WarmStartParams | None = None
+    training: WarmStartParams | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def age(self, seed: int) -> int:
         """Returns the age of the student of a training seed."""

@@ -1,0 +1,112 @@
+"""What a run would take: counted against the models, the pipeline and a run that was made."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from ruamel.yaml import YAML
+from small_repo import ROOT
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from mapflake.nb import dry, params
+from mapflake.nb.__main__ import main
+from mapflake.repro import ParamError
+from mapflake.trainer.params import LoraParams, RLParams
+
+
+def model(shape: dry.Shape) -> Qwen3ForCausalLM:
+    """The architecture in full, without memory."""
+    config = Qwen3Config(
+        vocab_size=shape.vocabulary, hidden_size=shape.hidden, num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim,
+        intermediate_size=shape.intermediate, tie_word_embeddings=True,
+    )  # fmt: skip
+    with torch.device("meta"):
+        return Qwen3ForCausalLM(config)
+
+
+@pytest.mark.parametrize("name", dry.SHAPES)
+def test_parameters_and_adapters_are_those_of_the_architecture(name: str) -> None:
+    shape, lora = dry.SHAPES[name], LoraParams(rank=8, alpha=16)
+    whole = model(shape)
+    assert shape.parameters == pytest.approx(whole.num_parameters(), rel=1e-3)  # all but norms
+    adapted = get_peft_model(whole, LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
+    trained = sum(weight.numel() for weight in adapted.parameters() if weight.requires_grad)
+    assert shape.adapters(lora) == trained
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"), [("Qwen/Qwen3-0.6B", 0.6), ("Qwen/Qwen3-1.7B", 1.72), ("smollm2", 0.1345)]
+)
+def test_the_models_are_as_large_as_they_are_called(name: str, billions: float) -> None:
+    assert dry.SHAPES[name].parameters / 1e9 == pytest.approx(billions, rel=0.01)
+
+
+def test_the_stages_are_those_of_the_pipeline() -> None:
+    file = params.load(ROOT)
+    run = file.runs["qwen_1gpu"]
+    said = dry.stages(run, params.effective(file, run.profile)).splitlines()[1:]
+    names = [re.match(r"  (\w+)", line)[1] for line in said]  # type: ignore[index]
+    pipeline = [*YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]]
+    merged = {name.removesuffix("_trained").removesuffix("_told") for name in pipeline} - {"prepare", "publish"}
+    assert {*names} == merged
+    for stage in ("student", "baseline_rl", "engineer_loop", "trained_engineer"):
+        assert names.count(stage) == len(run.seeds)
+    assert names.count("ablations") == len(run.seeds) * len(run.cells)
+
+
+def test_work_is_what_the_parameters_say() -> None:
+    file = params.load(ROOT)
+    run, sections = file.runs["qwen_1gpu"], params.effective(file, "qwen_1gpu")
+    work = {one.name: one for one in dry.works(run, sections)}
+    rl = sections.baseline_rl.rl
+    # Of each seed: round 0 twice, and two rounds each of fixed, the engineer and the two arms; of the bank one a run.
+    assert work["a round of GRPO"].times == 2 * (1 + 1 + 4 * 2) + 2
+    assert work["a round of GRPO"].tokens == 22 * rl.instances * rl.generations * rl.max_new_tokens
+    assert work["a design"].times == 2 * 3 * 2
+    assert work["the benchmark"].completions == 10 * 12 * 3
+    assert work["lessons of students"].completions == (0 + 100 + 0 + 50) * 16
+    assert 300 < work["a round of GRPO"].prompt < 500  # a chat prompt of 3x3 to 6x6 has 369 to 422 tokens (SmolLM2)
+
+
+def test_memory_and_hours_follow_the_parameters() -> None:
+    file = params.load(ROOT)
+    shape, rl = dry.SHAPES["Qwen/Qwen3-1.7B"], params.effective(file, "qwen_1gpu").baseline_rl.rl
+    assert sum(dry.memory_parts(shape, rl, 400, dry.GPU).values()) < dry.GPU.memory
+    full = RLParams.parse(rl.model_dump() | {"lora": None}, "rl")  # the control: all weights do not fit
+    assert sum(dry.memory_parts(shape, full, 400, dry.GPU).values()) > dry.GPU.memory
+    half = RLParams.parse(rl.model_dump() | {"microbatch": 2}, "rl")
+    parts, halved = (dry.memory_parts(shape, one, 400, dry.GPU) for one in (rl, half))
+    assert halved["logits"] == parts["logits"] / 2
+    assert halved["weights"] == parts["weights"]
+    work = dry.Work("a round", 2, 100, 400, 1000, True)
+    found = re.search(r"in all ([\d.]+) h", dry.hours(shape, [work], dry.GPU))
+    assert found
+    rate = 64 * dry.GPU.bandwidth / (2 * shape.parameters + 64 * 900 * shape.cached)
+    by_hand = 200_000 / rate + 8 * shape.parameters * 280_000 / dry.GPU.flops
+    assert float(found[1]) == pytest.approx(by_hand / 3600, abs=0.05)
+
+
+def test_the_command_says_it_and_writes_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    before = (ROOT / "params.yaml").read_bytes()
+    assert main(["dry", "qwen_1gpu"]) == 0
+    said = capsys.readouterr().out
+    for part in ("Stages", "Tokens", "Memory", "GPU-hours", "Disk", "This machine", "CUDA", "vLLM", "told_another-1"):
+        assert part in said
+    assert (ROOT / "params.yaml").read_bytes() == before
+    assert main(["dry", "qwen_9gpu"]) == 1
+    assert "'qwen_9gpu' is not legal: one of default" in capsys.readouterr().err
+
+
+def test_a_model_of_unknown_shape_is_named(tmp_path: Path) -> None:
+    sections = params.effective(params.load(ROOT), "qwen_1gpu")
+    other = sections.warm_start.model_copy(update={"base": "theirs/model"})
+    with pytest.raises(
+        ParamError, match=r"^warm_start\.base: the shape of 'theirs/model' is not known here: one of Qwen"
+    ):
+        dry.shape_of(sections.model_copy(update={"warm_start": other}))
