@@ -145,8 +145,14 @@ class EngineerLoop(Params):
 
 
 class Ablations(Params):
-    """Notebook 04: model engineers of one's own by name: in what each differs from `engineer_loop.engineer`."""
+    """Notebook 04.
 
+    Attributes:
+        redraws: Of the arm `fixed_dynamic`: how often groups without signal are replaced (`trainer.dynamic_sampling`).
+        designers: Model engineers of one's own by name: in what each differs from `engineer_loop.engineer`.
+    """
+
+    redraws: Count = 4
     designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
