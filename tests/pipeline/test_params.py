@@ -273,21 +273,21 @@ def test_a_mistake_is_one_line_and_touches_nothing(
 
 
 def test_check_names_a_notebook_that_does_not_fit(repo: Path) -> None:
-    path = repo / "notebooks" / "05_analysis.ipynb"
+    path = repo / "notebooks" / "06_analysis.ipynb"
     fits = "comparison = {}\narms = None\nseeds = None\nrun = ''"
     for sources, said in [
         (
             (fits.replace("arms", "arm"),),
-            r"^05_analysis: the parameters cell differs in arm, arms; it takes comparison, ",
+            r"^06_analysis: the parameters cell differs in arm, arms; it takes comparison, ",
         ),
-        ((fits, "x = = 1"), r"^05_analysis, cell 2, line 1: not Python"),
-        ((fits.replace("''", "open('x')"),), r"^05_analysis, cell 1: takes lines `name = literal` only$"),
+        ((fits, "x = = 1"), r"^06_analysis, cell 2, line 1: not Python"),
+        ((fits.replace("''", "open('x')"),), r"^06_analysis, cell 1: takes lines `name = literal` only$"),
     ]:
         write_notebook(path, *sources)
         with pytest.raises(notebooks.NotebookError, match=said):
             params.check(repo)
     path.write_text("{")
-    with pytest.raises(notebooks.NotebookError, match=r"^05_analysis.ipynb: not a notebook"):
+    with pytest.raises(notebooks.NotebookError, match=r"^06_analysis.ipynb: not a notebook"):
         params.check(repo)
 
 
