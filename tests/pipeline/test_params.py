@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -35,6 +37,14 @@ def test_check_finds_the_repository_in_order() -> None:
     assert file.run == file.runs["default"]  # the committed one
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     assert stages["ablations"]["matrix"] == {"arm": "${run.arms}", "seed": "${run.seeds}"}
+
+
+def test_a_command_does_not_wait_for_what_others_import() -> None:
+    """Each stage is a process of its own: torch and matplotlib took it six seconds, and only its kernel needs them."""
+    code = "import sys; from mapflake.nb.__main__ import main; main(['check'])"
+    code += "; print({'torch', 'matplotlib'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_parameters_cells_hold_the_smoke_profile() -> None:
