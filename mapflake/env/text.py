@@ -10,7 +10,7 @@ parser wants them in their places and does not believe them, only the moves coun
 `{"plan": ["RRD", "UWL"]}`. What counts is the list behind the key "plan", wherever it stands outside of the reasoning,
 also in JSON with slips; two different plans are no answer. docs/environment.md has a table of what is read.
 
-`brief` is chat in a third of the tokens, for small pretrained models that a warm start has shown it: cells are named as
+`brief` is chat in a fifth of the tokens, for small pretrained models that a warm start has shown it: cells are named as
 in compact, and the answer has the same scratchpad, a line for each time step, before the JSON. It is read as chat is.
 
 Wrong letters and a wrong number of move lists are no parse errors: they come back inside the Plan and the verifier
@@ -220,17 +220,13 @@ def _render_chat(instance: Instance) -> str:
 
 def _render_brief(instance: Instance) -> str:
     _check_names(instance)
-    last = instance.size - 1
+    last = cell_word((instance.size - 1, instance.size - 1))
     holes = " ".join(map(cell_word, sorted(instance.holes))) or "none"
     agents = [
         f"Agent {agent}: {cell_word(start)} to {cell_word(goal)}."
         for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
     ]
-    return (
-        f"Grid of rows a to {_ROWS[last]}, columns 0 to {last}. Holes: {holes}. {' '.join(agents)}\n"
-        "All move at once, each U, D, L, R or W (wait): not off the grid, not into a hole, no two into one cell, "
-        "no two swap cells. Write every step, then the shortest plan in JSON."
-    )
+    return f"Grid a0 to {last}. Holes: {holes}. {' '.join(agents)} Plan without a collision."
 
 
 _RENDER = {"chat": _render_chat, "brief": _render_brief, "compact": _render_compact}

@@ -244,7 +244,9 @@ def test_brief_says_the_scratchpad_of_compact_before_the_answer():
     assert json.loads(answer) == {"plan": [*PLAN.moves]}
     said = [f"<{part.replace('-', '')}".replace(" ", "> ", 1) for step in steps for part in step.split(", ")]
     assert said == [" ".join(words) for words in batched(format_plan(BOARD, PLAN, "compact").replace(";", "").split())]
-    assert len(render_prompt(BOARD, "brief")) < len(render_prompt(BOARD, "chat")) / 3
+    assert len(render_prompt(BOARD, "brief")) < len(render_prompt(BOARD, "chat")) / 10
+    last = f"{'abcdefghij'[BOARD.size - 1]}{BOARD.size - 1}"
+    assert render_prompt(BOARD, "brief").startswith(f"Grid a0 to {last}. Holes: ")
 
 
 def batched(words):
