@@ -11,8 +11,9 @@ PARTS = {
     "trainer": "benchmarks.trainer",
     "install": "benchmarks.install",
     "openenv": "benchmarks.openenv_load",
+    "llm": "benchmarks.language_model",
 }
 """Name of a part -> its module, imported when it is run: some need torch."""
 
 ALL = ("env", "trainer", "install")
-"""The parts of `make bench`; openenv needs the environment of `make test-openenv`."""
+"""The parts of `make bench`; openenv needs the environment of `make test-openenv`, llm the extra smollm2."""

@@ -108,7 +108,6 @@ def _warm_start(out: Path) -> Path:
 def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     """Returns the measurements of `STEPS` steps of `which` trainer; runs in a separate process."""
     import torch
-    from transformers import ProgressCallback, TrainerCallback
     from trl import GRPOTrainer
 
     from mapflake.env import REWARD, EnvConfig, generate, reward_functions
@@ -134,12 +133,23 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
             args=args,
             train_dataset=rows,
         )
+    return {
+        "samples": params.prompts * params.generations,
+        "steps": clocked(trainer, which)[1:],
+        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
+def clocked(trainer: Any, which: str, clock: Callable[[], float] = time.perf_counter) -> list[dict[str, Any]]:
+    """Trains and returns, for each step, its seconds and those of its parts, mean length and groups without signal."""
+    from transformers import ProgressCallback, TrainerCallback
+
     trainer.remove_callback(ProgressCallback)
     spent: dict[str, float] = {name: 0.0 for name, methods in PARTS.items() if which in methods}
     for name in spent:
         method = PARTS[name][which]
         owner = trainer if hasattr(trainer, method) else trainer.accelerator
-        setattr(owner, method, _timed(getattr(owner, method), name, spent))
+        setattr(owner, method, _timed(getattr(owner, method), name, spent, clock))
     steps: list[dict[str, Any]] = []
 
     class Clock(TrainerCallback):
@@ -147,10 +157,10 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             spent.update(dict.fromkeys(spent, 0.0))
-            self.began = time.perf_counter()
+            self.began = clock()
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            steps.append({"step": time.perf_counter() - self.began, "parts": dict(spent)})
+            steps.append({"step": clock() - self.began, "parts": dict(spent)})
 
         def on_log(self, *_: Any, logs: dict[str, Any], **__: Any) -> None:
             if "completions/mean_length" in logs:
@@ -158,20 +168,16 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
 
     trainer.add_callback(Clock())
     trainer.train()
-    return {
-        "samples": params.prompts * params.generations,
-        "steps": steps[1:],
-        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
+    return steps
 
 
-def _timed(call: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
+def _timed(call: Callable[..., Any], name: str, spent: dict[str, float], clock: Callable[[], float]) -> Any:
     @functools.wraps(call)
     def timed(*args: Any, **kwargs: Any) -> Any:
-        began = time.perf_counter()
+        began = clock()
         try:
             return call(*args, **kwargs)
         finally:
-            spent[name] += time.perf_counter() - began
+            spent[name] += clock() - began
 
     return timed

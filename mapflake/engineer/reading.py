@@ -95,8 +95,7 @@ def reading(
 
     `accepted` is the share of replies that are not rejected; `own` their worth, `another's` what the same designs are
     worth in situations of other runs, `shuffled` that of designs for shuffled tables. `reading` is own minus another's.
-    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report; it is left
-    out where no situation has both.
+    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report.
 
     Raises:
         ValueError: All situations are of one run.
@@ -112,7 +111,7 @@ def reading(
         "another's": other,
         "reading": own - other,
         "shuffled": worth(shuffled, situations, reward),
-        **({"moved": float(np.mean(apart))} if apart else {}),
+        "moved": float(np.mean(apart)) if apart else float("nan"),
     }
 
 

@@ -90,9 +90,11 @@ def compute_in_bfloat16(model: PreTrainedModel) -> None:
     def rounded(weight: nn.Parameter) -> torch.Tensor:
         now = (weight._version, _STEPS[0])
         version, half = copies.get(weight, (None, None))
-        if half is None or version != now:
+        if half is None:
             half = weight.detach().bfloat16()
-            copies[weight] = (now, half)
+        elif version != now:
+            half.copy_(weight.detach())
+        copies[weight] = (now, half)
         result: torch.Tensor = _Rounded.apply(weight, half)  # type: ignore[no-untyped-call]
         return result
 

@@ -1,0 +1,213 @@
+"""Speed of training SmolLM2-135M in its own tokens: as a share of the rate of matrix products, and against stock TRL.
+
+All is in CPU seconds of one thread, which other work on the machine disturbs less than seconds. The rate of the machine
+is that of bfloat16 products of the model's shapes, forward and both backward, timed before and after each measurement.
+A training's products are counted at real tokens (6 x parameters a token, the output head where the loss is), so
+padding, attention, norms and the optimizer all lower its share.
+
+The GRPO step is answered by the pretrained model as it is, which writes to the limit. Its reward is the parity of the
+answer's bytes, so that nearly all groups carry signal. Needs the extra smollm2.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+from unittest import mock
+
+from benchmarks.report import table
+from benchmarks.trainer import PARTS, clocked
+
+PACKAGES = ("mapflake", "torch", "transformers", "trl")
+BOARDS, MICROBATCH, STEPS = 16, 8, 2  # of a supervised step; the first step warms up and is not counted
+PROMPTS, GENERATIONS, NEW_TOKENS = 4, 8, 48  # of a GRPO step
+GRPO_STEPS = 2  # the first is not counted
+
+
+def measure() -> dict[str, Any]:
+    """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours."""
+    from mapflake.trainer.pretrained import starting_point
+
+    with tempfile.TemporaryDirectory() as folder:
+        start = starting_point("smollm2", Path(folder) / "start", prompt_format="brief")
+
+        def apart(call: Callable[..., Any], *arguments: Any) -> Any:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                return pool.apply(call, (start, Path(folder) / "out", *arguments))
+
+        return {
+            "supervised": apart(_supervised),
+            "grpo": {which: apart(_grpo, which) for which in ("stock", "ours")},
+        }
+
+
+def markdown(numbers: dict[str, Any]) -> str:
+    """Returns the tables of supervised training and of a GRPO step."""
+    one = numbers["supervised"]
+    supervised = [
+        ("bfloat16 products of the model's shapes, GFLOP/s", f"{one['matrix_gflops']:.0f}"),
+        ("supervised training, GFLOP/s", f"{one['gflops']:.0f}"),
+        ("share of the products' rate", f"{one['gflops'] / one['matrix_gflops']:.0%}"),
+        ("tokens a CPU second", f"{one['tokens_per_cpu_s']:.0f}"),
+        ("precision taken", one["precision"]),
+    ]
+    stock, ours = (numbers["grpo"][which] for which in ("stock", "ours"))
+    rows = [
+        (name, *(f"{run[key]:.{digits}f}" for run in (stock, ours)), f"{_ratio(stock[key], ours[key]):.1f}")
+        for name, key, digits in (
+            ("CPU seconds a step", "step_cpu_s", 1),
+            ("tokens sampled a CPU second", "sampled_per_cpu_s", 0),
+            ("tokens trained a CPU second", "trained_per_cpu_s", 0),
+            ("peak memory, GiB", "peak_gib", 1),
+        )
+    ]
+    parts = [
+        (name, *("" if (s := run["parts"].get(name)) is None else f"{s:.1f}" for run in (stock, ours)), "")
+        for name in [*PARTS, "rest"]
+    ]
+    about = (
+        f"A GRPO step is {ours['prompts']} prompts x {ours['generations']} answers of {ours['length']:.0f} tokens; "
+        f"{ours['without_signal']:.0%} of the groups carry no signal."
+    )
+    grpo = table(("GRPO", "stock TRL", "mapflake", "ratio"), [*rows, *parts])
+    return "\n\n".join([table(("SmolLM2-135M, supervised", ""), supervised), grpo, about])
+
+
+def _ratio(stock: float, ours: float) -> float:
+    return max(stock, ours) / min(stock, ours)
+
+
+def _pairs(boards: int) -> list[tuple[str, str]]:
+    from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+
+    tasks = generate(EnvConfig.uniform((3, 4, 5), 0.15, 1 / 3), boards, seed=0)
+    return [(render_prompt(t.instance, "brief"), format_plan(t.instance, t.solution.plan, "brief")) for t in tasks]
+
+
+def _matrix_rate(model: Any, tokens: int) -> float:
+    """Returns GFLOP/s of bfloat16 products of a layer's shapes, forward and backward."""
+    import torch
+
+    shapes = [m.weight.shape for m in model.model.layers[0].modules() if isinstance(m, torch.nn.Linear)]
+    products = [
+        [torch.randn(size, dtype=torch.bfloat16) for size in ((tokens, width), (height, width), (tokens, height))]
+        for height, width in shapes
+    ]
+    rates = []
+    for _ in range(4):
+        began = time.process_time()
+        for x, weight, gradient in products:
+            x @ weight.t(), gradient @ weight, gradient.t() @ x
+        work = sum(6 * tokens * weight.numel() for _, weight, _ in products) / 1e9
+        rates.append(work / (time.process_time() - began))
+    return mean(rates[1:])
+
+
+def _supervised(start: Path, out: Path) -> dict[str, Any]:
+    """Returns the rates of `warm_start`, the optimizer included; runs in a separate process."""
+    import torch
+    from transformers import TrainerCallback
+
+    from mapflake.trainer import warmstart
+    from mapflake.trainer.params import WarmStartParams
+    from mapflake.trainer.policy import load_policy
+
+    torch.set_num_threads(1)
+    params = WarmStartParams(steps=STEPS, batch_size=BOARDS, microbatch=MICROBATCH, precision="auto", save_every=1000)
+    policy, pairs = load_policy(start), _pairs(BOARDS * STEPS)
+    model: Any = policy.model
+    rows = warmstart.encode_pairs(policy.tokenizer, pairs)
+    learned = [sum(label != -100 for label in row["labels"]) for row in rows]
+    body = sum(w.numel() for name, w in model.named_parameters() if "embed" not in name)
+    head = model.get_output_embeddings().weight.numel()
+    tokens = sum(len(row["input_ids"]) for row in rows) / STEPS  # of a step: each row is seen once
+    work = 6 * (body * tokens + head * sum(learned) / STEPS) / 1e9
+    rates = [_matrix_rate(model, round(tokens * MICROBATCH / BOARDS))]
+    steps, taken = [], []
+
+    class Clock(TrainerCallback):
+        """Notes the CPU time of each step."""
+
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            self.began = time.process_time()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            steps.append(time.process_time() - self.began)
+
+    def run(trainer: Any, *given: Any) -> None:
+        taken.append(given[-1])  # the precision
+        trainer.add_callback(Clock())
+        trainer.train()
+
+    with mock.patch.object(warmstart, "run", run), mock.patch.object(warmstart.repro, "read_jsonl"):
+        warmstart.warm_start(pairs, start, params, out, seed=0)  # nothing is written
+    rates.append(_matrix_rate(model, round(tokens * MICROBATCH / BOARDS)))
+    return {
+        "precision": taken[0],
+        "matrix_gflops": round(mean(rates), 1),
+        "gflops": round(work / mean(steps[1:]), 1),
+        "tokens_per_cpu_s": round(tokens / mean(steps[1:]), 1),
+    }
+
+
+def _parity(completions: list[Any], **_: Any) -> list[float]:
+    """A reward that all models get half of the time."""
+    return [float(sum(c[0]["content"].encode()) % 2) for c in completions]
+
+
+def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
+    """Returns the medians of the counted steps of `which` trainer; runs in a separate process."""
+    import torch
+    from trl import GRPOTrainer
+
+    from mapflake.env import EnvConfig, generate
+    from mapflake.trainer import grpo
+    from mapflake.trainer.params import RLParams
+    from mapflake.trainer.policy import load_policy
+    from mapflake.trainer.round_trainer import RoundTrainer
+
+    torch.set_num_threads(1)
+    params = RLParams(
+        instances=PROMPTS * GRPO_STEPS, epochs=1, prompts=PROMPTS, generations=GENERATIONS, microbatch=GENERATIONS,
+        max_new_tokens=NEW_TOKENS, learning_rate=1e-6, save_every=1000, precision="bfloat16",
+    )  # fmt: skip
+    tasks = generate(EnvConfig.uniform((3, 4, 5), 0.15, 1 / 3), params.instances, seed=1)
+    ours = which == "ours"
+    policy = load_policy(start, full_precision=True, precision="bfloat16" if ours else "float32")
+    rows = grpo.training_rows(policy, grpo.Boards(tasks), params, seed=0)
+    args = grpo.training_arguments(params, out, seed=0, weights=[1.0], large=False, autocast=not ours)
+    trainer: Any
+    if ours:
+        trainer = RoundTrainer(policy, rows, [_parity], args, seed=0)
+    else:
+        trainer = GRPOTrainer(
+            model=policy.model, processing_class=policy.tokenizer, reward_funcs=[_parity], args=args, train_dataset=rows
+        )
+    steps = clocked(trainer, which, time.process_time)[1:]
+    average = functools.partial(_average, steps)
+    samples, length = PROMPTS * GENERATIONS, average("length")
+    parts = {name: mean(step["parts"][name] for step in steps) for name in steps[0]["parts"]}
+    trained = parts["forward"] + parts["backward"]
+    return {
+        "prompts": PROMPTS,
+        "generations": GENERATIONS,
+        "length": round(length, 1),
+        "without_signal": round(average("without_signal"), 3),
+        "step_cpu_s": round(average("step"), 2),
+        "sampled_per_cpu_s": round(samples * length / parts["generation"], 1),
+        "trained_per_cpu_s": round(samples * length / trained, 1),
+        "parts": {name: round(value, 2) for name, value in parts.items()}
+        | {"rest": round(average("step") - sum(parts.values()), 2)},
+        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+    }
+
+
+def _average(steps: list[dict[str, Any]], key: str) -> float:
+    return mean(step[key] for step in steps)
