@@ -145,11 +145,10 @@ def trial(
     curve = trainer.train(checkpoint, tasks, folder / "checkpoint", seed=repro.seed_for(seed, "grpo"))
     after = rates(folder / "checkpoint", trainer, validation)
     shutil.rmtree(folder)
-    a_step = trainer.params.prompts * trainer.params.generations
     return {
         **after,
-        "tokens": round(sum(row["completions/mean_length"] for row in curve) * a_step),
-        "samples": len(curve) * a_step,
+        "tokens": round(sum(row["sampled_tokens"] for row in curve)),
+        "samples": len(curve) * trainer.params.prompts * trainer.params.generations,
         "groups_without_signal": sum(row["frac_reward_zero_std"] for row in curve) / len(curve),
         "fallback": repro.to_json(fallback) if fallback else {},
     }

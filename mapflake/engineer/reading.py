@@ -95,7 +95,8 @@ def reading(
 
     `accepted` is the share of replies that are not rejected; `own` their worth, `another's` what the same designs are
     worth in situations of other runs, `shuffled` that of designs for shuffled tables. `reading` is own minus another's.
-    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report.
+    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report; it is left
+    out where no situation has both.
 
     Raises:
         ValueError: All situations are of one run.
@@ -111,7 +112,7 @@ def reading(
         "another's": other,
         "reading": own - other,
         "shuffled": worth(shuffled, situations, reward),
-        "moved": float(np.mean(apart)) if apart else float("nan"),
+        **({"moved": float(np.mean(apart))} if apart else {}),
     }
 
 

@@ -169,6 +169,7 @@ def run_round(
         training={
             "instances": trainer.instances,
             "steps": len(curve),
+            "sampled_tokens": round(sum(row.get("sampled_tokens", 0.0) for row in curve)),
             **trainer.describe(),
             **({"spent before": dict(start.cost)} if start and start.cost else {}),
         },

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import signal
 import sys
+from typing import Any
 
 from mapflake.nb.folders import NOTEBOOKS, root
 
@@ -37,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     hub.add_argument("arm", nargs="?", default="engineer")
     chosen = parser.parse_args(arguments)
 
-    from mapflake.nb import cards, dry, notebooks, params, publish, report, stages
+    from mapflake.nb import notebooks, params, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
@@ -47,15 +49,15 @@ def main(arguments: list[str] | None = None) -> int:
             "check": lambda: params.check(base),
             "prepare": lambda: params.prepare(base),
             "choose": lambda: params.choose(base, chosen.name),
-            "dry": lambda: print(dry.dry(base, chosen.name)),
+            "dry": lambda: print(_module("dry").dry(base, chosen.name)),
             "warm_start": lambda: stages.warm_start(base),
             "student": lambda: stages.student(base, chosen.seed),
             "bank": lambda: stages.bank(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
-            "publish": lambda: publish.publish(base),
-            "readme": lambda: publish.write_readme(base),
-            "cards": lambda: print(*(path.relative_to(base) for path in cards.cards(base, chosen.arm)), sep="\n"),
-            "report": lambda: print(report.report(base).relative_to(base)),
+            "publish": lambda: _module("publish").publish(base),
+            "readme": lambda: _module("publish").write_readme(base),
+            "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, chosen.arm)), sep="\n"),
+            "report": lambda: print(_module("report").report(base).relative_to(base)),
         }
         actions[chosen.command]()
     except known as error:
@@ -65,6 +67,11 @@ def main(arguments: list[str] | None = None) -> int:
         print("interrupted; the same command again goes on from here", file=sys.stderr)
         return 130
     return 0
+
+
+def _module(name: str) -> Any:
+    """Returns a module that one command alone needs: these import torch and matplotlib, which takes seconds."""
+    return importlib.import_module(f"mapflake.nb.{name}")
 
 
 def _item(text: str) -> tuple[str, str | int]:

@@ -23,9 +23,9 @@ NOTEBOOKS = {
     "env_design": "01_env_design",
     "baseline_rl": "02_baseline_rl",
     "engineer_loop": "03_engineer_loop",
-    "ablations": "04_ablations",
-    "analysis": "05_analysis",
-    "trained_engineer": "06_trained_engineer",
+    "trained_engineer": "04_trained_engineer",
+    "ablations": "05_ablations",
+    "analysis": "06_analysis",
 }
 """Stage -> the notebook that makes it."""
 

@@ -46,7 +46,7 @@ class ValidationParams(Params):
     """The fixed validation set, from which reports are made.
 
     Without wait ratios it is `boards` unconstrained boards, an equal part for each hole ratio. With them it is drawn as
-    the benchmark is: `boards` boards for each wait ratio and size. Notebook 06 asks the engineer in a quarter as many
+    the benchmark is: `boards` boards for each wait ratio and size. Notebook 04 asks the engineer in a quarter as many
     made-up situations as there are boards, and compares them with each other: hence at least 8.
     """
 
@@ -145,13 +145,19 @@ class EngineerLoop(Params):
 
 
 class Ablations(Params):
-    """Notebook 04: model engineers of one's own by name: in what each differs from `engineer_loop.engineer`."""
+    """Notebook 05.
 
+    Attributes:
+        redraws: Of the arm `fixed_dynamic`: how often groups without signal are replaced (`trainer.dynamic_sampling`).
+        designers: Model engineers of one's own by name: in what each differs from `engineer_loop.engineer`.
+    """
+
+    redraws: Count = 4
     designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 class TrainedEngineer(Params):
-    """Notebook 06, and the bank that it learns from: reinforcement over designs.
+    """Notebook 04, and the bank that it learns from: reinforcement over designs.
 
     Attributes:
         bank: The runs of the bank; `before` says which tables are measured there.
@@ -185,7 +191,7 @@ class Comparison(Params):
 
 
 class Analysis(Params):
-    """Notebook 05."""
+    """Notebook 06."""
 
     comparison: Comparison
 
@@ -253,7 +259,7 @@ class Sections(Params):
                 )
 
     def check_arms(self, where: str, run: RunParams) -> None:
-        """Raises ParamError that begins with `where` if a list of a run has a name that is no such arm of notebook 04.
+        """Raises ParamError that begins with `where` if a list of a run has a name that is no such arm of notebook 05.
 
         `trained` lists the arms that begin with the trained engineer, `told` those told reports of other students.
         """
@@ -309,7 +315,7 @@ class RunParams(Params):
 
     @property
     def cells(self) -> list[str]:
-        """The arms of notebook 04, in the order of tables."""
+        """The arms of notebook 05, in the order of tables."""
         return [*self.trained, *self.told, *self.arms]
 
 

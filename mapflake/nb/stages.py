@@ -31,7 +31,7 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
 
     Args:
         root: The repository.
-        name: The notebook, e.g. `04_ablations`.
+        name: The notebook, e.g. `05_ablations`.
         items: The entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`.
 
     Raises:

@@ -1,6 +1,6 @@
 """Trained engineers over seeds of design RL: what their designs are worth, whether they read, what it did to solving.
 
-The records are those of notebook 06, one a seed. All seeds train on the same bank and are asked in the same held-out
+The records are those of notebook 04, one a seed. All seeds train on the same bank and are asked in the same held-out
 situations; an interval is Student's, over seeds alone.
 """
 
@@ -91,5 +91,8 @@ def sentence(records: Records) -> str:
 
 
 def _said(values: Sequence[float], form: str = ".2f") -> str:
+    values = [value for value in values if not np.isnan(value)]  # left out where all replies were rejected
+    if not values:
+        return ""
     mean, low, high = interval(values)
     return f"{mean:{form}}" if np.isnan(low) else f"{mean:{form}} ({low:{form}} to {high:{form}})"

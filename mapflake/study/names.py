@@ -28,6 +28,7 @@ NAMES = {
     "random_search": "random search",
     "oracle": "oracle",
     "fixed_longer": "fixed, trained longer",
+    "fixed_dynamic": "fixed, dynamic sampling",
     "fixed_draw_2": "fixed, a second draw",
     "fixed_draw_3": "fixed, a third draw",
     "fixed_draw_4": "fixed, a fourth draw",

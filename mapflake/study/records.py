@@ -195,7 +195,7 @@ def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Out
 def code_sha256() -> str:
     """Returns one hash of the code that decides a record."""
     found = {"package": provenance.code_sha256(*MAKERS)}
-    for notebook in sorted((provenance.PACKAGE.parent / "notebooks").glob("0[12346]*.ipynb")):
+    for notebook in sorted((provenance.PACKAGE.parent / "notebooks").glob("0[12345]*.ipynb")):
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
         found[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
     return repro.json_sha256(found)

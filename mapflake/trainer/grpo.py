@@ -119,9 +119,9 @@ def train_round(
     """Trains the checkpoint `start` on a problem, writes the result to `out` and returns its curve, a row a step.
 
     A row holds the mean of each reward over the step's samples, the share of groups without signal
-    (`frac_reward_zero_std`), entropy, completion length, and `kl`, the divergence from `start` (for a large vocabulary
-    only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out` is the result of
-    the same input.
+    (`frac_reward_zero_std`), entropy, completion length, the tokens that were sampled (`sampled_tokens`), and `kl`, the
+    divergence from `start` (for a large vocabulary only if `beta` is not 0). Continues from its last save if it was
+    interrupted; does nothing if `out` is the result of the same input.
 
     Raises:
         ValueError: The number of the problem's instances is not `params.instances`, or the model's context is too short

@@ -63,6 +63,7 @@ class RoundTrainer(DynamicSampling):
         self._seed = seed
         self._sampler = sampler
         self._seen: dict[str, float] = {}
+        self._sampled = 0  # tokens of completions since the last batch, in this process
         model: Any = policy.model
         self._small = logits_fit(model, args.per_device_train_batch_size, args.max_completion_length)  # else TRL's head
         # A second copy of a large model is not worth a curve.
@@ -90,6 +91,7 @@ class RoundTrainer(DynamicSampling):
             raise ValueError(f"a process needs whole groups of {size} samples a prompt, {len(texts)} rows came")
         ids = encode_prompts(self.processing_class, texts[::size])
         completions, logps = self._sample(ids, size)
+        self._sampled += sum(map(len, completions))
         repeated = [row for row in ids for _ in range(size)]
         return {"prompt_ids": repeated, "completion_ids": completions, "logprobs": logps}
 
@@ -121,6 +123,9 @@ class RoundTrainer(DynamicSampling):
         # The surprise of sampled tokens is an unbiased estimate of entropy, of all rows and for nothing; TRL's is exact
         # but of the rows that the loss reads.
         self._seen["entropy"] = self._mean(-logps, counts)
+        sampled = torch.tensor(float(self._sampled), device=logps.device)
+        self._seen["sampled_tokens"] = float(self.accelerator.reduce(sampled, reduction="sum"))
+        self._sampled = 0
         if self.beta == 0 and self._start is not None:
             stride = max(1, len(logps) // KL_ROWS)
             some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}

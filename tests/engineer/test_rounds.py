@@ -72,7 +72,7 @@ def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     assert one.metrics | {"valid": 0.5, "optimal": 0.5, "boards": 8, "rollouts": 16, "samples": 2} == one.metrics
     assert one.report.valid_rate == 0.5
     assert sum(s.failures[0] for s in one.report.sizes) == 8
-    assert one.training == {"instances": 6, "steps": 4, "algorithm": "script", "epochs": 1}
+    assert one.training == {"instances": 6, "steps": 4, "sampled_tokens": 0, "algorithm": "script", "epochs": 1}
     assert one.report.behaviour == {"entropy": 1.0, "groups without signal": 0.5}
     assert sum(v["instances"] for v in one.report.training.values()) == 6
     rollouts, failures = load_rollouts(one.files["rollouts"]), load_rollouts(one.files["failures"])

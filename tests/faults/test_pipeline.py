@@ -16,7 +16,7 @@ import yaml
 from small_repo import ROOT, prepared_stage, repository
 from undisturbed import files
 
-NAME = "05_analysis"
+NAME = "06_analysis"
 LIMIT = 120
 
 # Three steps that are done once each, whatever happens between; each says where it is and waits while there is `hold`.

@@ -110,7 +110,7 @@ BY_HAND, BY_DVC = "run notebooks/{}.ipynb{} to its end first", "make it by `dvc 
         ("env_design/settings.json", "01_env_design", "", "env_design"),
         ("warm_start/checkpoint", "02_baseline_rl", "", "warm_start"),
         ("baseline_rl/3/settings.json", "02_baseline_rl", " with seed = 3", "baseline_rl@3"),
-        ("trained_engineer/0/cost.json", "06_trained_engineer", " with seed = 0", "trained_engineer@0"),
+        ("trained_engineer/0/cost.json", "04_trained_engineer", " with seed = 0", "trained_engineer@0"),
     ],
 )
 def test_require_says_what_makes_it_in_this_run(
@@ -130,7 +130,7 @@ def test_require_says_what_makes_it_in_this_run(
 def test_a_notebook_of_an_empty_run_says_in_one_line_what_to_run_first(
     repo: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Also after notebook 01, and after a notebook 02 that was stopped: 03 and 04 do not end in its missing files."""
+    """Also after notebook 01, and after a notebook 02 that was stopped: 03 and 05 do not end in its missing files."""
     monkeypatch.chdir(repo)
     notebook = notebooks.read(repo / "notebooks" / f"{name}.ipynb")
     section = next(section for section, notebook in folders.NOTEBOOKS.items() if notebook == name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -35,6 +37,14 @@ def test_check_finds_the_repository_in_order() -> None:
     assert file.run == file.runs["default"]  # the committed one
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     assert stages["ablations"]["matrix"] == {"arm": "${run.arms}", "seed": "${run.seeds}"}
+
+
+def test_a_command_does_not_wait_for_what_others_import() -> None:
+    """Each stage is a process of its own: torch and matplotlib took it six seconds, and only its kernel needs them."""
+    code = "import sys; from mapflake.nb.__main__ import main; main(['check'])"
+    code += "; print({'torch', 'matplotlib'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_parameters_cells_hold_the_smoke_profile() -> None:
@@ -273,21 +283,21 @@ def test_a_mistake_is_one_line_and_touches_nothing(
 
 
 def test_check_names_a_notebook_that_does_not_fit(repo: Path) -> None:
-    path = repo / "notebooks" / "05_analysis.ipynb"
+    path = repo / "notebooks" / "06_analysis.ipynb"
     fits = "comparison = {}\narms = None\nseeds = None\nrun = ''"
     for sources, said in [
         (
             (fits.replace("arms", "arm"),),
-            r"^05_analysis: the parameters cell differs in arm, arms; it takes comparison, ",
+            r"^06_analysis: the parameters cell differs in arm, arms; it takes comparison, ",
         ),
-        ((fits, "x = = 1"), r"^05_analysis, cell 2, line 1: not Python"),
-        ((fits.replace("''", "open('x')"),), r"^05_analysis, cell 1: takes lines `name = literal` only$"),
+        ((fits, "x = = 1"), r"^06_analysis, cell 2, line 1: not Python"),
+        ((fits.replace("''", "open('x')"),), r"^06_analysis, cell 1: takes lines `name = literal` only$"),
     ]:
         write_notebook(path, *sources)
         with pytest.raises(notebooks.NotebookError, match=said):
             params.check(repo)
     path.write_text("{")
-    with pytest.raises(notebooks.NotebookError, match=r"^05_analysis.ipynb: not a notebook"):
+    with pytest.raises(notebooks.NotebookError, match=r"^06_analysis.ipynb: not a notebook"):
         params.check(repo)
 
 

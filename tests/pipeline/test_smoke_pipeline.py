@@ -123,7 +123,7 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
 
     kinds = {name.split("/")[0] for name in one}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
-    assert len([name for name in one if name.endswith(".ipynb")]) == 7  # 04 twice
+    assert len([name for name in one if name.endswith(".ipynb")]) == 7  # that of the ablations twice
     cells = {name for name in one if name.startswith("cells/smoke/")}
     ledgers = {  # arm -> the stages whose ledgers have its own rounds
         "round_0": ["baseline_rl/0"],

@@ -13,7 +13,7 @@ from mapflake.nb import notebooks, stages
 from mapflake.nb.folders import STAGE_LOCK
 from mapflake.repro import ParamError, read_jsonl
 
-NAME = "05_analysis"
+NAME = "06_analysis"
 PARAMETERS = "arms = ['fixed']\nrun = 'runs/interactive'"
 BEGIN = "import os, sys\nfrom mapflake import nb\nout = nb.start(run, 'analysis')"
 
@@ -94,7 +94,7 @@ def test_run_refuses_what_does_not_fit(repo: Path) -> None:
     ):
         stages.run(repo, NAME, {"seed": 0})
     with pytest.raises(ParamError, match=r"^build/params/ablations/other\.json is missing: `dvc repro prepare` makes"):
-        stages.run(repo, "04_ablations", {"arm": "other", "seed": 0})
+        stages.run(repo, "05_ablations", {"arm": "other", "seed": 0})
 
 
 def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path) -> None:

@@ -50,6 +50,14 @@ def test_intervals_are_students_over_seeds(tmp_path):
     assert "by -1.0 (-1.0 to -1.0) points" in said
 
 
+def test_what_a_record_leaves_out_is_left_out_of_the_mean():
+    whole, silent = record(0.5), record(0.7)
+    for measured in silent["reading"].values():
+        del measured["moved"]
+    assert engineers.table([whole, silent]).loc[(REAL, engineers.AFTER), "moved"] == "0.10"
+    assert engineers.table([silent, silent]).loc[(REAL, engineers.BEFORE)].get("moved", "") == ""
+
+
 def test_one_seed_has_no_interval_and_none_nothing(tmp_path):
     assert math.isnan(engineers.interval([0.5])[1])
     assert "With one seed, which gives no interval" in engineers.sentence([record(0.5)])

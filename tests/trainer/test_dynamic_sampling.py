@@ -148,6 +148,9 @@ def test_our_trainer_draws_other_samples_each_time(start, tmp_path):
     texts = [[text for _, text in call] for call in scores.calls]
     assert texts[:3] == texts[3:]  # the same for the same step
     assert len({*map(tuple, texts)}) == 3
+    words = sum(len(text.split()) for call in texts[3:] for text in call)
+    ends = sum(map(len, texts[3:]))  # at most one closing token each
+    assert words <= trainer._seen["sampled_tokens"] <= words + ends  # those of the redraws are counted too
 
 
 @pytest.mark.slow

@@ -56,7 +56,8 @@ ENGINEERS: dict[str, dict[str, Any]] = {
 
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "fixed": lambda i: rules.fixed(),  # the fixed configuration of round 0
-    "fixed_longer": lambda i: rules.fixed(),  # for as many samples more as design RL took (notebook 04)
+    "fixed_longer": lambda i: rules.fixed(),  # for as many samples more as design RL took (notebook 05)
+    "fixed_dynamic": lambda i: rules.fixed(),  # with dynamic sampling (notebook 05)
     "fixed_draw_2": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=1),
     "fixed_draw_3": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=2),
     "fixed_draw_4": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=3),
