@@ -92,4 +92,4 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
 
 
 CODE = "from mapflake.provenance import code_sha256; print(code_sha256('mapflake.engineer.rounds'))"
-RUN = "run: {{profile: smoke, arms: [{}], trained: [], seeds: [0], bank: [0, 1]}}"
+RUN = "run: {{profile: smoke, arms: [{}], trained: [], told: [], seeds: [0], bank: [0, 1]}}"
