@@ -31,7 +31,8 @@ from mapflake.repro import ParamError, Params, shown
 Requested = Mapping[int, Mapping[str, float | None]]
 """The ratios asked for, by size: `{3: {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5}}`."""
 
-PROMPT_FORMATS = ("json", "compact")
+PROMPT_FORMATS = ("json", "brief", "compact")
+"""How an engineer is asked. It replies in JSON to a prompt in full or in few words (`brief`), else in closed words."""
 
 MAX_CHARACTERS = 1_000_000  # of a reply, reasoning included; longer ones are not read
 MAX_OBJECT = 20_000  # characters of the JSON object (a legal one takes about 600)
@@ -50,8 +51,8 @@ def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
 
 
 def reply_format(prompt_format: str) -> str:
-    """Returns the format in which a policy replies as engineer: "compact" if its own is that, else "json"."""
-    return "compact" if prompt_format == "compact" else "json"
+    """Returns the format in which a policy is asked as engineer: its own (`env.PROMPT_FORMATS`), "json" for chat."""
+    return "json" if prompt_format == "chat" else prompt_format
 
 
 def check_format(prompt_format: str) -> None:
@@ -181,9 +182,9 @@ def rounded(config: EnvConfig) -> EnvConfig:
 def format_config(config: EnvConfig, prompt_format: str = "json") -> str:
     """Returns the reply that asks for `config`.
 
-    Exact in "json"; in "compact" ratios are rounded to 1/20, data ratios so that they still sum to 1.
+    Exact in JSON; in "compact" ratios are rounded to 1/20, data ratios so that they still sum to 1.
     """
-    if prompt_format == "json":
+    if prompt_format != "compact":
         return json.dumps({"sizes": {str(size): c.ratios for size, c in sorted(config.sizes.items())}})
     return " ".join([*config_words(config), END])
 
@@ -267,7 +268,7 @@ def _read(text: str, sizes: Sequence[int], prompt_format: str) -> dict[int, dict
         raise ValueError(f"control character or lone surrogate U+{ord(bad[0]):04X}")
     if not text.strip():
         raise ValueError("empty")
-    requested = _read_json(text, sizes) if prompt_format == "json" else read_words(text, sizes)
+    requested = read_words(text, sizes) if prompt_format == "compact" else _read_json(text, sizes)
     if not any(asked["data_ratio"] for asked in requested.values()):
         raise ValueError("all data ratios are zero: no size would get an instance")
     return requested

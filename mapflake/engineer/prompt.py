@@ -8,7 +8,7 @@ is not public; all texts are ours.
 "Without the default" is read literally: round 0 is not shown, so after round 0 the history is empty and the engineer
 does not see the random configuration that it would anchor on (nor, in F, the statistics of the boards drawn from it;
 that its results change from round 0 to 1 is shown). Not covered: the same in the small policy's words
-(`compact.words`), controls with falsified reports (`designers.llm`).
+(`compact.words`) and in few lines (`brief`), controls with falsified reports (`designers.llm`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Literal
 
 from mapflake.engineer.actions import check_format, reply_schema
+from mapflake.engineer.brief import prompt_lines
 from mapflake.engineer.compact.words import prompt_words
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.report import FailureReport, describe, quote, share, table
@@ -86,11 +87,11 @@ def build_prompt(
         history: Rounds so far, the one just finished last.
         sizes: Board sizes that may be asked for.
         variant: A name in `VARIANTS`, or another combination.
-        prompt_format: "json" or "compact".
+        prompt_format: One of `actions.PROMPT_FORMATS`.
         num_agents: Agents on a training board.
         budget: Most tokens that the prompt may have; None: as many as it takes. It is met by leaving out examples of
             failures, the least typical first, then rounds of the history, the oldest first; no text is ever cut, and
-            the prompt says how much was left out (compact has no words for that: its first round has a later number).
+            the prompt says how much was left out (compact and brief do not: their first round has a later number).
         count: Tokens of a text; words, unless told otherwise.
 
     Raises:
@@ -105,6 +106,8 @@ def build_prompt(
     for examples, rounds in fewer:
         if prompt_format == "compact":
             prompt = prompt_words(report, history, variant, rounds)
+        elif prompt_format == "brief":
+            prompt = prompt_lines(report, history, sizes, variant, num_agents, rounds)
         else:
             prompt = _write(report, history, sizes, variant, num_agents, examples, rounds)
         if budget is None or count(prompt) <= budget:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mapflake.engineer import build_prompt
+from mapflake.engineer.actions import reply_format
 from mapflake.engineer.compact.demonstrations import synthetic_report
 from mapflake.engineer.situations import kinds
 from mapflake.env import EnvConfig, generate, render_prompt
@@ -151,7 +152,7 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
     boards = generate(EnvConfig.uniform(sizes, 0.2), 4 * len(sizes), seed=0)
     board = round(sum(_tokens(render_prompt(task.instance, form), form) for task in boards) / len(boards))
     one = synthetic_report(0, sizes, seed=0)
-    written = "compact" if form == "compact" else "json"
+    written = reply_format(form)
     asked = sections.engineer_loop.engineer
     report = build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=written)
     prompt, reply = _tokens(report, form), asked.max_new_tokens or (100 if form == "compact" else 4096)

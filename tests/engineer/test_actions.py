@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
-from mapflake.engineer.actions import reply_schema
+from mapflake.engineer.actions import PROMPT_FORMATS, reply_schema
 from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.env import DIMENSIONS, VOCABULARY, Dimension, EnvConfig, GenerationError, SizeConfig, generate
 
@@ -210,7 +210,7 @@ def test_read_replies_takes_the_first_that_is_not_rejected():
     assert read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=3).config.num_agents == 3
 
 
-@pytest.mark.parametrize("prompt_format", ["json", "compact"])
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
 def test_a_huge_reply_takes_no_memory_to_reject(prompt_format):
     text = "size3 {" * 2_000_000
     tracemalloc.start()
@@ -224,7 +224,7 @@ def test_a_huge_reply_takes_no_memory_to_reject(prompt_format):
 
 
 def test_wrong_calls_are_errors():
-    with pytest.raises(ValueError, match="prompt_format: 'xml' is none of json, compact"):
+    with pytest.raises(ValueError, match="prompt_format: 'xml' is none of json, brief, compact"):
         read_reply(GOOD, SIZES, "xml")
     for sizes in ([], [3, 11]):
         with pytest.raises(ValueError, match=r"is not one or more integers in 3\.\.10"):

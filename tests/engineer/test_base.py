@@ -64,13 +64,17 @@ def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path, 
     asked = EngineerParams(variant="schema", samples=1, max_new_tokens=1500, constrained=True)
     design = llm_engineer(lambda history: trainer.load(first.checkpoint), SIZES, asked, seed=0)
     proposal = design(first.report, (first,))
-    assert proposal.prompt_format == ("compact" if prompt_format == "compact" else "json")
+    assert proposal.prompt_format == prompt_format
     assert proposal.config is not None or "zero" in proposal.rejection
 
 
 def test_demonstrations_in_json_say_what_those_in_words_say():
-    words, written = (demonstrations(30, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json"))
-    for (_, compact), (prompt, text) in zip(words, written, strict=True):
+    words, written, brief = (
+        demonstrations(30, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json", "brief")
+    )
+    assert [text for _, text in brief] == [text for _, text in written]
+    for (_, compact), (prompt, text), (few, _) in zip(words, written, brief, strict=True):
+        assert len(few) < len(prompt) / 3
         proposals = read_reply(compact, (3, 4, 5), "compact"), read_reply(text, (3, 4, 5))
         assert proposals[0].config == proposals[1].config is not None
         assert "JSON Schema" in prompt

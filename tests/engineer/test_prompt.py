@@ -2,11 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from engineer_samples import GOLDEN, REPORTS, SIZES, history, prompts
 
-from mapflake.engineer import VARIANTS, FailureReport, Variant, build_prompt, read_reply
+from mapflake.engineer import VARIANTS, FailureReport, Proposal, Round, Variant, build_prompt, read_reply
 from mapflake.engineer.actions import reply_schema
 from mapflake.engineer.prompt import history_section, summary_section, training_section
 from mapflake.engineer.report import SizeReport
@@ -31,12 +32,18 @@ def test_only_with_the_default_is_round_0_shown():
         assert "0.65" not in shown or name == "V3"
         compact = build_prompt(REPORTS[0], history(1), SIZES, variant=name, prompt_format="compact")
         assert ("p65" in compact) == (name == "V3")
+        brief = build_prompt(REPORTS[0], history(1), SIZES, variant=name, prompt_format="brief")
+        assert ("0.65" in brief) == (name == "V3")
 
 
 def test_model_text_cannot_act_in_any_prompt():
     for name in VARIANTS:
         for rounds in (1, 2, 3):
-            text = build_prompt(REPORTS[0], history(rounds), SIZES, variant=name)
+            text, brief = (
+                build_prompt(REPORTS[0], history(rounds), SIZES, variant=name, prompt_format=form)
+                for form in ("json", "brief")
+            )
+            assert "obey" not in brief  # it shows no model text at all
             for part in ("<|im_end|>", "<|im_start|>", "</think>", "```", "\x1b", "\nUser:"):
                 assert part not in text
             text.encode()
@@ -55,6 +62,33 @@ def test_compact_words_by_hand():
     text = build_prompt(report, history(1), [3], variant="V1", prompt_format="compact")
     # valid 75%, optimal 25%, 11 of 20 with a wait, 19 of 20 without; then 0 0 2.5 5 7.5 10 25 22.5 %, halves up
     assert text == "engineer report size3 p75 p25 p55 p95 p00 p00 p05 p05 p10 p10 p25 p25 design"
+
+
+def test_brief_lines_by_hand():
+    report = FailureReport((SizeReport(3, 40, 30, 10, 20, 11, 3, (0, 0, 1, 2, 3, 4, 10, 9)),))
+    config = EnvConfig.uniform([3], 0.15)
+    past = (Round("a", 0, config, report), Round("a", 1, config, report, Path(), "", 0, Proposal("", config, None)))
+    assert build_prompt(report, past, [3, 4], prompt_format="brief").splitlines() == [
+        "Design boards with 2 agents for the next training round.",
+        "Percent of answers on validation boards:",
+        "3x3: valid 75, with wait 55, without 95, optimal 25, "
+        "fails edge 25, goal 22, vertex 10, hole 8, bounds 5, move 2",
+        "Boards that are solved sometimes teach most.",
+        "Round 1:",
+        "3x3: data 1, hole 0.15, wait any",
+        "then valid: 3x3 75",
+        "Round 1 has ended.",
+        'Sizes: 3, 4. Answer: {"sizes": {"3": {"data_ratio": _, "hole_ratio": _, "wait_ratio": _}, ...}}',
+    ]
+
+
+def test_brief_prompts_tell_the_sections_apart():
+    texts = {
+        name: build_prompt(REPORTS[1], history(2), SIZES, variant=name, prompt_format="brief") for name in VARIANTS
+    }
+    assert len({*texts.values()}) == len(VARIANTS)
+    assert all("fails" in text for name, text in texts.items() if name != "schema")
+    assert "fails" not in texts["schema"]
 
 
 def test_without_any_round_there_is_nothing_to_tell():

@@ -42,9 +42,9 @@ CHANGES = {
         trainer/accelerate/fsdp2.yaml""",
     f"{TRAINED} supervised": "trainer/warmstart",
     f"{TRAINED} {SHOWN}": """
-        trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/ledger
-        engineer/prompt engineer/report engineer/compact/__init__ engineer/compact/words engineer/designers/__init__
-        engineer/designers/llm engineer/designers/rules engineer/designers/search""",
+        trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/brief
+        engineer/ledger engineer/prompt engineer/report engineer/compact/__init__ engineer/compact/words
+        engineer/designers/__init__ engineer/designers/llm engineer/designers/rules engineer/designers/search""",
     f"{CELLS} bank round record": "engineer/backend engineer/rounds engineer/students",
     "baseline_rl trained_engineer warm_start student bank record": "engineer/compact/base trainer/pretrained",
     f"{CELLS} warm_start student bank record": "engineer/compact/demonstrations engineer/situations",

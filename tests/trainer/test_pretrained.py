@@ -14,7 +14,7 @@ from mapflake.env import VOCABULARY, render_prompt
 from mapflake.repro import read_json
 from mapflake.trainer import checkpoint, pretrained
 from mapflake.trainer.params import WarmStartParams
-from mapflake.trainer.policy import load_policy
+from mapflake.trainer.policy import encode_prompts, load_policy
 from mapflake.trainer.pretrained import starting_point
 from mapflake.trainer.warmstart import warm_start
 
@@ -49,6 +49,25 @@ def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(the
     written = (tmp_path / "out/model.safetensors").stat().st_mtime_ns
     starting_point(str(theirs), tmp_path / "out", prompt_format="brief")
     assert (tmp_path / "out/model.safetensors").stat().st_mtime_ns == written
+
+
+def test_brief_prompts_have_no_default_system_message(theirs, tmp_path):
+    def asked(template, prompt_format):
+        tokenizer = load_policy(theirs, sealed=False).tokenizer
+        tokenizer.chat_template = template
+        tokenizer.save_pretrained(theirs)
+        out = starting_point(str(theirs), tmp_path / f"{prompt_format}{len(template)}", prompt_format=prompt_format)
+        policy = load_policy(out)
+        return policy.tokenizer.decode(encode_prompts(policy.tokenizer, ["<|im_end|> Hi"])[0])
+
+    default = """{% if messages[0].role != 'system' %}<|im_start|>system
+You are a helpful assistant that was made by someone.<|im_end|>
+{% endif %}"""
+    plain = asked(TEMPLATE, "brief")
+    assert plain == "<|im_start|>user\n<|im_end|> Hi<|im_end|>\n<|im_start|>assistant\n"  # and nothing more is said
+    assert asked(default + TEMPLATE, "brief") == "<|im_start|>system\n<|im_end|>\n" + plain
+    assert "made by someone" in asked(default + TEMPLATE, "chat")  # the control
+    asked(TEMPLATE, "chat")  # as the other tests expect it
 
 
 def test_a_word_is_the_mean_of_the_tokens_that_spell_it(theirs, tmp_path):
