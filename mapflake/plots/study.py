@@ -56,7 +56,7 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
         return _nothing()
-    seeds = {d.arm: d.found.seeds for rows in compared.values() for d in rows}
+    seeds = {d.arm: d.estimate.seeds for rows in compared.values() for d in rows}
     figure = Figure(figsize=(2.7 * len(compared) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
     place = {arm: len(seeds) - 1 - i for i, arm in enumerate(seeds)}
@@ -64,7 +64,7 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
         for row in rows:
             y = place[row.arm]
             ax.plot(100 * np.array(row.by_seed), np.full(len(row.by_seed), y - 0.24), "|", color=GREY, markersize=6)
-            _interval(ax, 100 * row.found.mean, y, row.found, filled=row.seen)
+            _interval(ax, 100 * row.estimate.mean, y, row.estimate, filled=row.significant)
         if not any(any(row.by_seed) for row in rows):
             ax.set_xlim(-1, 1)
         ax.axvline(0, color="#444444", lw=1)
@@ -127,7 +127,7 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
         ax.plot(at, [*begin, *by_seed.mean(axis=0)], color=style.COLORS[0], lw=1.8)
         for x, rows in zip(rounds, found, strict=False):
             estimate = statistics.estimate(rows)
-            _interval(ax, x, 100 * estimate.mean, estimate, filled=estimate.seen, upright=True)
+            _interval(ax, x, 100 * estimate.mean, estimate, filled=estimate.excludes_zero, upright=True)
         largest = max(largest, float(abs(by_seed).max()))
         ax.axhline(0, color="#444444", lw=1)
         ax.set_title(f"{name(arm)} ({len(by_seed)})", loc="left", fontsize=7)

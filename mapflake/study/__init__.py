@@ -1,9 +1,13 @@
-"""The study: a record of every arm under every training seed, and the comparisons made of them.
+"""The study: one record for each arm and training seed (a cell), and the comparisons between arms.
 
-`board_sets` has the boards, `records` measures and keeps a cell, `cells` reads them, `statistics` gives intervals over
-seeds and boards, `comparisons` pairs arms, `conclusions` and `claims` say in words what came out, `report` makes tables
-and files; `paper` has the paper's results, `designs` describes the changes that designers made. Figures are in
-`mapflake.plots.study`.
+- `board_sets`: the boards that all cells are measured on.
+- `records`: measures a cell and writes its record. `cells`: reads records.
+- `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
+- `report`: the tables and files. `conclusions`: their sentences. `claims`: the claims of the README.
+- `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
+- `gate`: how much could be gained by designing, from a table of trials.
+
+The figures are in `mapflake.plots.study`.
 """
 
 from mapflake.study.board_sets import write_boards

@@ -1,7 +1,8 @@
-"""What was found, as numbered sentences: each with the difference that bears it out, and refused if it does not.
+"""The numbered claims of the README. Each rests on one difference between two arms and is refused if that fails.
 
-The sentences are written by hand, their figures are not. An interval is each claim's own; what was asked before the
-first cell, and the corrections for several comparisons, are in the page that a claim names.
+The sentences are written by hand; their numbers come from the records. Each interval is for its own comparison. The
+page that a claim links to has the questions that were written down before the first run, and the p-values corrected
+for several comparisons.
 """
 
 from __future__ import annotations
@@ -13,93 +14,121 @@ from typing import Any, Literal
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import Difference, compare
 from mapflake.study.conclusions import place, points
+from mapflake.study.designs import spent
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence on how far one arm is ahead of another in valid plans.
+    """A sentence on the difference between two arms in the share of valid plans.
 
     Attributes:
-        text: The sentence, without figures.
+        text: The sentence, without numbers.
         profile: The study that has both arms.
-        arm: The arm.
-        against: The other one.
-        shows: `more`: the 95% interval lies above 0; `no difference`: 0 is in it.
-        boards: As `Study.rates` takes it.
-        sizes: Boards of these sizes alone; all, unless given.
+        arm: The arm that the sentence is about.
+        against: The arm that it is compared with.
+        shows: `more`: the 95% interval lies above 0; `more, uncorrected`: it does, but the difference is not
+            significant after Holm's correction for all arms of the study; `no difference`: the interval includes 0.
+        boards: The set of boards, as `Study.rates` takes it.
+        sizes: Only boards of these sizes; empty: all sizes.
     """
 
     text: str
     profile: str
     arm: str
     against: str
-    shows: Literal["more", "no difference"]
+    shows: Literal["more", "more, uncorrected", "no difference"]
     boards: str = "held_out"
     sizes: tuple[int, ...] = ()
 
 
 CLAIMS = (
     Claim(
-        "An engineer that is reinforced over its designs trains a better policy than a fixed random configuration.",
+        "**RL on designs pays.** An engineer that was trained with RL to design boards yields a better policy than a"
+        " fixed random configuration does.",
         *("default", "trained_engineer", "fixed", "more"),
     ),
     Claim(
-        "It also trains a better one than the engineer of the paper, the RL checkpoint as it is.",
+        "More samples alone are unlikely to explain this. The fixed configuration is behind even if it trains for more"
+        " rounds, although not significantly after correction for all arms.",
+        *("default", "trained_engineer", "fixed_longer", "more, uncorrected"),
+    ),
+    Claim(
+        "The trained engineer also beats the paper's engineer: the current RL checkpoint, which was never trained on"
+        " designs.",
         *("default", "trained_engineer", "engineer", "more"),
     ),
     Claim(
-        "That it reads its report is not shown: no difference is seen when it is told other sizes' rows.",
+        "The paper's engineer is ahead of the fixed configuration, although not significantly after correction for all"
+        " arms.",
+        *("default", "engineer", "fixed", "more, uncorrected"),
+    ),
+    Claim(
+        "**We have no evidence that the engineer uses its report.** When the rows of its failure tables are shuffled"
+        " between board sizes, the result does not differ significantly.",
         *("default", "trained_engineer", "trained_shuffled", "no difference"),
     ),
     Claim(
-        "On the paper's benchmark, half of whose boards need a wait, no gain over the fixed configuration is shown.",
+        "**No gain on the paper's benchmark**, where half of the boards need a wait: the trained engineer does not"
+        " differ significantly from the fixed configuration.",
         *("default", "trained_engineer", "fixed", "no difference", "benchmark"),
     ),
     Claim(
-        "Over all sizes no difference to a free rule is seen: sampling boards by learnability.",
+        "Over all board sizes, the trained engineer does not differ significantly from a simple rule that samples"
+        " boards by learnability, p (1 - p).",
         *("default", "trained_engineer", "learnability", "no difference"),
     ),
     Claim(
-        "On boards within reach and fresh seeds, it is ahead of that rule.",
+        "On the board sizes within the policy's reach, and with new training seeds, it beats that rule.",
         *("fresh", "trained_engineer", "learnability", "more", "held_out", (5, 6, 7)),
     ),
     Claim(
-        "An engineer that is reinforced in every round, for six rounds, is ahead of the fixed configuration too.",
+        "An engineer that is trained again before every round, for six rounds, also beats the fixed configuration.",
         *("long_fresh", "co_trained", "fixed", "more", "held_out", (5, 6, 7)),
     ),
 )
 
 
-def found(claim: Claim, study: Study) -> Difference:
-    """Returns the difference that a claim is about.
+def difference_of(claim: Claim, study: Study) -> Difference:
+    """Returns the difference that a claim rests on.
 
     Raises:
-        ValueError: It was not measured, or does not bear the claim out.
+        ValueError: The difference was not measured over two seeds, or does not support the claim.
     """
     kept: dict[str, Any] = {"size": [*claim.sizes]} if claim.sizes else {}
     rows = compare(study, [claim.arm], claim.against, boards=claim.boards, **kept)
-    if not rows or rows[0].found.low is None or rows[0].found.high is None:
+    if not rows or rows[0].estimate.low is None or rows[0].estimate.high is None:
         raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    low, high = rows[0].found.low, rows[0].found.high
-    if (low <= 0) if claim.shows == "more" else not low <= 0 <= high:
-        raise ValueError(f"claim {claim.text!r} is not borne out: {points(rows[0].found)} points")
+    low, high = rows[0].estimate.low, rows[0].estimate.high
+    supported = low <= 0 <= high if claim.shows == "no difference" else low > 0
+    if claim.shows == "more, uncorrected":
+        corrected = {row.arm: row for row in compare(study, study.arms, claim.against, boards=claim.boards, **kept)}
+        supported = supported and not corrected[claim.arm].significant
+    if not supported:
+        raise ValueError(f"claim {claim.text!r} does not hold: {points(rows[0].estimate)} points")
     return rows[0]
 
 
-def claims_markdown(studies: Mapping[str, tuple[Study, str]], chosen: Iterable[Claim] = CLAIMS) -> str:
-    """Returns the claims as a numbered list in Markdown.
+def claims_markdown(studies: Mapping[str, tuple[Study, str]], claims: Iterable[Claim] = CLAIMS) -> str:
+    """Returns the claims as a numbered list in Markdown, each with its difference and the extra samples of both arms.
 
     Args:
         studies: Profile -> its finished cells and the path of its page.
-        chosen: The claims.
+        claims: The claims, in the order of the list.
 
     Raises:
-        ValueError: As `found`.
+        ValueError: As `difference_of`.
     """
     lines = []
-    for number, claim in enumerate(chosen, start=1):
+    for number, claim in enumerate(claims, start=1):
         study, page = studies[claim.profile]
-        row = found(claim, study)
-        where = f"{place(row)}, {row.found.seeds} training seeds; [{claim.profile}]({page})"
-        lines.append(f"{number}. {claim.text} **{points(row.found)} points** on {where}.")
+        row = difference_of(claim, study)
+        where = f"{place(row)}, {row.estimate.seeds} training seeds{_cost(claim, study)}; [{claim.profile}]({page})"
+        lines.append(f"{number}. {claim.text} **{points(row.estimate)} points** on {where}.")
     return "\n".join(lines)
+
+
+def _cost(claim: Claim, study: Study) -> str:
+    """Returns the extra samples of both arms in words; "" if neither took any."""
+    extra = spent(study)["extra"]
+    own, other = (float(extra.get(arm, 0.0)) for arm in (claim.arm, claim.against))
+    return f", extra samples {own:.0%} against {other:.0%}" if own or other else ""

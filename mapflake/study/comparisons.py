@@ -1,4 +1,4 @@
-"""Comparisons of arms: differences paired by seed and board, with intervals and Holm's correction."""
+"""Comparisons of arms: differences paired by training seed and board, with intervals and Holm's correction."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from mapflake.study.cells import Study
 from mapflake.study.statistics import Estimate, estimate, paired
 
 ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["fixed"], "boards": "benchmark"}
-"""Questions, as `analysis.comparison` in params.yaml names them: an arm against each of others."""
+"""Default of `analysis.comparison` in params.yaml: the questions written down beforehand, one arm against others."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An arm against others.
+    """The difference between an arm and one or several other arms.
 
     Attributes:
         arm: The arm.
-        against: The others, of which the mean is taken.
-        metric: One of `names.METRICS`.
+        against: The other arms, whose mean is subtracted.
+        metric: One of `records.METRICS`.
         boards: "benchmark", "validation" or "held_out".
-        kept: Which of these boards, e.g. `{"agents": 2}`; empty: all.
-        found: Mean difference, a share.
-        by_seed: Mean difference of each seed.
-        together: How many differences are corrected together.
-        holm: p-value corrected for that number; None with one seed.
+        kept: The subset of these boards, e.g. `{"agents": 2}`; empty: all of them.
+        estimate: The mean difference in rates, a share, with its 95% interval.
+        by_seed: The mean difference of each training seed.
+        together: The number of differences that are corrected together.
+        holm: The p-value after Holm's correction for that number; None with one seed.
     """
 
     arm: str
@@ -37,14 +37,14 @@ class Difference:
     metric: str
     boards: str
     kept: Mapping[str, Any]
-    found: Estimate
+    estimate: Estimate
     by_seed: tuple[float, ...]
     together: int = 1
     holm: float | None = None
 
     @property
-    def seen(self) -> bool:
-        """Whether p is below 5% after Holm's correction."""
+    def significant(self) -> bool:
+        """Whether p < 5% after Holm's correction."""
         return self.holm is not None and self.holm < 0.05
 
 
@@ -56,18 +56,18 @@ def compare(
     boards: str = "benchmark",
     **kept: Any,
 ) -> list[Difference]:
-    """Returns the difference of each arm to `against`, corrected together.
+    """Returns the difference between each arm and `against`, paired by training seed and board and corrected together.
 
-    Arms without a seed in common with it are left out, and so is `against` itself; the list is empty if that was not
-    run, or if the study has no such boards.
+    Arms that share no training seed with `against` are left out, and so is `against` itself. The list is empty if
+    `against` was not run or if the study has no such boards.
 
     Args:
         study: Finished cells.
         arms: The arms.
-        against: An arm, or several, of which the mean is taken.
-        metric: One of `names.METRICS`.
-        boards: As `Study.rates` takes it, for `kept` too.
-        kept: Only boards of these, e.g. `agents=2`, or `size=[5, 6, 7]`.
+        against: The arm to compare with, or several, whose mean is subtracted.
+        metric: One of `records.METRICS`.
+        boards: The set of boards, as `Study.rates` takes it.
+        kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
     if not others or not study.has(boards):
@@ -91,33 +91,36 @@ def against_each(
     boards: str = "benchmark",
     **kept: Any,
 ) -> list[Difference]:
-    """Returns the difference of an arm to each of others, corrected together; what was not run is left out."""
+    """Returns the differences between one arm and each of `others`, corrected together.
+
+    Arms that were not run are left out.
+    """
     return _corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
 
 
 def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Difference]:
-    """Returns the answers to the questions asked first."""
+    """Returns the differences that were asked for before the first run."""
     return against_each(study, comparison["arm"], comparison["against"], comparison["metric"], **boards_of(comparison))
 
 
 def boards_of(comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the boards that questions are about, as `compare` takes them."""
+    """Returns the boards that `comparison` is about, as keyword arguments of `compare`."""
     return {"boards": comparison["boards"]} | ({"size": comparison["sizes"]} if comparison.get("sizes") else {})
 
 
 def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
-    """Returns the difference, in points, that each number of seeds would show in 4 of 5 studies like this one.
+    """Returns the smallest true difference, in points, that a study with so many seeds detects with a power of 80%.
 
-    From the validation boards alone; empty where the two arms have fewer than two seeds in common.
+    The variance is estimated on the validation boards. The table is empty if the two arms share fewer than two seeds.
     """
     arm, against, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
     shown, counts = [], (3, 5, 10, 20)
     if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
-        found = paired(*(study.rates(one, metric, "validation") for one in (arm, against)))
-        shown = [100 * statistics.detectable(found, n) for n in counts]
+        differences = paired(*(study.rates(side, metric, "validation") for side in (arm, against)))
+        shown = [100 * statistics.detectable(differences, n) for n in counts]
     return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
 
 
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    corrected = statistics.holm([row.found.p for row in rows])
+    corrected = statistics.holm([row.estimate.p for row in rows])
     return [replace(row, together=len(rows), holm=p) for row, p in zip(rows, corrected, strict=True)]

@@ -1,4 +1,4 @@
-"""What designers changed, in the paper's terms (budget beside the frontier, what worked kept), and what they spent."""
+"""What designers changed, in the paper's terms (boards near the frontier, settings kept), and what they cost."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.study.cells import Study
 
-FRONTIER = 0.5  # valid rate from which on a size counts as one that the policy can do; our choice
-ALIKE = 0.051  # ratios that differ by less count as left alone: a step of the compact prompt format; our choice
+FRONTIER = 0.5  # a size counts as solved from this valid rate on; our choice
+ALIKE = 0.051  # ratios that differ by less count as unchanged: one step of the compact prompt format; our choice
 COLUMNS = ["arm", "seed", "round", "model", "below_frontier", "hole_ratio", "wait_ratio"]
 COLUMNS += ["moved", "kept", "unlike", "rejected"]
 
 
 def changes(study: Study) -> pd.DataFrame:
-    """Returns a row for each design, with arm, seed, round and these columns.
+    """Returns one row for each design.
 
-    - `model`: whether a model wrote it.
-    - `below_frontier`: the frontier (the largest size solved at least half of the time before the design; the smallest
-      if none is) minus the mean size of the boards asked for, in sizes; positive: smaller boards than that.
-    - `hole_ratio`, `wait_ratio`: means over the boards asked for; a wait ratio of None is left out.
-    - `moved`: total variation between its data ratios and those before, 0 to 1.
-    - `kept`: share of the sizes solved at least half of the time and still asked for whose hole and wait ratios both
-      stay within 0.05; NaN if there is no such size.
-    - `unlike`: total variation between its data ratios and those of `engineer` in the same seed and round; NaN if that
-      was not run.
-    - `rejected`: whether no reply was legal, so that all stayed as it was.
+    Besides arm, seed and round, the columns are:
+
+    - `model`: whether a model wrote the design.
+    - `below_frontier`: the frontier minus the mean size of the designed boards, in sizes. The frontier is the largest
+      size that was solved at least half of the time before the design, or the smallest size if none was.
+    - `hole_ratio`, `wait_ratio`: means over the designed boards; a wait ratio of None is left out.
+    - `moved`: total variation between the data ratios of the design and those before it, 0 to 1.
+    - `kept`: of the sizes that were solved at least half of the time and are still used, the share whose hole and wait
+      ratios both changed by at most 0.05; NaN if there is no such size.
+    - `unlike`: total variation between the data ratios of the design and those of the arm `engineer` in the same seed
+      and round; NaN if that arm was not run.
+    - `rejected`: whether no reply was legal, so that the configuration stayed as it was.
     """
     rows = []
     for arm, seed in study.records:
@@ -50,11 +52,12 @@ def changes(study: Study) -> pd.DataFrame:
 
 
 def spent(study: Study) -> pd.DataFrame:
-    """Returns what arms spent beside the rounds that all of them train, a row an arm that did: means over its seeds.
+    """Returns the extra cost of arms, on top of the rounds that all arms train: one row for each arm that has any.
 
-    `rollouts` are answers to boards, of training and of measuring; `replies` are designs written in design RL, as
-    `demonstrations` are solved boards shown there; `besides` is the first two as a share of the samples of the rounds
-    that all arms train. Base models and what designers ask of the policy once a round are not counted.
+    Numbers are means over training seeds. `rollouts` are answers to boards, for training and for measuring, `replies`
+    are designs written in design RL, and `demonstrations` are solved boards shown there. `extra` is the sum of the
+    first two, relative to the samples of the rounds that all arms train. Base models, and the replies that a designer
+    samples once per round, are not counted.
     """
     rows = []
     for arm in study.arms:
@@ -69,18 +72,18 @@ def spent(study: Study) -> pd.DataFrame:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
             cost["rollouts"] += a_round * cost.pop("rounds")
-            besides = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
+            extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
             kinds = {kind: cost[kind] for kind in ("rollouts", "replies", "demonstrations")}
-            rows.append({"arm": arm, **kinds, "besides": besides})
-    found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "besides"])
+            rows.append({"arm": arm, **kinds, "extra": extra})
+    found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "extra"])
     means = found.groupby("arm", sort=False).mean()
     return means[means.any(axis=1)]
 
 
 def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns an arm's valid rates on the validation boards and its data ratios: a row a size, a column a round.
+    """Returns an arm's valid rates on the validation boards and its data ratios: a row per size, a column per round.
 
-    Means over its seeds. A round's ratios are those that it trained on, its rates those that came of it.
+    Both are means over training seeds. The ratios are those that the round trained on, the rates those after it.
     """
     rounds = [one for seed in study.seeds(arm) for one in study.history(arm, seed)]
     solved = [{"round": one.index, **one.report.valid_rates} for one in rounds]
@@ -107,6 +110,6 @@ def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> 
 
 
 def _alike(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> bool:
-    """Returns whether all ratios but the data ratio are nearly the same; None is like None alone."""
+    """Returns whether all ratios except the data ratio are nearly equal; None equals only None."""
     pairs = [(one[key], other[key]) for key in one if key != "data_ratio"]
     return all(x == y or (x is not None and y is not None and abs(x - y) < ALIKE) for x, y in pairs)

@@ -1,4 +1,4 @@
-"""The paper's results (arXiv 2606.17682), and ours beside them: gains beside gains, for the policies differ."""
+"""The paper's results (arXiv 2606.17682) next to ours. The policies differ, so we compare gains and not rates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ PAPER = {
     "base_engineer": ("GRPO, engineer: untrained base", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
     "engineer": ("GRPO, engineer: RL checkpoint", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
 }
-"""Our arm -> the paper's name of it and, by agents, its valid and optimal rates in percent."""
+"""Our arm -> the paper's name for it and, by number of agents, its valid and optimal rates in percent."""
 
 
-def beside_paper(study: Study) -> pd.DataFrame:
-    """Returns the paper's rates and ours: valid / optimal in percent by agents, in brackets the gain over fixed."""
+def with_paper(study: Study) -> pd.DataFrame:
+    """Returns the paper's rates and ours as text: valid / optimal in percent by number of agents.
+
+    The gain of the valid rate over the fixed configuration is in brackets.
+    """
     columns: dict[str, dict[str, tuple[float, ...]]] = {}
     for n in PAPER["fixed"][1]:
         columns[f"paper, {n} agents"] = {arm: PAPER[arm][1][n] for arm in PAPER}
@@ -38,18 +41,21 @@ def beside_paper(study: Study) -> pd.DataFrame:
     return pd.DataFrame(cells, index=[label for label, _ in PAPER.values()]).fillna("")
 
 
-def beside_gain(study: Study, row: Difference) -> str:
-    """Returns whether the interval of a difference leaves out a gain in proportion to the paper's with 3 agents.
+def paper_gain(study: Study, row: Difference) -> str:
+    """Returns a sentence on whether the interval of a difference includes the paper's relative gain with 3 agents.
 
-    "" if the paper did not compare these arms.
+    It is "" if the paper did not compare these arms.
     """
     (against,) = row.against
     if not {row.arm, against} <= {*PAPER} or row.metric not in METRICS:
         return ""
     own, other = (PAPER[arm][1][3][METRICS.index(row.metric)] for arm in (row.arm, against))
-    gain, found = own / other - 1, row.found
-    here = gain * float(study.rates(against, row.metric, row.boards, **row.kept).to_numpy().mean())
-    text = f"The paper's gain with 3 agents is {gain:.0%} of *{name(against)}*, in proportion {100 * here:+.2f} points"
-    if found.low is None or found.high is None:
+    gain, here = own / other - 1, row.estimate
+    expected = gain * float(study.rates(against, row.metric, row.boards, **row.kept).to_numpy().mean())
+    text = (
+        f"With 3 agents, the paper reports a gain of {gain:.0%} over *{name(against)}*. The same relative gain would "
+        f"be {100 * expected:+.2f} points here"
+    )
+    if here.low is None or here.high is None:
         return f"{text}."
-    return f"{text}, which the interval {'includes' if found.low <= here <= found.high else 'leaves out'}."
+    return f"{text}, which the interval {'includes' if here.low <= expected <= here.high else 'excludes'}."

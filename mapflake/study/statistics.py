@@ -66,8 +66,8 @@ class Estimate:
     p: float | None = None
 
     @property
-    def seen(self) -> bool:
-        """Whether there is an interval and it leaves out zero."""
+    def excludes_zero(self) -> bool:
+        """Whether there is a 95% interval and zero is not in it. It is not corrected for several comparisons."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 

@@ -36,14 +36,14 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
 def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None:
     found = study.compare(five, five.arms, "fixed")
     assert [d.arm for d in found] == ["engineer", "heuristic", "evaluation_matched"]
-    assert {d.arm: d.seen for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
+    assert {d.arm: d.significant for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
     assert comparisons.power(five)["detectable, points"].is_monotonic_decreasing
     own, fixed = (five.rates(arm, "valid") for arm in ("engineer", "fixed"))
     assert found[0].by_seed == pytest.approx((own - fixed).mean(axis=1))
-    assert found[0].found == statistics.estimate(own - fixed)
-    assert [d.holm for d in found] == statistics.holm([d.found.p for d in found])
+    assert found[0].estimate == statistics.estimate(own - fixed)
+    assert [d.holm for d in found] == statistics.holm([d.estimate.p for d in found])
     both = study.compare(five, ["engineer"], ["fixed", "heuristic"])[0]
-    assert both.found.mean == pytest.approx((own - (fixed + five.rates("heuristic", "valid")) / 2).to_numpy().mean())
+    assert both.estimate.mean == pytest.approx((own - (fixed + five.rates("heuristic", "valid")) / 2).to_numpy().mean())
     assert study.compare(five, five.arms, "oracle") == []
 
 
@@ -51,7 +51,7 @@ def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.
     rows = {row.arm: row for row in study.compare(five, five.arms, "fixed")}
 
     def said(arm: str) -> str:
-        found, holm = rows[arm].found, rows[arm].holm
+        found, holm = rows[arm].estimate, rows[arm].holm
         assert found.low is not None
         assert found.high is not None
         return (
@@ -59,18 +59,20 @@ def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.
             f"{100 * found.high:+.1f}; p = {holm:.2g})"
         )
 
-    for arm, verb in {"engineer": "solves more than", "evaluation_matched": "solves less than"}.items():
-        alone = f"Over 5 training seeds, on the benchmark's 80 boards, *{name(arm)}* {verb} {said(arm)}."
-        assert conclusions.said([rows[arm]]) == alone
-    assert f"*{name('heuristic')}* is not told from {said('heuristic')}." in conclusions.said([rows["heuristic"]])
+    for arm, verb in {"engineer": "higher", "evaluation_matched": "lower"}.items():
+        start = f"Over 5 training seeds, on the benchmark's 80 boards, *{name(arm)}* has a {verb} rate of valid plans"
+        assert conclusions.said([rows[arm]]) == f"{start} than {said(arm)}."
+    assert f"*{name('heuristic')}* does not differ significantly from {said('heuristic')}." in conclusions.said(
+        [rows["heuristic"]]
+    )
     assert conclusions.said([]) == ""
     several = comparisons.against_each(five, "engineer", ["evaluation_matched", "oracle", "fixed", "heuristic"])
     assert [row.against for row in several] == [("evaluation_matched",), ("fixed",), ("heuristic",)]
     text = conclusions.said([replace(several[0], holm=0.5), *several[1:]])
-    assert " solves more than *fixed configuration* (" in text
-    assert "; it is not told from *evaluation-matched* (" in text
+    assert " has a higher rate of valid plans than *fixed configuration* (" in text
+    assert ". It does not differ significantly from *evaluation-matched* (" in text
     assert ") and *heuristic expert* (" in text
-    assert text.endswith("Here p is corrected for 3 comparisons (Holm).")
+    assert text.endswith("The p-values are corrected for 3 comparisons (Holm).")
     for boards, kept, where in [
         ("validation", {}, "on the validation boards"),
         ("benchmark", {"agents": 3}, "on the benchmark's 40 boards with 3 agents"),
@@ -84,18 +86,18 @@ def test_questions_may_be_about_some_sizes_alone(five: study.Study) -> None:
     kept = five.boards["size"].isin([3, 5]).to_numpy()
     assert 0 < kept.sum() < len(kept)
     values = (five.rates("engineer", "valid") - five.rates("fixed", "valid")).to_numpy()[:, kept]
-    assert row.found == statistics.estimate(values)
-    assert row.found != comparisons.asked(five)[0].found  # the control
+    assert row.estimate == statistics.estimate(values)
+    assert row.estimate != comparisons.asked(five)[0].estimate  # the control
     assert f"on the benchmark's {kept.sum()} boards of 3x3 and 5x5, *" in study.sentences(five, some)["asked"]
 
 
 def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
     said = study.sentences(five)
-    assert "of 3 arms against *fixed configuration*" in said["arms"]
+    assert "3 arms are compared with *fixed configuration*" in said["arms"]
     assert "*engineer: RL checkpoint* +1" in said["arms"]
     assert "*evaluation-matched* -1" in said["arms"]
     assert "heuristic" not in said["arms"]
-    assert "28% of *fixed configuration*" in said["paper"]
+    assert "a gain of 28% over *fixed configuration*" in said["paper"]
     assert {"trained", "contexts", "designs"}.isdisjoint(said)  # not run
     assert conclusions.passage(said, "trained", "arms", "paper") == f"{said['arms']}\n\n{said['paper']}"
     assert conclusions.passage(said, "trained") == "not run"
@@ -104,16 +106,18 @@ def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
 def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
     said = study.sentences(one)
     assert said["asked"].startswith(
-        "With one training seed, on the benchmark's 80 boards, *engineer: RL checkpoint* is +"
+        "With one training seed, on the benchmark's 80 boards, *engineer: RL checkpoint* differs by +"
     )
-    assert said["asked"].endswith("against *fixed configuration*; that says nothing about other seeds.")
-    assert said["arms"].endswith("one seed gives no interval: none of 3 arms can be told from *fixed configuration*.")
+    assert said["asked"].endswith("from *fixed configuration*. One seed gives no interval.")
+    assert said["arms"].endswith(
+        "no arm has more than one seed, so there is no interval against *fixed configuration*."
+    )
     everything = [
         *said.values(),
         study.results_markdown(one, "smoke"),
     ]
     for text in everything:
-        for claim in ("is seen", "solves more than", "solves less than", "is not told from", "p ="):
+        for claim in ("significant", "has a higher", "has a lower", "p ="):
             assert claim not in text
         assert "95%:" not in text
         assert "*|" not in text.replace(" ", "")
@@ -123,11 +127,11 @@ def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: stu
     row = study.table(five).loc["engineer: RL checkpoint"]
     found = statistics.estimate(five.rates("engineer", "valid"))
     assert row["seeds"] == 5
-    assert row["valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
-    assert row["valid against fixed"].endswith(")*")
-    assert study.table(five).loc["fixed configuration", "valid against fixed"] == ""
+    assert row["benchmark, valid %"] == f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    assert row["benchmark, against fixed"].endswith(")*")
+    assert study.table(five).loc["fixed configuration", "benchmark, against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
-    assert alone["valid %"] == f"{100 * one.rates('engineer', 'valid').to_numpy().mean():.1f}"
+    assert alone["benchmark, valid %"] == f"{100 * one.rates('engineer', 'valid').to_numpy().mean():.1f}"
 
 
 def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) -> None:
@@ -135,10 +139,10 @@ def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) ->
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
     (alone,) = study.compare(cells, ["engineer"], "fixed")
     among = study.compare(cells, cells.arms, "fixed")[0]
-    assert alone.seen
-    assert not among.seen
-    few, column = study.table(cells, ["fixed", "engineer"]), "valid against fixed"
-    assert few.loc["engineer: RL checkpoint", column] == conclusions.points(alone.found)  # without a star
+    assert alone.significant
+    assert not among.significant
+    few, column = study.table(cells, ["fixed", "engineer"]), "benchmark, against fixed"
+    assert few.loc["engineer: RL checkpoint", column] == conclusions.points(alone.estimate)  # without a star
 
 
 def test_results_hold_what_was_asked(five: study.Study) -> None:
@@ -146,18 +150,24 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
     assert study.sentences(five)["asked"] in results
     assert "profile smoke" in results
     assert results.endswith(
-        "Measured at c0ffee (working tree clean). The code that decides a result\nhas changed since.\n"
+        "The cells were made at commit c0ffee (working tree clean).\nThe code that decides results has changed since.\n"
     )
 
 
-def test_a_claim_that_is_not_borne_out_is_refused(five: study.Study, one: study.Study) -> None:
+def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Study) -> None:
     more = claims.Claim("It helps.", "all", "engineer", "fixed", "more", "benchmark")
     (row,) = study.compare(five, ["engineer"], "fixed")
     said = study.claims_markdown({"all": (five, "results.md")}, [more])
-    assert said.startswith(f"1. It helps. **{conclusions.points(row.found)} points** on the benchmark's 80 boards, 5 ")
+    assert said.startswith(
+        f"1. It helps. **{conclusions.points(row.estimate)} points** on the benchmark's 80 boards, 5 "
+    )
     assert said.endswith("training seeds; [all](results.md).")
-    for wrong in (replace(more, shows="no difference"), replace(more, arm="fixed", against="engineer")):
-        with pytest.raises(ValueError, match="is not borne out"):
+    for wrong in (
+        replace(more, shows="no difference"),
+        replace(more, shows="more, uncorrected"),  # it is significant after correction too
+        replace(more, arm="fixed", against="engineer"),
+    ):
+        with pytest.raises(ValueError, match="does not hold"):
             study.claims_markdown({"all": (five, "results.md")}, [wrong])
     for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
@@ -179,8 +189,8 @@ def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, 
     assert '"low"' not in repro.dumps(study.metrics(one))
 
 
-def test_beside_paper_sets_gains_beside_gains(five: study.Study) -> None:
-    both = paper.beside_paper(five)
+def test_the_table_with_the_paper_has_gains_of_both(five: study.Study) -> None:
+    both = paper.with_paper(five)
     assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
     row = both.loc["GRPO, engineer: RL checkpoint"]
     assert row["paper, 3 agents"] == "51.7 / 31.7 (+11.2)"
@@ -202,7 +212,7 @@ def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(float(alone.to_numpy().mean()), 4)
     assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
     row = study.table(five).loc["engineer: RL checkpoint"]
-    assert row["held out against fixed"].startswith(conclusions.points(statistics.estimate(alone)))
+    assert row["held out, against fixed"].startswith(conclusions.points(statistics.estimate(alone)))
     without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
     assert study.sentences(without, asked)["asked"].startswith("Not run: ")
     assert not [column for column in study.table(without) if "held out" in column]
@@ -212,7 +222,7 @@ def test_questions_asked_first_are_corrected_together(five: study.Study) -> None
     three = {**comparisons.ASKED, "against": ["fixed", "heuristic", "evaluation_matched", "oracle"]}
     rows = comparisons.asked(five, three)
     assert [row.against for row in rows] == [("fixed",), ("heuristic",), ("evaluation_matched",)]
-    alone = [study.compare(five, ["engineer"], row.against)[0].found.p for row in rows]
+    alone = [study.compare(five, ["engineer"], row.against)[0].estimate.p for row in rows]
     assert [row.holm for row in rows] == statistics.holm(alone)
     said = study.sentences(five, three)["asked"]
     assert "corrected for 3 comparisons" in said
@@ -245,10 +255,8 @@ def test_what_designers_spent_is_that_of_their_rounds() -> None:
     assert found.loc["trained_engineer", [*cost]].to_dict() == cost
     a_round = 320 * 16 + 2 * 480  # samples of a round's training, and of its evaluation
     assert found.loc["oracle"].to_list() == [2 * 4 * a_round, 0, 0, pytest.approx(8 / 3)]  # four trials in two rounds
-    assert found.loc["trained_engineer", "besides"] == pytest.approx(
-        (cost["rollouts"] + cost["replies"]) / (3 * a_round)
-    )
-    assert study.table(cells).loc["oracle", "samples besides"] == "+267%"
+    assert found.loc["trained_engineer", "extra"] == pytest.approx((cost["rollouts"] + cost["replies"]) / (3 * a_round))
+    assert study.table(cells).loc["oracle", "extra samples"] == "+267%"
 
 
 def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_estimate_agrees_with_a_table_worked_by_hand() -> None:
 def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values: np.ndarray) -> None:
     found = estimate(values)
     assert (found.mean, found.low, found.high, found.p) == (values.mean(), None, None, None)
-    assert not found.seen
+    assert not found.excludes_zero
 
 
 @given(st.integers(2, 5), st.integers(2, 30), st.floats(-3, 3), st.integers(0, 10**6))
@@ -84,7 +84,7 @@ def test_estimate_moves_and_turns_with_its_values(seeds: int, boards: int, shift
     assert moved.mean == pytest.approx(one.mean + shift)
     assert moved.high - moved.low == pytest.approx(one.high - one.low)
     assert (turned.low, turned.high, turned.p) == pytest.approx((-one.high, -one.low, one.p))
-    assert one.seen == (one.p is not None and one.p < 0.05)
+    assert one.excludes_zero == (one.p is not None and one.p < 0.05)
 
 
 def test_holm_is_worked_by_hand() -> None:
@@ -107,7 +107,8 @@ def test_detectable_is_detected_four_times_in_five() -> None:
     rng = rng_for(4, "power")
     effect = statistics.detectable(simulate(rng, 0.0, 4000, 60, 0.05), 5)
     seen, less = (
-        np.mean([estimate(simulate(rng, e, 5, 60, 0.05)).seen for _ in range(RUNS)]) for e in (effect, 0.8 * effect)
+        np.mean([estimate(simulate(rng, e, 5, 60, 0.05)).excludes_zero for _ in range(RUNS)])
+        for e in (effect, 0.8 * effect)
     )
     error = (0.8 * 0.2 / RUNS) ** 0.5
     assert abs(seen - 0.8) < 4 * error < 0.8 - less  # the control: a smaller effect
