@@ -3,10 +3,15 @@
 The reason of a skip ends with a colon and the command that would run the test.
 """
 
+import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+# Before anything imports torch, and for every process that a test starts: pytest-xdist has a process for each core
+# already. Threads of one that wait for each other on cores that others use spin, and took 17 times the CPU time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SLOW = ("/faults/", "test_grpo.py", "test_design_rl.py", "test_secrets.py", "test_docs.py", "test_stages.py")
 

@@ -113,19 +113,9 @@ def test_wrong_calls_of_rewards_name_what_is_missing():
         valid(completions=[""], prompts=["size4"])
 
 
-def test_the_environment_imports_no_framework():
-    code = "import sys, mapflake, mapflake.env, mapflake.adapters; print({*sys.argv[1:]} & {*sys.modules})"
-    heavy = [
-        "pettingzoo",
-        "inspect_ai",
-        "verifiers",
-        "trl",
-        "torch",
-        "transformers",
-        "datasets",
-        "pandas",
-        "matplotlib",
-    ]
+def test_environment_and_engineer_import_no_framework():
+    code = "import sys, mapflake.adapters, mapflake.engineer, mapflake.env; print({*sys.argv[1:]} & {*sys.modules})"
+    heavy = ["pettingzoo", "inspect_ai", "verifiers", "trl", "torch", "transformers", "pandas", "matplotlib"]
     done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -60,7 +60,6 @@ LENGTH = 10
 def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: int = 3, **changed: Any) -> Any:
     """Returns a stock trainer of a tiny random policy, and its callback."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)
     policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=0)
     boards = DesignedBoards(START, 8, seed=seed, passes=2, prompt_format="compact")
     options = {name: changed.pop(name) for name in ("params", "sizes", "policy", "validation") if name in changed}
@@ -505,30 +504,7 @@ def test_checkpoints_of_other_rounds_are_refused(tmp_path: Path) -> None:
         trainer.train(resume_from_checkpoint=str(tmp_path / "without/checkpoint-4"))
 
 
-# ---------------------------------------------------------------- the example, and a model with a chat template
-
-
-def test_a_model_with_a_chat_template_is_trained_and_measured_in_chat(tmp_path: Path) -> None:
-    tokenizer = byte_level_tokenizer()
-    model = from_scratch(
-        ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), [*map(str, range(400))], seed=0
-    ).model
-    boards = DesignedBoards(START, 4, seed=0)
-    args = GRPOConfig(
-        str(tmp_path), num_train_epochs=2, shuffle_dataset=False, reward_weights=[*REWARD.values()], report_to="none",
-        per_device_train_batch_size=8, num_generations=2, max_completion_length=8, use_cpu=True, bf16=False,
-        gradient_checkpointing=False, logging_steps=1,
-    )  # fmt: skip
-    trainer = GRPOTrainer(model, reward_functions(), args, boards.dataset, processing_class=tokenizer)
-    engineer = EngineerCallback(trainer, boards, "uniform", validation=VALIDATION)
-    trainer.add_callback(engineer)
-    trainer.train()
-    assert [{*one.config.sizes} for one in engineer.history] == [{3, 4}, {3, 4}]
-    assert engineer.history[1].config.sizes[3].hole_ratio == 0.25
-    rows = [row for row in trainer.state.log_history if "reward" in row]
-    assert len(rows) == 2
-    for row in rows:
-        assert row["reward"] == pytest.approx(sum(REWARD[name] * row[f"rewards/{name}/mean"] for name in REWARD))
+# ---------------------------------------------------------------- the example, and the page
 
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/engineer_trl.py"
@@ -551,8 +527,6 @@ def test_the_example_is_short_and_goes_on_after_a_kill(
 ) -> None:
     """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
     assert len(EXAMPLE.read_text().splitlines()) <= 50
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    torch.set_num_threads(1)
     main = runpy.run_path(str(EXAMPLE))["main"]
 
     def said(folder: Path) -> list[str]:
@@ -617,7 +591,7 @@ def one_of_several(folder: Path, resume: str = "") -> None:
 def test_two_processes_have_one_design_and_resume_alike(tmp_path: Path) -> None:
     """The first measures and designs; each has the same boards, and after a resume the same boards and weights."""
     launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", __file__]
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([*launched, str(tmp_path)], env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     whole, again = (

@@ -51,7 +51,6 @@ class Scripted(GRPOTrainer):
 
 def make(folder: Path, factory: Any, rows: Any, kind: type[GRPOTrainer] = GRPOTrainer, **changed: Any) -> GRPOTrainer:
     torch.manual_seed(0)
-    torch.set_num_threads(1)
     tokenizer = byte_level_tokenizer()
     tokenizer.chat_template = qwen3_chat_template
     shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16, max_positions=8192)

@@ -42,7 +42,6 @@ def chat_start(tmp_path_factory):
     """A tiny Qwen3 with a byte-level BPE tokenizer and Qwen3's chat template that has seen answers, right and wrong."""
     tokenizer = byte_level_tokenizer()
     torch.manual_seed(0)
-    torch.set_num_threads(1)
     config = Qwen3Config(
         vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
         head_dim=32, intermediate_size=64, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,

@@ -6,7 +6,6 @@ from safetensors.torch import load_file, save_file
 from starts import PARAMS, TASKS, byte_level_tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from mapflake.engineer.actions import read_reply
 from mapflake.env import format_plan, judge, render_prompt
 from mapflake.trainer import checkpoint, evaluate
 from mapflake.trainer.grpo import Boards, train_round
@@ -105,47 +104,6 @@ def test_a_control_token_in_an_answer_joins_nothing(llama):
     texts = completion_texts(tokenizer, [[*whole, tokenizer.eos_token_id], whole, split])
     assert [judge(TASK, text, "brief").valid for text in texts] == [True, True, False]
     assert texts[0] == texts[1] == PLAN
-
-
-ANSWERS = {  # what a model may say -> what is counted
-    "": {"parse"},
-    "I think that the first agent should go right. " * 400: {"parse"},
-    PLAN[: PLAN.rindex("]")]: {"parse"},  # cut at the limit
-    '{"plan": NaN}': {"parse"},
-    '{"plan": [NaN, Infinity]}': {"parse"},
-    '{"plan": [' + "7" * 10_000 + "]}": {"parse"},
-    '{"plan": ["' + "7" * 10_000 + '", "R"]}': {"move", "goal"},
-    PLAN + '\n{"plan": ["W", "W"]}': {"parse"},  # two plans
-    '{"a": 1} {"b": 2}': {"parse"},
-}
-
-
-@pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
-@pytest.mark.parametrize("prompt_format", ["chat", "brief"])
-def test_an_answer_that_is_no_plan_is_counted_for_what_it_is(answer, prompt_format):
-    verdict = judge(TASK, answer, prompt_format)
-    assert not verdict.valid
-    assert set(verdict.kinds) == ANSWERS[answer]
-    assert judge(TASK, PLAN, prompt_format).valid  # the control
-
-
-RATIOS = '"data_ratio": 1, "hole_ratio": 0, "wait_ratio": {}'
-REPLIES = {
-    "Let me think about this. " * 4000: "no JSON object",
-    '{"sizes": {"3": {' + RATIOS.format("NaN") + "}}}": "sizes.3.wait_ratio",
-    '{"sizes": {"3": {' + RATIOS.format("9" * 10_000) + "}}}": "sizes.3.wait_ratio",
-    '{"sizes": {"3": {' + RATIOS.format("0.5") + "}}} " * 2: "more than one JSON object",
-    '{"sizes": {"3": {' + RATIOS.format("0.5"): "not closed",
-    '{"sizes": {"3": {' + RATIOS.format("0.5") + "}": "cut off",
-}
-
-
-@pytest.mark.parametrize("reply", REPLIES, ids=range(len(REPLIES)))
-def test_a_reply_that_is_no_design_is_rejected_with_its_reason(reply):
-    proposal = read_reply(reply, [3, 4])
-    assert proposal.config is None
-    assert REPLIES[reply] in proposal.rejection
-    assert read_reply('{"sizes": {"3": {' + RATIOS.format("0.5") + "}}}", [3, 4]).config  # the control
 
 
 def test_a_model_that_says_nothing_sensible_is_evaluated_and_trained(llama, tmp_path):

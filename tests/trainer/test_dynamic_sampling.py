@@ -37,7 +37,6 @@ class Scores:
 
 def stock(start, folder, scores, **changed):
     """Returns a trainer that samples as TRL does."""
-    torch.set_num_threads(1)
     policy = load_policy(start)
     options = {"redraws": changed.pop("redraws", 20)}
     settings = {
