@@ -43,8 +43,6 @@ class LoraParams(Params):
 class WarmStartParams(Params):
     """Supervised training: AdamW, linear warm-up, cosine decay to `final_share` of the peak learning rate.
 
-    With `cooling_steps` the learning rate stays at its peak and decays over that many last steps alone. A longer run
-    then begins as a shorter one does, so one can train first and decide later where to stop.
     A policy that was not cooled down samples worse than it knows, and gains much more from a short GRPO round. `model`
     is the shape of a policy from scratch; one that comes pretrained has its own.
     """
@@ -56,7 +54,6 @@ class WarmStartParams(Params):
     learning_rate: float = Field(default=2e-3, gt=0)
     warmup_steps: int = Field(default=50, ge=0)
     final_share: float = Field(default=0.1, gt=0, le=1)
-    cooling_steps: int | None = Field(default=None, ge=1, exclude_if=lambda value: value is None)
     save_every: int = Field(default=100, ge=1)
     lora: LoraParams | None = Field(default=None, exclude_if=lambda value: value is None)
     threads: int = Field(default=1, ge=1)
@@ -66,11 +63,6 @@ class WarmStartParams(Params):
     def _divisible(self) -> WarmStartParams:
         if self.batch_size % self.microbatch:
             raise ValueError(f"microbatch ({self.microbatch}) must divide batch_size ({self.batch_size})")
-        if self.cooling_steps and self.warmup_steps + self.cooling_steps > self.steps:
-            raise ValueError(
-                f"warmup_steps ({self.warmup_steps}) and cooling_steps ({self.cooling_steps}) are more than steps "
-                f"({self.steps})"
-            )
         return self
 
 

@@ -121,7 +121,8 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         gradient_accumulation_steps=params.batch_size // params.microbatch,
         learning_rate=params.learning_rate,
         warmup_steps=params.warmup_steps,
-        **_schedule(params),
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": params.final_share},
         adam_beta2=0.98,
         weight_decay=0.01,
         train_sampling_strategy="sequential",  # the order is ours, see _order
@@ -134,14 +135,6 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         bf16=torch.cuda.is_available(),  # on a CPU: `precision.compute_in_bfloat16`
         report_to="none",  # see `training.Tracking`
     )
-
-
-def _schedule(params: WarmStartParams) -> dict[str, Any]:
-    """Returns the learning rate's schedule as `TrainingArguments` takes it."""
-    if params.cooling_steps is None:
-        return {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": params.final_share}}
-    stable = {"num_decay_steps": params.cooling_steps, "min_lr_ratio": params.final_share, "decay_type": "linear"}
-    return {"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": stable}
 
 
 def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator) -> list[int]:

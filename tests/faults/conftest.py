@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from undisturbed import STAGES, run_toy
 
+PATHS = [str(Path(__file__).parents[i]) for i in (0, 1)]
 LIMIT = 120  # seconds for one run of the toy, which takes two
 ALONE = "import sys, toy; from pathlib import Path; [toy.run(Path.cwd(), s, Path('../log')) for s in sys.argv[1:]]"
 UNLIKE = {"PYTHONHASHSEED": "12345", "OMP_NUM_THREADS": "2", "LC_ALL": "C", "TZ": "Asia/Tokyo"}
@@ -28,7 +29,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("a folder, elsewhere") / "toy"
     folder.mkdir()
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([*PATHS, os.environ.get("PYTHONPATH", "")])
     environment = os.environ | UNLIKE | {"PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", ALONE, *STAGES], cwd=folder, env=environment, check=False)
     assert done.returncode == 0, (folder.parent / "log").read_text()[-2000:]
@@ -52,7 +53,7 @@ def run() -> Iterator[Run]:
         return process.exitcode, log.read_text(errors="replace")
 
     with pytest.MonkeyPatch.context() as patch:  # the server of forks takes no other path
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", os.pathsep.join(PATHS), prepend=os.pathsep)
         yield run
 
 

@@ -18,6 +18,9 @@ KILLS = {
         ("torn append", 1),
     ],
     "arm": [("token", 3), ("replace", 1), ("step", 1), ("save", 1, 8), ("torn append", 1)],
+    "language_model": [  # 6 and 4 supervised steps, then rounds of 2
+        ("step", 3), ("manifest", 2), ("step", 7), ("token", 9), ("save", 4, 8), ("step", 3), ("torn append", 1),
+    ],
 }  # fmt: skip
 
 

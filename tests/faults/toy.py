@@ -14,15 +14,22 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import torch
+from starts import byte_level_tokenizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from transformers import Trainer
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer
 
 from mapflake import env, provenance, repro
-from mapflake.engineer import VOCABULARY, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
-from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+from mapflake.engineer import VOCABULARY, EngineerParams, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
+from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model, student_of
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.design_rl import Designs
+from mapflake.env import EnvConfig, format_plan, generate, render_prompt, save_tasks
 from mapflake.trainer import checkpoint, decoding, training
+from mapflake.trainer.grpo import train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
 
@@ -58,8 +65,40 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
         warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], WARM, folder / stage, seed=0)
     elif stage == "shared":
         run_round(settings, (), start=Start(folder / "warm_start", CONFIG))
+    elif stage == "language_model":
+        language_model(folder / stage, settings)
     else:
         run_arm("engineer", settings, first, rounds=1, sizes=SIZES)
+
+
+def language_model(folder: Path, settings: RoundSettings) -> None:
+    """Runs what the run `llm` does, on a model with a byte-level tokenizer that others saved, in bfloat16.
+
+    A supervised start in its own words, lessons with designs in JSON, GRPO on boards, over designs, a designed round.
+    """
+    theirs, boards = folder.with_name("theirs"), folder.with_name("boards")
+    if not boards.is_dir():
+        tokenizer = byte_level_tokenizer()
+        shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        config = LlamaConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **shape)
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(theirs)
+        tokenizer.save_pretrained(theirs)
+        save_tasks(boards / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
+        repro.write_json(boards / "settings.json", {"sizes": SIZES})
+    recipe = {"steps": 6, "batch_size": 4, "microbatch": 2, "save_every": 2, "warmup_steps": 1, "precision": "bfloat16"}
+    asked = {"base": theirs.name, "prompt_format": "brief", "engineer_share": 0, "engineer_variants": ["V6"]}
+    base = BaseParams.parse({"seed": 0, "hard_share": 0.5, "training": recipe, **asked}, "warm_start")
+    students = StudentParams(ages=[4], engineer_share=0.25)
+    common = base_model(base, boards, folder / "warm_start")
+    start = student_of(base, students, common, boards, folder / "student", seed=0)
+    few = RL.model_copy(update={"precision": "bfloat16", "epochs": 1})
+    settings = replace(settings, folder=folder / "round", trainer=Grpo(few))
+    first = run_round(settings, (), start=Start(start, CONFIG))
+    situations = [made_up(i, SIZES, seed=0) for i in range(few.instances)]
+    train_round(first.checkpoint, Designs(situations, "transfer", SIZES), few, folder / "engineer", seed=0)
+    engineer = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
+    run_arm("engineer", settings, (first,), rounds=1, sizes=SIZES, params=engineer)
 
 
 def kill() -> None:

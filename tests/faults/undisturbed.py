@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-STAGES = ("warm_start", "shared", "arm")  # what each writes, after those before
+STAGES = ("warm_start", "shared", "arm", "language_model")  # what each writes, after those before
 
 
 def run_toy(*arguments: object) -> None:

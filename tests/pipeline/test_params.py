@@ -234,7 +234,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], told: [], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, long, fresh, long_fresh, smoke, gpu, paper, qwen_1gpu, smollm2, smollm2_chat"
+    names = "default, study, long, fresh, long_fresh, smoke, gpu, paper, qwen_1gpu, llm"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
