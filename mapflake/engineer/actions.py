@@ -25,7 +25,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
 from mapflake.engineer.compact.words import END, config_words, read_words, words_grammar
 from mapflake.env import EnvConfig, SizeConfig
-from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, cells_needed, num_holes
+from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, Dimension, cells_needed, num_holes
 from mapflake.repro import ParamError, Params, shown
 
 Requested = Mapping[int, Mapping[str, float | None]]
@@ -131,8 +131,13 @@ def _reply_model(sizes: Sequence[int]) -> type[Params]:
 
     The schema states the limits and at most four decimals; the parser takes more, and `project` clips.
     """
+    return _model_over(tuple(sizes), tuple(DIMENSIONS.items()))
+
+
+@functools.lru_cache
+def _model_over(sizes: tuple[int, ...], dimensions: tuple[tuple[str, Dimension], ...]) -> type[Params]:
     fields: dict[str, Any] = {}
-    for name, dimension in DIMENSIONS.items():
+    for name, dimension in dimensions:
         limits = {"type": "number", "minimum": 0, "maximum": dimension.top, "multipleOf": 0.0001}
         number = Annotated[float, Field(ge=0), WithJsonSchema(limits)]
         fields[name] = (number | None if dimension.nullable else number, ...)

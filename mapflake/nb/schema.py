@@ -17,11 +17,11 @@ from mapflake.engineer.actions import reply_format
 from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams, StudentParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
+from mapflake.engineer.designers import BEGINNINGS
 from mapflake.engineer.situations import DesignRLParams
 from mapflake.engineer.students import Other, group_of
 from mapflake.env import EnvConfig, benchmark_sets
 from mapflake.repro import ParamError, Params
-from mapflake.study.names import BEGINNINGS
 from mapflake.trainer.params import RLParams
 
 Ratio = Annotated[float, Field(ge=0, le=1)]

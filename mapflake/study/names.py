@@ -1,11 +1,11 @@
 """Names of arms, the same in all figures, tables and sentences."""
 
+from mapflake.engineer.designers import BEGINNINGS
+
 APART = ("validation", "held_out")
 """The sets of boards that are not of the paper's benchmark."""
 
-BASE, ROUND_0 = "base", "round_0"
-BEGINNINGS = (BASE, ROUND_0)
-"""The model before RL and the round that all arms of a seed branch from, measured as if they were arms."""
+BASE, ROUND_0 = BEGINNINGS
 
 DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3", "fixed_draw_4")
 """The arms that keep one random configuration."""

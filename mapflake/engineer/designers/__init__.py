@@ -20,7 +20,16 @@ from mapflake.engineer.ledger import Designer, History, Round
 from mapflake.repro import shown
 from mapflake.trainer.evaluate import Completer
 
-__all__ = ["ENGINEERS", "RULES", "EngineerParams", "RuleInputs", "designer_for", "llm_engineer", "params_of"]
+__all__ = [
+    "BEGINNINGS",
+    "ENGINEERS",
+    "RULES",
+    "EngineerParams",
+    "RuleInputs",
+    "designer_for",
+    "llm_engineer",
+    "params_of",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,10 @@ RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "oracle": lambda i: search.oracle(i.try_out, i.sizes, seed=i.seed),
 }
 """The arms in which a rule designs."""
+
+BEGINNINGS = ("base", "round_0")
+"""The model before RL and the round that all arms of a seed branch from: measured as if they were arms, so no arm is
+named so."""
 
 
 def params_of(
