@@ -15,7 +15,7 @@ from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, require
 from mapflake.study.names import name
 from mapflake.study.records import Outcomes, Record
-from mapflake.trainer.lora import whole
+from mapflake.trainer.weights import whole
 
 with needs("train"):
     from huggingface_hub import DatasetCardData, EvalResult, ModelCardData

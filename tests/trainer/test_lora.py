@@ -10,7 +10,7 @@ from starts import PARAMS, TASKS
 
 from mapflake import repro
 from mapflake.env import format_plan, render_prompt
-from mapflake.trainer import checkpoint, lora
+from mapflake.trainer import checkpoint, lora, weights
 from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
@@ -65,13 +65,13 @@ def test_a_chain_is_the_sum_of_its_adapters(chain):
     by_hand.load_state_dict(state)
     with torch.no_grad():
         torch.testing.assert_close(by_hand(torch.arange(5, 25)[None]).logits, steps[2], atol=1e-5, rtol=1e-4)
-    with lora.whole(chain / "run/round-0") as folder:
+    with weights.whole(chain / "run/round-0") as folder:
         assert (Path(folder) / "model.safetensors").is_file()
         with torch.no_grad():
             read = load_policy(folder, sealed=False).model(torch.arange(5, 25)[None]).logits
         torch.testing.assert_close(read, steps[2])
     assert not Path(folder).exists()
-    with lora.whole(chain / "model") as folder:
+    with weights.whole(chain / "model") as folder:
         assert folder == str(chain / "model")
 
 
