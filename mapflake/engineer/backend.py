@@ -57,9 +57,12 @@ class Grpo:
         return train_round(start, Boards(tasks), self.params, out, seed=seed)
 
     def load(self, checkpoint: str | Path) -> Completer:
-        """Returns the policy in a checkpoint, set to sample as it does in training (length, precision, vLLM)."""
+        """Returns the policy in a checkpoint, set to sample as in its training (length, precision, threads, vLLM)."""
+        import torch
+
         from mapflake.trainer.policy import load_policy
 
+        torch.set_num_threads(self.params.threads)
         return load_policy(
             checkpoint,
             max_new_tokens=self.params.max_new_tokens,

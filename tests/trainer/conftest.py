@@ -55,10 +55,11 @@ def chat_start(tmp_path_factory):
         {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
         for prompt, answer in zip(prompts, tokenizer(answers, add_special_tokens=False)["input_ids"], strict=True)
     ]
-    batch = _collate(rows, tokenizer.pad_token_id)
+    batch = _collate(rows, tokenizer.pad_token_id, tail=True)
+    answered = {"logits_to_keep": batch.pop("logits_to_keep")}
     for step in range(280):
         some = slice(4 * step % 16, 4 * step % 16 + 4)
-        model(**{key: values[some] for key, values in batch.items()}).loss.backward()
+        model(**{key: values[some] for key, values in batch.items()}, **answered).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     out = tmp_path_factory.mktemp("chat") / "policy"

@@ -9,6 +9,7 @@ import torch
 from starts import PARAMS, TASKS, UNIT
 from transformers import TrainerCallback
 
+from mapflake.engineer import Grpo
 from mapflake.env import render_prompt, reward
 from mapflake.repro import ParamError, read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
@@ -77,6 +78,17 @@ def test_a_round_that_reuses_samples_goes_on_to_the_same_weights(start, tmp_path
     assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-4"
     assert train_round(start, Boards(TASKS), twice, broken, seed=0) == curve
     assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(whole) != checkpoint.weights_sha256(start)
+
+
+def test_a_policy_samples_with_the_threads_of_its_training(start):
+    """With more, torch rounds sums in another way; and where cells share the cores, threads wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(PARAMS.threads + 1)
+    try:
+        Grpo(PARAMS).load(start)
+        assert torch.get_num_threads() == PARAMS.threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_number_of_tasks_must_fit(start, tmp_path):
