@@ -176,7 +176,7 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     assert {(row["arm"], row["round"]) for row in record["rounds"]} == {
         ("shared", 0), *((arm, i) for arm in ("fixed", "engineer") for i in (1, 2))
     }  # fmt: skip
-    training.page(folders[0], ["smoke"])
+    training.page(folders[0], "smoke")
     page = (folders[0] / "reports/smoke.md").read_text()
     assert f"{record['warm start']['tokens']:,} tokens" in page
     assert all((folders[0] / f"reports/smoke/{name}.png").is_file() for name in ("loss", "grpo"))
