@@ -1,5 +1,6 @@
 """What the trainer's tests start from: a few boards, a short round, a chat tokenizer like Qwen3's in small."""
 
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -39,3 +40,16 @@ def byte_level_tokenizer():
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     fast.chat_template = TEMPLATE
     return fast
+
+
+def byte_level_model(kind, width, padded=0, **more):
+    """Returns a small model of a class of transformers, its weights random and always the same, and its tokenizer.
+
+    Its vocabulary is `padded` by ids that name no token, as those of large models are.
+    """
+    tokenizer = byte_level_tokenizer()
+    shape = {"hidden_size": width, "intermediate_size": width, "num_hidden_layers": 1, "num_attention_heads": 2}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    torch.manual_seed(0)
+    config = kind.config_class(vocab_size=len(tokenizer) + padded, **shape | ends | more)
+    return kind(config).eval(), tokenizer

@@ -1,9 +1,8 @@
 """The model before any RL, made of a tiny "pretrained" one: through GRPO and a design, in both vocabularies."""
 
 import pytest
-import torch
-from starts import byte_level_tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM
+from starts import byte_level_model
+from transformers import LlamaForCausalLM
 
 from mapflake import repro
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
@@ -31,15 +30,9 @@ PARAMS = {
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
     """A folder with a tiny Llama of random weights and a chat template."""
-    tokenizer, folder = byte_level_tokenizer(), tmp_path_factory.mktemp("theirs")
-    torch.manual_seed(0)
-    LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-            max_position_embeddings=4096, tie_word_embeddings=True,
-        )
-    ).save_pretrained(folder)  # fmt: skip
-    tokenizer.save_pretrained(folder)
+    folder = tmp_path_factory.mktemp("theirs")
+    for part in byte_level_model(LlamaForCausalLM, 16, tie_word_embeddings=True, max_position_embeddings=4096):
+        part.save_pretrained(folder)
     return folder
 
 
@@ -104,22 +97,6 @@ def test_only_an_unchanged_model_of_the_hub_is_taken_as_it_is(theirs):
         assert BaseParams.parse(unchanged | {"base": base} | changes, "warm_start").taken_as_it_is == expected
 
 
-def test_students_differ_in_age_and_seed_alone(tmp_path):
-    save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
-    repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
-    params = BaseParams.parse(PARAMS, "warm_start")
-    start = base_model(params, tmp_path, tmp_path / "language")
-    asked = [(2, 0), (5, 0), (2, 1)]
-    known = [student(params, start, tmp_path, tmp_path / f"{age}-{seed}", age=age, seed=seed) for age, seed in asked]
-    assert [repro.read_jsonl(path / "curve.jsonl")[-1]["step"] for path in known] == [2, 5, 2]
-    hashes = [weights_sha256(path) for path in known]
-    assert len({*hashes, weights_sha256(start)}) == 4
-    assert weights_sha256(student(params, start, tmp_path, tmp_path / "again", age=2, seed=1)) == hashes[2]
-    for changes, age in (({}, 0), ({"training": None}, 2)):
-        with pytest.raises(ValueError, match=f"a student of age {age}: takes at least one step"):
-            student(params.model_copy(update=changes), start, tmp_path, tmp_path / "none", age=age, seed=0)
-
-
 def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_path, monkeypatch):
     save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
     repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
@@ -132,6 +109,9 @@ def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_
     assert len({weights_sha256(one) for one in made}) == 4
     for folder, one in zip(folders, made, strict=True):
         assert (folder / repro.read_json(folder / "student.json")["checkpoint"]).resolve() == one
+    assert [repro.read_jsonl(made[i] / "curve.jsonl")[-1]["step"] for i in (1, 2, 4)] == [2, 3, 2]
+    again = student_of(params, ages, start, tmp_path, tmp_path / "again", seed=1)
+    assert weights_sha256(again) == weights_sha256(made[1])
     banked = bank_start(params, ages, BankParams(rounds=1, ages=[2]), start, tmp_path, tmp_path / "bank/1", 1)
     assert weights_sha256(banked) != weights_sha256(made[1])  # lessons of its own, of the same age and number
     with monkeypatch.context() as context:
@@ -140,6 +120,9 @@ def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_
     other = StudentParams(ages=[0, 4])
     assert student_of(params, other, start, tmp_path, folders[1], seed=1) == made[1]  # the same place, other weights
     assert repro.read_jsonl(folders[1] / "checkpoint/curve.jsonl")[-1]["step"] == 4
+    for changes, age in (({}, 0), ({"training": None}, 2)):
+        with pytest.raises(ValueError, match=f"a student of age {age}: takes at least one step"):
+            student(params.model_copy(update=changes), start, tmp_path, tmp_path / "none", age=age, seed=0)
 
 
 def test_the_student_of_a_model_taken_as_it_is_is_that_model(tmp_path):

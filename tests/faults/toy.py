@@ -17,10 +17,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from starts import byte_level_tokenizer
+from starts import byte_level_model
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer
+from transformers import LlamaForCausalLM, Trainer
 
 from mapflake import env, provenance, repro
 from mapflake.engineer import VOCABULARY, EngineerParams, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
@@ -78,12 +77,8 @@ def language_model(folder: Path, settings: RoundSettings) -> None:
     """
     theirs, boards = folder.with_name("theirs"), folder.with_name("boards")
     if not boards.is_dir():
-        tokenizer = byte_level_tokenizer()
-        shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-        config = LlamaConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **shape)
-        torch.manual_seed(0)
-        LlamaForCausalLM(config).save_pretrained(theirs)
-        tokenizer.save_pretrained(theirs)
+        for part in byte_level_model(LlamaForCausalLM, 32):
+            part.save_pretrained(theirs)
         save_tasks(boards / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
         repro.write_json(boards / "settings.json", {"sizes": SIZES})
     recipe = {"steps": 6, "batch_size": 4, "microbatch": 2, "save_every": 2, "warmup_steps": 1, "precision": "bfloat16"}

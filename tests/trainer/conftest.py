@@ -1,7 +1,7 @@
 import pytest
 import torch
-from starts import TASKS, byte_level_tokenizer
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from starts import TASKS, byte_level_model
+from transformers import Qwen3ForCausalLM
 
 from mapflake.env import VOCABULARY, Plan, format_plan, render_prompt
 from mapflake.trainer.params import ModelParams, WarmStartParams
@@ -40,13 +40,7 @@ def start(tmp_path_factory):
 @pytest.fixture(scope="session")
 def chat_start(tmp_path_factory):
     """A tiny Qwen3 with a byte-level BPE tokenizer and Qwen3's chat template that has seen answers, right and wrong."""
-    tokenizer = byte_level_tokenizer()
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=32, intermediate_size=64, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
-    model = Qwen3ForCausalLM(config)
+    model, tokenizer = byte_level_model(Qwen3ForCausalLM, 64, num_key_value_heads=1, head_dim=32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     prompts = encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS] * 2)
     answers = [format_plan(t.instance, t.solution.plan, "chat") + "<|im_end|>" for t in TASKS]
@@ -63,5 +57,5 @@ def chat_start(tmp_path_factory):
         optimizer.step()
         optimizer.zero_grad()
     out = tmp_path_factory.mktemp("chat") / "policy"
-    save_policy(model.eval(), tokenizer, out)
+    save_policy(model, tokenizer, out)
     return out

@@ -1,10 +1,9 @@
 """Models that cannot be used are refused as a run starts; answers that are no plan are counted and end nothing."""
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
-from starts import PARAMS, TASKS, byte_level_tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM
+from starts import PARAMS, TASKS, byte_level_model
+from transformers import LlamaForCausalLM
 
 from mapflake.env import format_plan, judge, render_prompt
 from mapflake.trainer import checkpoint, evaluate
@@ -20,16 +19,11 @@ PLAN = format_plan(TASK.instance, TASK.solution.plan, "brief")
 
 def _llama(out, context=2048, template=True):
     """Writes a tiny Llama with random weights and a byte-level tokenizer, as a checkpoint of ours."""
-    tokenizer = byte_level_tokenizer()
+    more = {"num_key_value_heads": 1, "tie_word_embeddings": True, "max_position_embeddings": context}
+    model, tokenizer = byte_level_model(LlamaForCausalLM, 32, **more)
     if not template:
         tokenizer.chat_template = None
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-        intermediate_size=32, tie_word_embeddings=True, max_position_embeddings=context,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    save_policy(LlamaForCausalLM(config).eval(), tokenizer, out)
+    save_policy(model, tokenizer, out)
     return out
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from starts import byte_level_tokenizer
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from starts import byte_level_model, byte_level_tokenizer
+from transformers import Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import read_reply, reply_grammar
@@ -27,13 +27,8 @@ def small() -> Policy:
 @pytest.fixture(scope="module")
 def chat_policy() -> Policy:
     """A random model with a byte-level BPE tokenizer, its vocabulary padded, as large models have it."""
-    fast = byte_level_tokenizer()
-    config = Qwen3Config(
-        vocab_size=len(fast) + 7, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=8, intermediate_size=16, eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    return Policy(Qwen3ForCausalLM(config).eval(), fast, Path())
+    model, tokenizer = byte_level_model(Qwen3ForCausalLM, 16, padded=7, num_key_value_heads=1, head_dim=8)
+    return Policy(model, tokenizer, Path())
 
 
 def test_untrained_policies_write_legal_designs_and_nothing_else(small):

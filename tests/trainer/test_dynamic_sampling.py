@@ -1,18 +1,15 @@
 """Groups without signal give their place to others, up to a cap, in a stock GRPOTrainer and in ours."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starts import PARAMS, TASKS
-from transformers import TrainerCallback
 from trl import GRPOConfig
 
 from mapflake.env import EnvConfig, generate, tasks_of, to_dataset
-from mapflake.trainer import checkpoint, grpo
+from mapflake.trainer import grpo
 from mapflake.trainer.dynamic_sampling import DynamicSampling, replaced
-from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.policy import load_policy
 from mapflake.trainer.round_trainer import RoundTrainer
 
@@ -150,26 +147,6 @@ def test_our_trainer_draws_other_samples_each_time(start, tmp_path):
     words = sum(len(text.split()) for call in texts[3:] for text in call)
     ends = sum(map(len, texts[3:]))  # at most one closing token each
     assert words <= trainer._seen["sampled_tokens"] <= words + ends  # those of the redraws are counted too
-
-
-@pytest.mark.slow
-def test_a_round_with_redraws_goes_on_to_the_same_weights(start, tmp_path, monkeypatch):
-    class Stop(TrainerCallback):
-        def on_step_end(self, args, state, control, **_):
-            if state.global_step == 3:
-                raise KeyboardInterrupt
-
-    params, original = PARAMS.model_copy(update={"redraws": 3, "generations": 2}), grpo.run
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    curve = train_round(start, Boards(TASKS), params, whole, seed=0)
-    assert np.mean([row["dynamic_sampling/completions"] for row in curve]) > params.prompts * params.generations
-    with monkeypatch.context() as patch:
-        patch.setattr(grpo, "run", lambda trainer, *rest: trainer.add_callback(Stop()) or original(trainer, *rest))
-        with pytest.raises(KeyboardInterrupt):
-            train_round(start, Boards(TASKS), params, broken, seed=0)
-    assert train_round(start, Boards(TASKS), params, broken, seed=0) == curve
-    assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(whole)
-    assert "redraws" not in PARAMS.model_dump()  # as in records from before the parameter was there
 
 
 @pytest.mark.parametrize(

@@ -59,25 +59,34 @@ def test_samples_can_be_used_for_several_optimizer_steps(start, trained, tmp_pat
     assert curve[0]["reward"] == once[0]["reward"]  # the same samples first, then of other weights
     assert curve[0]["num_tokens"] == once[0]["num_tokens"]
     assert curve[1]["entropy"] != once[1]["entropy"]
-    assert "iterations" not in PARAMS.model_dump()  # as in records from before the parameter was there
 
 
-def test_a_round_that_reuses_samples_goes_on_to_the_same_weights(start, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("changed", "killed", "saved"),
+    [
+        ({"iterations": 2, "learning_rate": 1e-3}, 5, 4),  # between two uses of the same samples
+        ({"redraws": 3, "generations": 2}, 3, 2),
+    ],
+)
+def test_a_killed_round_goes_on_to_the_same_weights(start, tmp_path, monkeypatch, changed, killed, saved):
     class Stop(TrainerCallback):
         def on_step_end(self, args, state, control, **_):
-            if state.global_step == 5:  # between two uses of the same samples
+            if state.global_step == killed:
                 raise KeyboardInterrupt
 
-    twice, original = PARAMS.model_copy(update={"iterations": 2, "learning_rate": 1e-3}), grpo.run
+    params, original = PARAMS.model_copy(update=changed), grpo.run
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    curve = train_round(start, Boards(TASKS), twice, whole, seed=0)
+    curve = train_round(start, Boards(TASKS), params, whole, seed=0)
     with monkeypatch.context() as patch:
         patch.setattr(grpo, "run", lambda trainer, *rest: trainer.add_callback(Stop()) or original(trainer, *rest))
         with pytest.raises(KeyboardInterrupt):
-            train_round(start, Boards(TASKS), twice, broken, seed=0)
-    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-4"
-    assert train_round(start, Boards(TASKS), twice, broken, seed=0) == curve
+            train_round(start, Boards(TASKS), params, broken, seed=0)
+    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == f"checkpoint-{saved}"
+    assert train_round(start, Boards(TASKS), params, broken, seed=0) == curve
     assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(whole) != checkpoint.weights_sha256(start)
+    if params.redraws:
+        assert np.mean([row["dynamic_sampling/completions"] for row in curve]) > params.prompts * params.generations
+    assert not {"iterations", "redraws"} & {*PARAMS.model_dump()}  # as in records from before the parameters were there
 
 
 def test_a_policy_samples_with_the_threads_of_its_training(start):

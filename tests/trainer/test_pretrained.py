@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from starts import TASKS, TEMPLATE, byte_level_tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM
+from starts import TASKS, TEMPLATE, byte_level_model, byte_level_tokenizer
+from transformers import LlamaForCausalLM
 
 from mapflake.env import VOCABULARY, render_prompt
 from mapflake.repro import read_json
@@ -24,15 +24,9 @@ WIDTH = 32
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
     """A folder as anyone might save it: no manifest; its eos does not end an answer of its chat template."""
-    tokenizer = byte_level_tokenizer()
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=WIDTH, tie_word_embeddings=True, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("theirs")
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    folder, heads = tmp_path_factory.mktemp("theirs"), {"num_attention_heads": 4, "num_key_value_heads": 2}
+    for part in byte_level_model(LlamaForCausalLM, WIDTH, num_hidden_layers=2, tie_word_embeddings=True, **heads):
+        part.save_pretrained(folder)
     return folder
 
 
