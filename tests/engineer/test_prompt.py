@@ -1,11 +1,11 @@
-"""Prompts: golden files for every variant, and what a variant must show and must not."""
+"""Prompts: golden texts of every variant, and what a variant must show and must not."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
-from engineer_samples import GOLDEN, REPORTS, SIZES, history, prompts
+from engineer_samples import GOLDEN, REPORTS, SIZES, golden, history
 
 from mapflake.engineer import VARIANTS, FailureReport, Proposal, Round, Variant, build_prompt, read_reply
 from mapflake.engineer.actions import reply_schema
@@ -14,14 +14,9 @@ from mapflake.engineer.report import SizeReport
 from mapflake.env import EnvConfig
 
 
-@pytest.mark.parametrize("name", sorted(prompts()))
-def test_prompt_is_as_agreed(name):
-    expected = (GOLDEN / name).read_text(encoding="utf-8")
-    assert prompts()[name] == expected, "if this is meant: python tests/engineer/engineer_samples.py"
-
-
-def test_no_golden_file_is_left_over():
-    assert {p.name for p in GOLDEN.iterdir()} == set(prompts())
+def test_prompts_are_as_agreed():
+    expected = GOLDEN.read_text(encoding="utf-8")
+    assert golden() == expected, "if this is meant: python tests/engineer/engineer_samples.py"
 
 
 def test_only_with_the_default_is_round_0_shown():
