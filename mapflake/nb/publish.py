@@ -10,21 +10,12 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
-if TYPE_CHECKING:
-    from mapflake.study import Study
-
-FURTHER = {  # profiles with a page of their own beside the default's: what they are
-    "long": "six designed rounds",
-    "fresh": "other seeds, sizes within reach",
-    "long_fresh": "six designed rounds, other seeds, sizes within reach",
-}
-PICTURES = ("learning", "frontiers")  # functions of `plots.study` whose figures are on such a page
 BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
 
 
@@ -72,48 +63,16 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the generated blocks of README.md anew, and the pages of `FURTHER`, from all records."""
-    path, cells = root / "README.md", root / REPORTS / "cells"
-    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(root, cells)))
-    for profile in FURTHER:
-        write_page(root, profile)
+    """Writes the generated blocks of README.md anew, from the records of the default profile."""
+    path, cells = root / "README.md", root / REPORTS / "cells/default"
+    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(cells)))
 
 
-def readme_blocks(root: Path, cells: Path) -> dict[str, str]:
-    """Returns the generated blocks of README.md, made of the records in `cells`, a folder for each profile."""
+def readme_blocks(cells: Path) -> dict[str, str]:
+    """Returns the generated blocks of README.md, made of the records in `cells`."""
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    pages = {"default": "reports/results.md"} | {profile: f"reports/{profile}.md" for profile in FURTHER}
-    return {
-        "claims": study.claims_markdown(
-            {profile: (study.load(cells / profile), page) for profile, page in pages.items()}
-        )
-    }
-
-
-def write_page(root: Path, profile: str) -> None:
-    """Writes `reports/<profile>.md`, and figures beside it, of a further study's records."""
-    from mapflake import plots, study
-    from mapflake.plots import study as figures
-
-    found, pictures = study.load(root / REPORTS / "cells" / profile), root / REPORTS / profile
-    for title in PICTURES:
-        plots.show(getattr(figures, title)(found, found.arms), pictures / f"{title}.png")
-    repro.write_text(root / REPORTS / f"{profile}.md", page(root, found, profile))
-
-
-def page(root: Path, found: Study, profile: str) -> str:
-    """Returns `reports/<profile>.md` of a profile's records."""
-    from mapflake import study
-
-    results = study.results_markdown(found, profile, _comparison(root, profile))
-    asked = "What was asked, and what of it was written down before the first cell, is in [log.md](log.md)."
-    pictures = [f"![{title}]({profile}/{title}.png)" for title in PICTURES]
-    return "\n\n".join([results.strip(), asked, *pictures]) + "\n"
-
-
-def _comparison(root: Path, profile: str) -> dict[str, Any]:
-    return params.effective(params.load(root), profile).analysis.comparison.model_dump()
+    return {"claims": study.claims_markdown(study.load(cells))}
 
 
 def with_blocks(text: str, blocks: Mapping[str, str]) -> str:

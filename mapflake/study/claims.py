@@ -1,15 +1,14 @@
 """The numbered claims of the README. Each rests on one difference between two arms and is refused if that fails.
 
-The sentences are written by hand; their numbers come from the records. Each interval is for its own comparison. The
-page that a claim links to has the questions that were written down before the first run, and the p-values corrected
-for several comparisons.
+The sentences are written by hand; their numbers come from the records. Each interval is for its own comparison;
+reports/results.md has the p-values corrected for several comparisons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import Difference, compare
@@ -23,67 +22,55 @@ class Claim:
 
     Attributes:
         text: The sentence, without numbers.
-        profile: The study that has both arms.
         arm: The arm that the sentence is about.
         against: The arm that it is compared with.
         shows: `more`: the 95% interval lies above 0; `more, uncorrected`: it does, but the difference is not
             significant after Holm's correction for all arms of the study; `no difference`: the interval includes 0.
         boards: The set of boards, as `Study.rates` takes it.
-        sizes: Only boards of these sizes; empty: all sizes.
     """
 
     text: str
-    profile: str
     arm: str
     against: str
     shows: Literal["more", "more, uncorrected", "no difference"]
     boards: str = "held_out"
-    sizes: tuple[int, ...] = ()
 
 
 CLAIMS = (
     Claim(
         "**RL on designs pays.** An engineer that was trained with RL to design boards yields a better policy than a"
         " fixed random configuration does.",
-        *("default", "trained_engineer", "fixed", "more"),
+        *("trained_engineer", "fixed", "more"),
     ),
     Claim(
         "More samples alone are unlikely to explain this. The fixed configuration is behind even if it trains for more"
         " rounds, although not significantly after correction for all arms.",
-        *("default", "trained_engineer", "fixed_longer", "more, uncorrected"),
+        *("trained_engineer", "fixed_longer", "more, uncorrected"),
     ),
     Claim(
         "The trained engineer also beats the paper's engineer: the current RL checkpoint, which was never trained on"
         " designs.",
-        *("default", "trained_engineer", "engineer", "more"),
+        *("trained_engineer", "engineer", "more"),
     ),
     Claim(
         "The paper's engineer is ahead of the fixed configuration, although not significantly after correction for all"
         " arms.",
-        *("default", "engineer", "fixed", "more, uncorrected"),
+        *("engineer", "fixed", "more, uncorrected"),
     ),
     Claim(
         "**We have no evidence that the engineer uses its report.** When the rows of its failure tables are shuffled"
         " between board sizes, the result does not differ significantly.",
-        *("default", "trained_engineer", "trained_shuffled", "no difference"),
+        *("trained_engineer", "trained_shuffled", "no difference"),
     ),
     Claim(
         "**No gain on the paper's benchmark**, where half of the boards need a wait: the trained engineer does not"
         " differ significantly from the fixed configuration.",
-        *("default", "trained_engineer", "fixed", "no difference", "benchmark"),
+        *("trained_engineer", "fixed", "no difference", "benchmark"),
     ),
     Claim(
         "Over all board sizes, the trained engineer does not differ significantly from a simple rule that samples"
         " boards by learnability, p (1 - p).",
-        *("default", "trained_engineer", "learnability", "no difference"),
-    ),
-    Claim(
-        "On the board sizes within the policy's reach, and with new training seeds, it beats that rule.",
-        *("fresh", "trained_engineer", "learnability", "more", "held_out", (5, 6, 7)),
-    ),
-    Claim(
-        "An engineer that is trained again before every round, for six rounds, also beats the fixed configuration.",
-        *("long_fresh", "co_trained", "fixed", "more", "held_out", (5, 6, 7)),
+        *("trained_engineer", "learnability", "no difference"),
     ),
 )
 
@@ -94,25 +81,24 @@ def difference_of(claim: Claim, study: Study) -> Difference:
     Raises:
         ValueError: The difference was not measured over two seeds, or does not support the claim.
     """
-    kept: dict[str, Any] = {"size": [*claim.sizes]} if claim.sizes else {}
-    rows = compare(study, [claim.arm], claim.against, boards=claim.boards, **kept)
+    rows = compare(study, [claim.arm], claim.against, boards=claim.boards)
     if not rows or rows[0].estimate.low is None or rows[0].estimate.high is None:
         raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
     low, high = rows[0].estimate.low, rows[0].estimate.high
     supported = low <= 0 <= high if claim.shows == "no difference" else low > 0
     if claim.shows == "more, uncorrected":
-        corrected = {row.arm: row for row in compare(study, study.arms, claim.against, boards=claim.boards, **kept)}
+        corrected = {row.arm: row for row in compare(study, study.arms, claim.against, boards=claim.boards)}
         supported = supported and not corrected[claim.arm].significant
     if not supported:
         raise ValueError(f"claim {claim.text!r} does not hold: {points(rows[0].estimate)} points")
     return rows[0]
 
 
-def claims_markdown(studies: Mapping[str, tuple[Study, str]], claims: Iterable[Claim] = CLAIMS) -> str:
+def claims_markdown(study: Study, claims: Iterable[Claim] = CLAIMS) -> str:
     """Returns the claims as a numbered list in Markdown, each with its difference and the extra samples of both arms.
 
     Args:
-        studies: Profile -> its finished cells and the path of its page.
+        study: Finished cells.
         claims: The claims, in the order of the list.
 
     Raises:
@@ -120,9 +106,8 @@ def claims_markdown(studies: Mapping[str, tuple[Study, str]], claims: Iterable[C
     """
     lines = []
     for number, claim in enumerate(claims, start=1):
-        study, page = studies[claim.profile]
         row = difference_of(claim, study)
-        where = f"{place(row)}, {row.estimate.seeds} training seeds{_cost(claim, study)}; [{claim.profile}]({page})"
+        where = f"{place(row)}, {row.estimate.seeds} training seeds{_cost(claim, study)}"
         lines.append(f"{number}. {claim.text} **{points(row.estimate)} points** on {where}.")
     return "\n".join(lines)
 

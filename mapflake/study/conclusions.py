@@ -35,7 +35,7 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
     contexts = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, **boards)
     rules = [candidate for candidate in study.arms if candidate in RULES and candidate not in DRAWS]
     controls = [candidate for candidate in study.arms if candidate.startswith("trained_")]
-    every_round = [*rules, "trained_engineer", "co_shuffled"]
+    every_round = [*rules, "trained_engineer"]
     over_base = [compare(study, [trained], BASE, metric, **boards) for trained in (arm, first)]
     texts = {
         "asked": f"{said(answers)} {f'Not run: *{name(arm)}* against {_listed(missing)}.' if missing else ''}".strip(),

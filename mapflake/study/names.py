@@ -39,7 +39,6 @@ NAMES = {
     "schema_only": "engineer, no report",
     "trained_shuffled": "trained engineer, shuffled tables",
     "trained_schema_only": "trained engineer, no report",
-    "co_shuffled": "trained in every round, shuffled tables",
     "told_another": "trained engineer, another's report",
     "told_near": "trained engineer, report of the next age",
     "told_mean": "trained engineer, mean report",

@@ -115,9 +115,10 @@ SEED_SAID = (
     r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\? legal keys: seed, sizes, "
 )
 AGAINST = r"arm: trained_engineer, against: \[fixed, engineer, trained_shuffled\]"
-LONG = r"against: \[fixed, learnability, trained_shuffled\]"
+DEFAULT = r"^  default: \{\}"
+SMOKE = r"^    students: \{ages: \[20\]\}"
 TRAINED = (r"^run: .*trained: \[\w+\]", "run: {profile: default, arms: [], trained: []")
-SIZES = (r"^(  smoke: .*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n", r"\1shuffled_failures, \2      sizes: [3]\n")
+SIZES = (r"^(  smoke: .*\n.*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n", r"\1shuffled_failures, \2      sizes: [3]\n")
 MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
@@ -127,9 +128,9 @@ MISTAKES = [
     (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
-    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, long, fresh, "),
+    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, paper, "),
     (*TRAINED, r"^run: arms, trained, told: all are empt"),
-    (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
+    (r"^(  smoke: .*\n.*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (r"^(run: .*trained: \[)", r"\1co_trained, ", r"^run\.trained: 'co_trained' belongs in arms"),
     (r"^(run: .*told: \[)", r"\1v1", r"^run\.told: 'v1' belongs in arms$"),
     (r"^  ages: \[0\]", "  ages: [0, -1]", r"^students\.ages\.1: -1 is not legal"),
@@ -141,7 +142,7 @@ MISTAKES = [
     (r"^        steps:", "        step:", r"^profiles\.smoke\.warm_start\..*step: unknown key; .*mean 'steps'\?"),
     # Each of these once passed, and ended a stage after a training, or gave two arms one name.
     (r"^  samples: 2  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
-    (r"^  long:(.*\n)    baseline_rl: {", r"  long:\1    baseline_rl: {samples: 10, ", r"^profiles\.long\..*samples"),
+    (SMOKE + r"\n    baseline_rl:", r"\g<0>\n      samples: 10", r"^profiles\.smoke\..*samples"),
     (r"wait_ratios: \[0.25, 0.5", "wait_ratios: [0.25, 0.254", r"^env_design: benchmark: wait_ratios: .*wr025, wr025"),
     (r"boards_share: 0.25  ", "boards_share: 0.9995  ", r"boards_share: 0\.9995 of 640 prompts leaves no design"),
     (AGAINST, "arm: orakel, against: [fixed]", r"^profiles\.default\.analysis\.comparison\.arm: arm: 'orakel' is none"),
@@ -149,7 +150,7 @@ MISTAKES = [
     (AGAINST, "arm: heuristic, against: [fixd]", r"comparison\.against: arm: 'fixd' is none of engineer"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
-    (LONG, "against: [heuristic]", r"^profiles\.long\..*against: no run makes the arm 'heuristic'; .* made: co_sh"),
+    (SMOKE, r"\g<0>\n    analysis: {comparison: {against: [oracle]}}", r"^profiles\.smoke\..*no run makes the arm 'oracle'"),
     (r"boards: held_out}", "boards: benchmark, sizes: [9]}", r"comparison\.sizes: no benchmark board has size 9$"),
     (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
@@ -159,8 +160,8 @@ MISTAKES = [
     (V1, "    v1: {model: 'openai:'}", r"designers\.v1: model: openai:<name> lacks the name$"),
     (*SIZES, r"^runs\.smoke\.arms: 'shuffled_failures' exchanges the rows of sizes, and .*sizes has one alone$"),
     (V1, "    round_0: {variant: V1}", r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records"),
-    (r"^  long:  ", "  interactive:", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
-    (r"^  long:  ", "  ../long:", r"^profiles\.\.\./long.*: .*match pattern"),
+    (DEFAULT, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
+    (DEFAULT, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
 ]
 
 
@@ -234,7 +235,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], told: [], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, long, fresh, long_fresh, smoke, gpu, paper, qwen_1gpu, llm"
+    names = "default, study, smoke, paper, qwen_1gpu, llm"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mapflake import repro, study
+from mapflake import repro
 from mapflake.nb import params, publish
 
 ROOT = Path(__file__).parents[2]
@@ -21,38 +21,24 @@ def committed(path: str) -> str:
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All committed records of the studies, a folder for each profile."""
-    folder = tmp_path_factory.mktemp("cells")
-    profiles = [f"reports/cells/{name}/" for name in ("default", *publish.FURTHER)]
+    """All committed records of the default study."""
+    folder, profile = tmp_path_factory.mktemp("cells"), "reports/cells/default/"
     listed = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", "HEAD", *profiles], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-tree", "-r", "--name-only", "HEAD", profile], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for path in filter(lambda path: path.endswith(".json"), listed.stdout.split()):
-        repro.write_text(folder / Path(path).relative_to("reports/cells"), committed(path))
+        repro.write_text(folder / Path(path).relative_to(profile), committed(path))
     return folder
 
 
 def test_blocks_are_those_of_the_committed_records(cells: Path) -> None:
-    blocks = publish.readme_blocks(ROOT, cells)
+    blocks = publish.readme_blocks(cells)
     assert {*blocks} == {"claims"}
     assert publish.with_blocks(README, blocks) == README, "python -m mapflake.nb readme"
     changed = {name: text.replace("points", "pts").replace("|", "!") for name, text in blocks.items()}  # the control
     assert publish.with_blocks(README, changed) != README
     with pytest.raises(ValueError, match=r"no marks <!-- other: "):
         publish.with_blocks(README, {"other": ""})
-
-
-@pytest.mark.parametrize("profile", publish.FURTHER)
-def test_the_page_of_further_runs_is_that_of_the_committed_records(cells: Path, profile: str) -> None:
-    written = committed(f"reports/{profile}.md")
-    found = study.load(cells / profile)
-    assert publish.page(ROOT, found, profile) == written, "python -m mapflake.nb readme"
-    assert (
-        publish.page(ROOT, study.load(cells / profile, seeds=found.seeds("fixed")[1:]), profile) != written
-    )  # control
-    pictures = re.findall(r"!\[\w+\]\((.*?)\)", written)
-    assert len(pictures) == 2
-    assert all((ROOT / "reports" / picture).is_file() for picture in pictures)
 
 
 def test_it_fits_on_two_screens() -> None:

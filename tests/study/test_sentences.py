@@ -155,23 +155,23 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
 
 
 def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Study) -> None:
-    more = claims.Claim("It helps.", "all", "engineer", "fixed", "more", "benchmark")
+    more = claims.Claim("It helps.", "engineer", "fixed", "more", "benchmark")
     (row,) = study.compare(five, ["engineer"], "fixed")
-    said = study.claims_markdown({"all": (five, "results.md")}, [more])
+    said = study.claims_markdown(five, [more])
     assert said.startswith(
         f"1. It helps. **{conclusions.points(row.estimate)} points** on the benchmark's 80 boards, 5 "
     )
-    assert said.endswith("training seeds; [all](results.md).")
+    assert said.endswith("training seeds.")
     for wrong in (
         replace(more, shows="no difference"),
         replace(more, shows="more, uncorrected"),  # it is significant after correction too
         replace(more, arm="fixed", against="engineer"),
     ):
         with pytest.raises(ValueError, match="does not hold"):
-            study.claims_markdown({"all": (five, "results.md")}, [wrong])
+            study.claims_markdown(five, [wrong])
     for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
-            study.claims_markdown({"all": (cells, "results.md")}, [absent])
+            study.claims_markdown(cells, [absent])
 
 
 def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
