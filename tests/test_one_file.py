@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from boards import boards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starts import PARAMS, TASKS
@@ -52,20 +53,11 @@ def test_it_is_short_and_stands_alone():
 # ---------------------------------------------------------------- boards, checks, solver
 
 
-@st.composite
-def boards(draw, most_agents=3):
-    size = draw(st.integers(2, 5))
-    order = draw(st.permutations([(row, col) for row in range(size) for col in range(size)]))
-    agents = draw(st.integers(1, most_agents)) if most_agents > 2 else 2
-    free = order[draw(st.integers(0, size * size - agents)) :]
-    return Instance(size, frozenset({*order} - {*free}), free[:agents], draw(st.permutations(free))[:agents])
-
-
 def board_of(instance):
     return one_file.Board(instance.size, instance.holes, instance.starts, instance.goals)
 
 
-@given(boards(), st.lists(st.text("UDLRWx", max_size=8), min_size=1, max_size=3))
+@given(boards((2, 5)), st.lists(st.text("UDLRWx", max_size=8), min_size=1, max_size=3))
 def test_random_plans_fail_the_same_checks(instance, moves):
     assert one_file.check(board_of(instance), moves) == check(instance, Plan(tuple(moves))).kinds
 
@@ -88,7 +80,7 @@ def test_mutated_plans_fail_the_same_checks():
     assert seen == {*KINDS, "valid"} - {"parse"}
 
 
-@given(boards(most_agents=2))
+@given(boards((2, 5), (2, 2)))
 @settings(max_examples=300)
 def test_optima_and_wait_labels_are_the_same(instance):
     board = board_of(instance)

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from pathlib import Path
 
 RUNTIMES = ("libasan.so", "libubsan.so")
 
 
 def exercise() -> None:
     """Prints how the searches ended; the sanitizers end the process at the first error."""
+    sys.path.append(str(Path(__file__).parents[1]))
     from boards import random_board
 
     from mapflake.env import compiler, kernel

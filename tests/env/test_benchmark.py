@@ -23,7 +23,8 @@ def content(subsets: dict[str, list[Task]]) -> str:
 
 
 def test_a_small_one():
-    subsets = benchmark_sets(7, strata={2: [3, 5], 3: [4]}, wait_ratios=[0.0, 0.3], hole_ratio=0.1, boards=5)
+    kind = {"strata": {2: [3, 5], 3: [4]}, "wait_ratios": [0.0, 0.3], "hole_ratio": 0.1, "boards": 5}
+    subsets = benchmark_sets(7, **kind)
     assert list(subsets) == ["wr000", "wr030"]
     for waits, tasks in zip((0, 2), subsets.values(), strict=True):
         cells = Counter((task.instance.num_agents, task.instance.size) for task in tasks)
@@ -31,9 +32,8 @@ def test_a_small_one():
         waiting = Counter((task.instance.num_agents, task.instance.size) for task in tasks if task.needs_wait)
         assert all(waiting[cell] == waits for cell in cells)
     assert content(subsets) == SMALL
-
-
-def test_subsets_do_not_hide_each_other():
+    for split, tasks in {"benchmark": subsets, "validation": benchmark_sets(7, **kind, split="validation")}.items():
+        assert {split_of(task.instance) for subset in tasks.values() for task in subset} == {split}
     with pytest.raises(ValueError, match=re.escape("wait_ratios: [0.5, 0.501] give two subsets one name, of wr050")):
         benchmark_sets(strata={2: [3]}, wait_ratios=[0.5, 0.501])
 
@@ -52,11 +52,3 @@ def test_the_papers():
             assert (verdict.makespan, verdict.sum_of_costs) == (task.solution.makespan, task.solution.sum_of_costs)
             assert split_of(task.instance) == "benchmark"
     assert content(subsets) == PAPER
-
-
-def test_validation_boards_of_its_kind_are_none_of_it():
-    kind = {"strata": {2: [3, 4]}, "wait_ratios": [0.5], "boards": 20}
-    (own,), (other,) = (benchmark_sets(0, **kind, split=split).values() for split in ("benchmark", "validation"))
-    assert {split_of(task.instance) for task in own} == {"benchmark"}
-    assert {split_of(task.instance) for task in other} == {"validation"}
-    assert len(own) == len(other) == 40

@@ -79,10 +79,8 @@ def test_a_transform_that_does_too_much_is_an_error(monkeypatch, change, message
     monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=change))
     with pytest.raises(ValueError, match=re.escape(message)):
         generate(EnvConfig.uniform([3], 0.1, own_ratio=0.5), 1, seed=0)
-
-
-def test_what_a_transform_raises_names_its_dimension(monkeypatch):
-    monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=lambda board, level, rng: board.walls))
+    raising = Dimension("", transform=lambda board, level, rng: board.walls)
+    monkeypatch.setitem(DIMENSIONS, "own_ratio", raising)
     with pytest.raises(AttributeError, match="walls") as error:
         generate(EnvConfig.uniform([3], 0.1, own_ratio=0.5), 1, seed=0)
     assert error.value.__notes__ == ["raised by the transform of the dimension own_ratio"]

@@ -129,13 +129,7 @@ def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
     assert apportion(10, dict.fromkeys(range(3, 7), 0.25)) == {3: 3, 4: 3, 5: 2, 6: 2}
     assert apportion(20, {"a": 2, "b": 1, "c": 0}) == {"a": 13, "b": 7, "c": 0}
     assert [num_holes(*kind) for kind in ((3, 0.5), (5, 0.1), (4, 0.0), (10, 0.125))] == [5, 3, 0, 13]
-
-
-@pytest.mark.parametrize(("ratio", "n", "waits"), [(0.7, 45, 32), (0.35, 90, 32), (0.7, 85, 60), (0.29, 50, 15)])
-def test_halves_go_up_where_their_floats_lie_below(ratio, n, waits):
-    specs = plan_tasks(EnvConfig.uniform([4], 0.2, ratio, 2), n, seed=0)
-    assert sum(spec.waits for spec in specs) == waits
-    assert ratio * n + 0.5 < waits  # in floats
+    assert [num_holes(10, ratio) for ratio in (0.285, 0.235, 0.295, 0.415, 0.284)] == [29, 24, 30, 42, 28]
 
 
 @given(st.integers(0, 200), st.integers(1, 200), st.integers(0, 5_000))
@@ -145,10 +139,6 @@ def test_shares_are_rounded_as_fractions(numerator, denominator, count):
     assert rounded_share(numerator / denominator, count) == exact
     counts = apportion(count, {"a": numerator / denominator, "b": 1 - numerator / denominator})
     assert counts == {"a": exact, "b": count - exact}
-
-
-def test_holes_are_rounded_as_decimals():
-    assert [num_holes(10, ratio) for ratio in (0.285, 0.235, 0.295, 0.415, 0.284)] == [29, 24, 30, 42, 28]
 
 
 # ---------------------------------------------------------------- determinism, random access, splits
@@ -183,11 +173,6 @@ def test_wrong_calls(change, message):
         generate(MIXED, **({"n": 60, "seed": 0} | change))
 
 
-def test_a_larger_set_has_the_tasks_of_a_smaller_one(mixed):
-    larger = generate(MIXED, 90, seed=7)
-    assert {task.instance.key for task in mixed} <= {task.instance.key for task in larger}
-
-
 @given(configs(), st.integers(0, 60), st.integers(0, 60), st.booleans())
 def test_when_a_larger_set_contains_a_smaller_one(config, n, more, equal):
     """If no size has less tasks, which holds of equal shares; the docstring of the module says so."""
@@ -196,11 +181,6 @@ def test_when_a_larger_set_contains_a_smaller_one(config, n, more, equal):
     small, large = (plan_tasks(config, count, seed=0) for count in (n, n + more))
     less = Counter(spec.size for spec in small) - Counter(spec.size for spec in large)
     assert {*small} <= {*large} or (less and not equal)
-
-
-def test_largest_remainder_can_take_a_task_away():
-    shares = {3: 6 / 14, 4: 6 / 14, 5: 2 / 14}
-    assert [apportion(n, shares) for n in (10, 11)] == [{3: 4, 4: 4, 5: 2}, {3: 5, 4: 5, 5: 1}]
 
 
 def test_configurations_share_the_tasks_of_a_kind():
@@ -262,12 +242,6 @@ def test_excluded_boards_do_not_occur_in_any_orientation():
 # ---------------------------------------------------------------- configurations
 
 
-def test_minus_zero_is_zero():
-    minus, plain = (EnvConfig.uniform([3, 4], zero, zero) for zero in (-0.0, 0.0))
-    assert json.dumps(to_json(minus)) == json.dumps(to_json(plain))
-    assert generate(minus, 10, seed=0) == generate(plain, 10, seed=0)
-
-
 def test_configurations_are_values():
     again = from_json(EnvConfig, json.loads(json.dumps(to_json(MIXED))), "config")
     for same in (again, pickle.loads(pickle.dumps(MIXED)), copy.deepcopy(MIXED)):
@@ -276,6 +250,8 @@ def test_configurations_are_values():
     assert to_json(MIXED)["sizes"]["6"] == {"data_ratio": 0.3, "hole_ratio": 0.3, "wait_ratio": None}
     assert EnvConfig({5: SizeConfig(0.5, 0), 3: SizeConfig(0.5, 0)}) == EnvConfig.uniform((3, 5), 0)
     assert list(EnvConfig.uniform((5, 3), 0).sizes) == [3, 5]
+    minus, zero = (EnvConfig.uniform([3], nothing, nothing) for nothing in (-0.0, 0.0))
+    assert json.dumps(to_json(minus)) == json.dumps(to_json(zero))
     assert EnvConfig(MIXED.sizes, 3) != MIXED
     assert from_json(EnvConfig, {"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0}}}, "") == EnvConfig.uniform([3], 0)
     with pytest.raises(TypeError):
@@ -328,22 +304,18 @@ def test_full_boards_are_found():
 
 
 def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
-    monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 300)
+    monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
     config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)}, 1)  # one agent never waits
     message = (
-        "no solvable board that needs a wait found in 300 attempts: size 10, 1 agents, 100 free cells, "
+        "no solvable board that needs a wait found in 50 attempts: size 10, 1 agents, 100 free cells, "
         "split 'train', 0 dropped over budget"
     )
     with pytest.raises(GenerationError, match=re.escape(message)) as error:
         generate(config, 1, seed=0)
     elsewhere = pickle.loads(pickle.dumps(error.value))  # as a pool of processes passes it on
     assert (str(elsewhere), elsewhere.size) == (message, 10)
-
-
-def test_boards_over_budget_are_counted_apart(monkeypatch):
-    monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
     monkeypatch.setattr(generator_module, "SEARCH_BUDGET", 0)
-    with pytest.raises(GenerationError, match=r"needs a wait found in 50 attempts.* [1-9]\d* dropped over budget"):
+    with pytest.raises(GenerationError, match=r" [1-9]\d* dropped over budget"):
         generate(EnvConfig.uniform([5], 0.0, 1.0), 1, seed=0)
 
 
@@ -397,40 +369,31 @@ def test_files_of_tasks(tmp_path, mixed):
     save_tasks(path, mixed)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))  # an editor may have done so
     assert load_tasks(path) == mixed
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=re.escape(f"{path}, line 61: not JSON")):
-        load_tasks(path)
-    path.write_text('{"schema": "mapflake.tasks/1"}\n')
-    with pytest.raises(ValueError, match=re.escape("line 1: expected schema 'mapflake.tasks/2', found 'map")):
-        load_tasks(path)
-
-
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
-def test_numbers_that_are_none_name_file_and_line(tmp_path, mixed, number):
-    path = tmp_path / "tasks.jsonl"
-    save_tasks(path, mixed[:2])
-    path.write_text(path.read_text().replace('"makespan": ', f'"makespan": {number}, "was": ', 1))
-    with pytest.raises(ValueError, match=re.escape(f"{path}, line 2: has NaN, or a number too large for a float")):
-        load_tasks(path)
-    row = {"task": path.read_text().splitlines()[1]}
-    with pytest.raises(ValueError, match="row 0: has NaN, or a number too large for a float"):
-        tasks_of([row])
 
 
 @pytest.mark.parametrize(
-    ("edit", "message"),
+    ("old", "new", "message"),
     [
-        (lambda t: t.pop("needs_wait"), "line 3.needs_wait: missing"),
-        (lambda t: t.update(best_sum_of_costs=99), "line 3: best_sum_of_costs: 99 is not in 0.."),
-        (lambda t: t["solution"].update(makespan=99), "line 3: makespan: 99 but the plan has "),
-        (lambda t: t["solution"]["plan"].update(moves=["U"]), "line 3: plan: ('U',) is not valid (agents)"),
-        (lambda t: t["instance"].update(starts=[[0, 0, 0]]), "line 3.instance.starts.0: [0, 0, 0] is not legal"),
+        ("tasks/2", "tasks/1", "line 1: expected schema 'mapflake.tasks/2', found 'map"),
+        ('"needs_wait"', '"wait"', "line 3.needs_wait: missing"),
+        ('"best_sum_of_costs": ', '"best_sum_of_costs": 9', "line 3: best_sum_of_costs: 9"),
+        ('"makespan": ', '"makespan": 9', "line 3: makespan: 9"),
+        ('"moves": [', '"moves": ["U", ', "is not valid (agents)"),
+        ('"starts": [[', '"starts": [[0, ', "line 3.instance.starts.0: [0, "),
+        ('"makespan": ', '"makespan": NaN, "was": ', "line 3: has NaN, or a number too large for a float"),
+        ('"makespan": ', '"makespan": 1e400, "was": ', "line 3: has NaN, or a number too large for a float"),
+        ("}\n", "", "line 3: not JSON"),  # cut short
+        ("{", "\xff{", "line 3: not JSON"),
+        ("}\n", "}\n" + '{"schema": "mapflake.tasks/2"}\n', "line 4"),  # two files in one
     ],
 )
-def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, edit, message):
+def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, old, new, message):
     path = tmp_path / "tasks.jsonl"
-    rows = [{"schema": "mapflake.tasks/2"}, to_json(mixed[0]), to_json(mixed[1])]
-    edit(rows[2])
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(ValueError, match=re.escape(f"{path}, {message}")):
+    save_tasks(path, mixed[:2])
+    changed = new.join(path.read_text().rsplit(old, 1))
+    path.write_text(changed, encoding="latin-1")
+    with pytest.raises(ValueError, match=re.escape(f"{path}, ") + ".*" + re.escape(message)):
         load_tasks(path)
+    if "NaN" in new or "1e4" in new:
+        with pytest.raises(ValueError, match="row 0: has NaN, or a number too large for a float"):
+            tasks_of([{"task": changed.splitlines()[-1]}])

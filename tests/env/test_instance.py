@@ -34,23 +34,13 @@ def test_round_trips(board):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("board", "message"),
     [
         ("S1 .\n. G1 .", "row 1: 3 cells on a board of 2 rows; boards are square"),
         ("S1 G1S2\n. G2", "row 0, column 1: 'G1S2' is none of . H S1 G1 S1G2"),
         ("S1 G1\n. G1", "row 1, column 1: agent 1 has a goal at (0, 1) too"),
         ("S1 S2\n. G2", "agent 1 has no goal"),
         ("", "agent 1 has no start"),
-    ],
-)
-def test_text_that_is_no_board(text, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        Instance.from_text(text)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
         ((0, set(), ((0, 0),), ((0, 0),)), "size: 0 is not a positive integer"),
         ((2, {(2, 0)}, ((0, 0),), ((0, 1),)), "hole: cell (2, 0) is not on the 2x2 board"),
         ((2, set(), ((0, 0.0),), ((0, 1),)), "start: (0, 0.0) is not a cell of two integers (row, col)"),
@@ -61,9 +51,9 @@ def test_text_that_is_no_board(text, message):
         ((2, set(), (), ()), "starts: an instance needs at least one agent"),
     ],
 )
-def test_an_invalid_instance_cannot_be_built(fields, message):
+def test_an_invalid_instance_cannot_be_built(board, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        Instance(*fields)
+        Instance.from_text(board) if isinstance(board, str) else Instance(*board)
 
 
 def test_keys_tell_instances_apart_and_stay():

@@ -98,36 +98,6 @@ def test_the_table_of_the_docs_says_what_is_read(what, example, result, prompt_f
         assert result == ", ".join(f"`{move}`" for move in moves)
 
 
-def test_the_table_has_all_that_can_happen():
-    results = [result for _, _, result in ROWS]
-    assert len(ROWS) > 20
-    assert {result for result in results if result.startswith("not")} == {
-        "not read: the answer has two different plans",
-        "not read: the reasoning was never closed",
-        'not read: no answer: no "plan" with a list of moves',
-        'not read: "plan" is not a list with a string, or a list of strings, for each agent',
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "moves"),
-    [
-        ('```json\n{\n  "plan": [\n    "U",\n    ""\n  ]\n}\n```\nDone.', ("U", "")),
-        ('{"plan": [[], ["U"],], "steps": 2}', ("", "U")),
-        ('{"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
-        ('<think>say </think> first: {"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
-        ('<think>no</think>{"plan": ["R"]} (after </think>)', ("R",)),
-        ('{"plan": ["R"]} "plan": what I mean', ("R",)),
-        ('{"plan": ["<moves of agent 1>"]} so {"plan": ["R"]}', ("R",)),
-        ('{"my_plan": ["L"], "plan": ["R"]}', ("R",)),
-        ('{"plan": ["Right,down\tUP\nw"]}', ("RDUW",)),
-        (r'{"plan": ["\u0055 \n d", "L\x"]}', ("UD", r"L\X")),
-    ],
-)
-def test_more_answers_that_are_read(text, moves):
-    assert parse_completion(text, 2, "chat").moves == moves
-
-
 @given(st.lists(st.text("UDLRW", max_size=6), max_size=4), st.data())
 def test_a_plan_is_read_however_it_is_spelt(moves, data):
     """Words, letters, cases, separators, quotes, commas, keys and prose around it: the same plan, or no plan at all."""
@@ -151,51 +121,41 @@ def test_a_plan_is_read_however_it_is_spelt(moves, data):
 
 
 SPACES = st.sampled_from((" ", ", ", ",", "\n"))
+NO_LIST = '"plan" is not a list with a string, or a list of strings, for each agent'
+NO_STEP = "a step is not `<legal-moves> move cell` for each agent"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("prompt_format", "text", "result"),
     [
-        ('{"plan": ["U"]} or {"plan": ["u", "D"]}', "the answer has two different plans"),
-        ('{"plan": ["U"], "plan": ["D"]}', "the answer has two different plans"),
-        ('{"plan": ["U"]}</think>', 'no answer: no "plan" with a list of moves'),
-        ('{"plan": ["U", null]}', '"plan" is not a list with a string, or a list of strings, for each agent'),
-        ('{"plan": ["U" "D"]}', '"plan" is not a list with a string, or a list of strings, for each agent'),
-        ('{"plan": ["U"' + ', "U"' * 5_000 + "]}", '"plan" is not a list with a string'),
-        ('{"plan": ["U"]}' * 101, "more than 100 plans"),
+        ("chat", '```json\n{\n  "plan": [\n    "U",\n    ""\n  ]\n}\n```\nDone.', ("U", "")),
+        ("chat", '{"plan": [[], ["U"],], "steps": 2}', ("", "U")),
+        ("chat", '<think>say </think> first: {"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
+        ("chat", '<think>no</think>{"plan": ["R"]} (after </think>)', ("R",)),
+        ("chat", '{"plan": ["<moves of agent 1>"]} so {"plan": ["R"]}', ("R",)),
+        ("chat", '{"my_plan": ["L"], "plan": ["R"]}', ("R",)),
+        ("chat", r'{"plan": ["\u0055 \n d", "L\x"]}', ("UD", r"L\X")),
+        ("chat", '{"plan": ["U"], "plan": ["D"]}', "the answer has two different plans"),
+        ("chat", '{"plan": ["U"]}</think>', 'no answer: no "plan" with a list of moves'),
+        ("chat", '{"plan": ["U", null]}', NO_LIST),
+        ("chat", '{"plan": ["U"' + ', "U"' * 5_000 + "]}", NO_LIST),
+        ("chat", '{"plan": ["U"]}' * 101, "more than 100 plans"),
+        ("compact", "", ("", "")),
+        ("compact", "<> U a0 <R> D j9 ;", ("U", "D")),
+        ("compact", "<UDLR> plan a0 <> Ux a0 ;", ("?", "?")),
+        ("compact", "<U> U a0", "the last step is not closed by ;"),
+        ("compact", "<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
+        ("compact", "<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
+        ("compact", "<U> U a0 ; <UU> U a0 ;", NO_STEP),
+        ("compact", "<U> U a0 <U> U k0 ;", NO_STEP),
     ],
 )
-def test_more_answers_that_are_not_read(text, message):
-    with pytest.raises(PlanParseError, match=re.escape(message)):
-        parse_completion(text, 2, "chat")
-
-
-@pytest.mark.parametrize(
-    ("text", "moves"),
-    [
-        ("", ("", "")),
-        ("<> U a0 <R> D j9 ;", ("U", "D")),
-        ("<UDLR> U a0 ; <UDLR> L a0 ;", ("UL",)),
-        ("<UDLR> plan a0 <> Ux a0 ;", ("?", "?")),
-    ],
-)
-def test_compact_answers_that_are_read(text, moves):
-    assert parse_completion(text, 2, "compact").moves == moves
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("<U> U a0", "the last step is not closed by ;"),
-        ("<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
-        ("<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
-        ("<U> U a0 ; <UU> U a0 ;", "a step is not `<legal-moves> move cell` for each agent"),
-        ("<U> U a0 <U> U k0 ;", "a step is not `<legal-moves> move cell` for each agent"),
-    ],
-)
-def test_compact_answers_that_are_not_read(text, message):
-    with pytest.raises(PlanParseError, match=re.escape(message)):
-        parse_completion(text, 2, "compact")
+def test_more_answers(prompt_format, text, result):
+    if isinstance(result, tuple):
+        assert parse_completion(text, 2, prompt_format).moves == result
+    else:
+        with pytest.raises(PlanParseError, match=re.escape(result)):
+            parse_completion(text, 2, prompt_format)
 
 
 def test_the_scratchpad_is_not_believed():
@@ -243,14 +203,11 @@ def test_brief_says_the_scratchpad_of_compact_before_the_answer():
     *steps, answer = format_plan(BOARD, PLAN, "brief").split("\n")
     assert json.loads(answer) == {"plan": [*PLAN.moves]}
     said = [f"<{part.replace('-', '')}".replace(" ", "> ", 1) for step in steps for part in step.split(", ")]
-    assert said == [" ".join(words) for words in batched(format_plan(BOARD, PLAN, "compact").replace(";", "").split())]
+    words = COMPACT.replace(";", "").split()
+    assert said == [" ".join(words[i : i + 3]) for i in range(0, len(words), 3)]
     assert len(render_prompt(BOARD, "brief")) < len(render_prompt(BOARD, "chat")) / 10
     last = f"{'abcdefghij'[BOARD.size - 1]}{BOARD.size - 1}"
     assert render_prompt(BOARD, "brief").startswith(f"Grid a0 to {last}. Holes: ")
-
-
-def batched(words):
-    return zip(*[iter(words)] * 3, strict=True)
 
 
 def test_what_the_compact_prompt_format_cannot_say():

@@ -1,4 +1,4 @@
-"""Random boards for the tests of the environment: a seeded stream and a hypothesis strategy."""
+"""Random boards: a seeded stream and a hypothesis strategy."""
 
 from __future__ import annotations
 
