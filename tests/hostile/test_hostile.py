@@ -1,9 +1,10 @@
 """Hostile input ends in a clear error or a counted rejection; it runs no code and prints no secret.
 
-Replies are in tests/engineer/test_actions.py, boards in tests/env.
+Replies are in tests/engineer, boards in tests/env, servers in tests/trainer/test_openai_client.py.
 """
 
 import functools
+import os
 import shutil
 from pathlib import Path
 
@@ -15,10 +16,8 @@ import torch
 from chat_server import serving
 from hostile_server import SECRETS, Hostile
 from safetensors.torch import load_file, save_file
-from starts import TASKS
 
 from mapflake import repro
-from mapflake.env import load_tasks, save_tasks
 from mapflake.nb import params, stages
 from mapflake.nb.folders import start
 from mapflake.nb.notebooks import NotebookError
@@ -28,7 +27,6 @@ from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
-TASK = TASKS[0]
 CANARY = "canary.txt"
 CODE = f"open({CANARY!r}, 'w').close()"  # the planted code
 PASSWORD = "canary-password-7f3a"
@@ -63,18 +61,6 @@ def fails(error, text, action, *args):
     assert text in said
     assert len(said) <= LONGEST
     assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in said] == []
-
-
-# ---------------------------------------------------------------- texts and files
-
-
-def test_files_of_boards(folder):
-    save_tasks("tasks.jsonl", [TASK])
-    whole = Path("tasks.jsonl").read_bytes()
-    Path("both.jsonl").write_bytes(2 * whole)
-    fails(ValueError, "both.jsonl, line 3", load_tasks, "both.jsonl")
-    Path("bytes.jsonl").write_bytes(whole.splitlines(keepends=True)[0] + b"\xff\xfe\xfd\n")
-    fails(ValueError, "line 2: not JSON", load_tasks, "bytes.jsonl")
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -158,6 +144,12 @@ LAYER = "model.layers.0.mlp.up_proj.weight"
         (tensors(lambda t: t[LAYER][0].fill_(np.inf)), True, "are not finite"),
         (files_elsewhere, False, "../../../etc/passwd is missing"),
         (adapter_on_a_remote_model, True, "an adapter; merge it into its model"),
+        (tensors(lambda t: t.pop(LAYER)), True, "do not fit the configuration"),  # it is no random one
+        (lambda f: (f / "chat_template.jinja").write_text("{% for %}"), True, "TemplateSyntaxError"),
+        (lambda f: (f / "chat_template.jinja").write_text("hello"), True, "shows the message 0 times, not once"),
+        (lambda f: os.truncate(f / "model.safetensors", 999), False, "model.safetensors differs"),
+        (lambda f: (f / "tokenizer.json").unlink(), False, "tokenizer.json is missing"),
+        (lambda f: (f / "manifest.json").unlink(), False, "not written to its end"),
     ],
 )
 def test_checkpoints(spoil, manifest, text):
@@ -169,22 +161,6 @@ def test_a_checkpoint_of_a_known_model_with_code_of_its_own_is_loaded_without_it
 
 
 # ---------------------------------------------------------------- servers
-
-
-@pytest.mark.parametrize(
-    ("path", "counted", "texts"),
-    [
-        ("not-json", "unreadable reply", None),
-        ("number", "reply without a text", None),
-        ("surrogates", "", "??"),
-        ("garbage", "no connection (RemoteProtocolError)", None),
-        ("wait_for_ever", "HTTP 429", None),
-    ],
-)
-def test_servers(server, path, counted, texts):
-    policy = OpenAIPolicy("m", f"{server}/{path}/v1", timeout=5.0, retries=0 if path == "wait_for_ever" else 1)
-    assert policy.complete(["a"]) == [[texts]]
-    assert counted in str(dict(policy.failures))
 
 
 def test_a_refused_key_is_not_shown(server):

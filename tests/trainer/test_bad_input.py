@@ -1,7 +1,6 @@
 """Models that cannot be used are refused as a run starts; answers that are no plan are counted and end nothing."""
 
 import pytest
-from safetensors.torch import load_file, save_file
 from starts import PARAMS, TASKS, byte_level_model
 from transformers import LlamaForCausalLM
 
@@ -33,10 +32,13 @@ def llama(tmp_path_factory):
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused(tmp_path):
-    folder = _llama(tmp_path / "mute", template=False)
-    with pytest.raises(checkpoint.CheckpointError, match="the tokenizer has no chat template: so it cannot be asked"):
+    folder, said = (
+        _llama(tmp_path / "mute", template=False),
+        "the tokenizer has no chat template: so it cannot be asked",
+    )
+    with pytest.raises(checkpoint.CheckpointError, match=said):
         load_policy(folder)
-    with pytest.raises(ValueError, match="the tokenizer has no chat template: so it cannot be asked"):
+    with pytest.raises(ValueError, match=f"{said} in words; take .* prompt_format compact"):
         starting_point(str(folder), tmp_path / "out", prompt_format="brief")
 
 
@@ -64,19 +66,6 @@ def test_an_answer_ends_where_the_context_ends(tmp_path):
     assert 40 < max(map(len, tokens)) <= 2 * (64 - len(ids[0]))  # text need not be cut into the same tokens again
     same = policy.complete(["a b"], n=8, max_new_tokens=64 - len(ids[0]))
     assert texts == same[0]
-
-
-def test_a_missing_tensor_is_no_random_one(llama, tmp_path):
-    weights = load_file(llama / "model.safetensors")
-    del weights["model.layers.0.mlp.up_proj.weight"]
-    policy = load_policy(llama)
-    save_policy(policy.model, policy.tokenizer, tmp_path / "torn")
-    save_file(weights, tmp_path / "torn/model.safetensors", {"format": "pt"})
-    checkpoint.write_manifest(tmp_path / "torn")  # as someone wrote it: the hashes are right
-    with pytest.raises(checkpoint.CheckpointError, match=r"do not fit the configuration.*up_proj"):
-        load_policy(tmp_path / "torn")
-    with pytest.raises(checkpoint.CheckpointError, match="up_proj"):
-        starting_point(str(tmp_path / "torn"), tmp_path / "out", prompt_format="brief")
 
 
 def test_control_tokens_in_a_prompt_or_a_demonstration_are_text(llama):

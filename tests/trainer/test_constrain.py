@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-import torch
-from starts import byte_level_model, byte_level_tokenizer
+from starts import byte_level_model
 from transformers import Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
@@ -84,11 +83,3 @@ def test_a_reply_that_was_cut_short_is_told_apart(small, chat_policy, caplog):
         assert "not whole" not in caplog.text
         policy.complete([asked], n=3, max_new_tokens=3, grammar=grammar, seed=1)
         assert "3 of 3 completions under the grammar were cut off and are not whole" in caplog.text
-
-
-def test_the_tokenizer_decides_what_a_token_is_not_the_template(chat_policy):
-    width, plain = chat_policy.model.config.vocab_size, byte_level_tokenizer()
-    plain.chat_template = None
-    masks = [grammar_mask(one, reply_grammar((3, 4)), width)([[]]) for one in (plain, chat_policy.tokenizer)]
-    assert torch.equal(*masks)
-    assert 50 < masks[0].sum() < width

@@ -1,4 +1,4 @@
-"""Reinforcement over designs, for real: a tiny policy that speaks, and a chat model that does not."""
+"""Reinforcement over designs, for real, by a tiny policy that speaks. Kills: tests/faults."""
 
 import weakref
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from mapflake import env, repro
+from mapflake import env
 from mapflake.engineer import design_rl
 from mapflake.engineer.actions import read_reply
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
@@ -70,51 +70,6 @@ def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(spe
     )
 
 
-class Killed(BaseException):
-    """Ends a training in the middle."""
-
-
-def test_a_killed_design_training_goes_on_to_the_same_weights(speaker, tmp_path, monkeypatch):
-    problem = Designs(situations(32, lambda kind: float(kind[2])), "learnability", SIZES, "V1")
-    params = PARAMS.model_copy(update={"instances": 32})  # four steps, of which two are saved
-    whole = train_round(speaker, problem, params, tmp_path / "whole", seed=1)
-    calls = []
-    rewards = Designs.rewards
-
-    def dying(self, prompt_format):
-        (first, weight), *others = rewards(self, prompt_format).items()
-
-        def design(**columns):
-            calls.append(1)
-            if len(calls) == 4:
-                raise Killed
-            return first(**columns)
-
-        return {design: weight, **dict(others)}
-
-    monkeypatch.setattr(Designs, "rewards", dying)
-    with pytest.raises(Killed):
-        train_round(speaker, problem, params, tmp_path / "killed", seed=1)
-    again = train_round(speaker, problem, params, tmp_path / "killed", seed=1)
-    assert len(calls) == 4 + 2  # it did not begin anew
-    assert again == whole
-    assert repro.file_sha256(tmp_path / "whole/model.safetensors") == repro.file_sha256(
-        tmp_path / "killed/model.safetensors"
-    )
-
-
-def test_a_chat_model_whose_replies_are_all_rejected_gets_zeros_and_stays_as_it_is(chat_start, tmp_path):
-    params = PARAMS.model_copy(update={"instances": 2, "prompts": 2, "generations": 2, "microbatch": 4})
-    problem = Designs(situations(2, lambda kind: 1.0), "learnability", SIZES)
-    curve = train_round(chat_start, problem, params, tmp_path / "out", seed=0)
-    assert [row["rewards/design/mean"] for row in curve] == [0.0, 0.0]
-    assert [row["rewards/accepted/mean"] for row in curve] == [0.0, 0.0]
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(*(load_policy(p).model.parameters() for p in (chat_start, tmp_path / "out")), strict=True)
-    )
-
-
 def test_a_chat_reply_in_json_is_rewarded():
     problem = Designs(situations(1, lambda kind: float(kind[0] == 4)), "learnability", SIZES)
     reply = 'I move on. {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": null}}}'
@@ -123,9 +78,6 @@ def test_a_chat_reply_in_json_is_rewarded():
     assert design(**asked) == [1.0, 1.0, 0.0]
     assert accepted(**asked) == [1.0, 1.0, 0.0]
     assert distinct(**asked) == [0.5, 0.5, 1.0]
-
-
-def test_a_situation_without_the_rewards_table_is_named():
     with pytest.raises(ValueError, match="situation of run 3: has no table of 'learnability'"):
         Designs([Situation(made_up(0, SIZES, seed=7).report, (), {}, "run 3")], "learnability", SIZES)
 

@@ -147,15 +147,3 @@ def test_our_trainer_draws_other_samples_each_time(start, tmp_path):
     words = sum(len(text.split()) for call in texts[3:] for text in call)
     ends = sum(map(len, texts[3:]))  # at most one closing token each
     assert words <= trainer._seen["sampled_tokens"] <= words + ends  # those of the redraws are counted too
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"redraws": -1}, "redraws: -1 is negative"),
-        ({"multi_objective_aggregation": "normalize_then_sum"}, "multi_objective_aggregation: redraws take"),
-    ],
-)
-def test_what_does_not_fit_is_refused(start, tmp_path, changed, said):
-    with pytest.raises(ValueError, match=said):
-        stock(start, tmp_path, Scores(), **changed)

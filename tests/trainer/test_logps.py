@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -55,17 +53,3 @@ def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows,
     largest = float(max(gradient.abs().max() for gradient in gradients[1].values()))
     for name, gradient in gradients[1].items():  # sums over up to 20 x 8 tokens on top, in another order
         torch.testing.assert_close(gradients[0][name], gradient, atol=200 * UNIT * largest, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("vocabulary", "rows", "length", "kinds", "fits"),
-    [
-        (49_152, 32, 128, None, True),  # a small language model, short plans
-        (151_936, 8, 8192, None, False),  # a large one that thinks
-        (300, 512, 160, ["full_attention"] * 4, True),
-        (300, 512, 160, ["full_attention", "sliding_attention"], False),
-    ],
-)
-def test_tokens_times_vocabulary_decide_whether_logits_fit(vocabulary, rows, length, kinds, fits):
-    config = SimpleNamespace(vocab_size=vocabulary, **({"layer_types": kinds} if kinds else {}))
-    assert logps.logits_fit(SimpleNamespace(config=config), rows, length) is fits

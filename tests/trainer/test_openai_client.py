@@ -60,8 +60,11 @@ def test_the_samples_of_a_prompt_are_one_request(served):
     assert len(set(seeds)) == 2
     policy.complete(["a", "b"], n=2, seed=3)
     assert sorted(a["seed"] for a in server.asked[2:]) == seeds
-    assert policy.complete(["a"]) == [["x"]]
+    assert policy.complete(["a"], schema={"type": "object"}) == [["x"]]
     assert "n" not in server.asked[-1]
+    assert [asked.get("response_format", {}).get("json_schema", {}).get("schema") for asked in server.asked[3:]] == [
+        None, {"type": "object"},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -86,72 +89,55 @@ def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, firs
     assert not policy.failures
 
 
-def test_a_schema_is_sent_with_each_request(served):
-    server, policy = served((200, completion("{}")))
-    policy.complete(["a"], schema={"type": "object"})
-    policy.complete(["a"])
-    asked, plain = server.asked
-    assert asked["response_format"]["json_schema"]["schema"] == {"type": "object"}
-    assert "response_format" not in plain
-
-
 @pytest.mark.parametrize(
-    ("trouble", "reason"),
+    ("trouble", "tries", "reason"),
     [
-        (_error(500), "HTTP 500"),
-        (lambda handler: handler.connection.close(), "no connection (RemoteProtocolError)"),
-        (lambda handler: time.sleep(0.6), "no answer within 0.3 s"),
+        (_error(500), 3, "HTTP 500"),
+        (lambda handler: handler.connection.close(), 3, "no connection (RemoteProtocolError)"),
+        (lambda handler: handler.wfile.write(bytes(range(256)) * 10), 3, "no connection (RemoteProtocolError)"),
+        (lambda handler: handler.answer(429, "{}", **{"Retry-After": "1e9"}), 1, "HTTP 429"),  # in thirty years
+        (lambda handler: time.sleep(0.6), 3, "no answer within 0.3 s"),
+        ((200, "<html>busy</html>"), 1, "unreadable reply (JSONDecodeError)"),
+        ((200, completion(7)), 1, "reply without a text"),
+        ((200, completion(None, "content_filter")), 1, "reply without a text"),  # it was held back
+        ((200, completion("", "content_filter")), 1, "reply without a text"),
+        ((200, completion(None, "error")), 1, "reply without a text"),
     ],
-    ids=["500", "hung up", "silent"],
 )
-def test_a_request_that_may_succeed_later_is_repeated(served, trouble, reason, caplog):
-    server, policy = served(trouble, trouble, (200, completion("yes")), timeout=0.3)
-    assert policy.complete(["a"]) == [["yes"]]
-    assert len(server.asked) == 3
+def test_what_may_succeed_later_is_tried_again_and_what_fails_is_counted(served, trouble, tries, reason, caplog):
+    server, policy = served(*[trouble] * (tries - 1), (200, completion("yes \ud800")), timeout=0.3)
+    assert policy.complete(["a"]) == [["yes ?"]]
+    assert len(server.asked) == tries
     assert not policy.failures
     server, policy = served(trouble, timeout=0.3)
     assert policy.complete(["a", "b"]) == [[None], [None]]
-    assert len(server.asked) == 6
+    assert len(server.asked) == 2 * tries
     assert policy.failures == {reason: 2}
     assert f"m: 2 of 2 samples failed and are left out: {reason} (2)" in caplog.text
 
 
-def test_a_refusal_stops_everything_and_says_why(served):
+def test_a_server_that_refuses_or_is_not_there_stops_everything_and_says_why(served):
     server, policy = served(_error(404, "such a thing"), concurrency=1)
     with pytest.raises(ServerError, match=r"http://127.*/v1/: m: .*such a thing"):
         policy.complete(["a"] * 20)
     assert len(server.asked) < 20
-
-
-def test_an_error_is_shown_as_it_is_without_a_key_and_never_with_a_part_of_one(served, monkeypatch):
-    _, policy = served(_error(404, "none of the models"))
-    with pytest.raises(ServerError, match="none of the models"):
-        policy.complete(["a"])
-    monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
-    places = range(MAX_MESSAGE - 80, MAX_MESSAGE)  # the message is cut within the key, somewhere here
-    _, policy = served(*[_error(404, "-" * before + "secret-key") for before in places])
-    for _ in places:
-        with pytest.raises(ServerError) as caught:
-            policy.complete(["a"])
-        assert "sec" not in str(caught.value)
-
-
-def test_no_server_there_stops_everything(served):
-    server, policy = served((200, completion("yes")))
     server.shutdown()
     server.server_close()
     with pytest.raises(ServerError, match=r"http://127.*/v1/: m: no server there, after 3 tries"):
         policy.complete(["a"] * 20)
 
 
-def test_the_key_is_read_from_the_environment_alone(served, monkeypatch):
+def test_the_key_is_read_from_the_environment_alone_and_no_part_of_it_is_shown(served, monkeypatch):
     with pytest.raises(ServerError, match="set the environment variable OPENAI_API_KEY"):
         OpenAIPolicy("m", "https://somewhere.example/v1").complete(["a"])
-    server, policy = served((200, completion("yes")))
-    monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    policy.complete(["a"])
-    assert [asked["key"] for asked in server.asked] == ["Bearer secret"]
-    assert "secret" not in repr(policy)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
+    places = range(MAX_MESSAGE - 80, MAX_MESSAGE, 5)  # the message is cut within the key, somewhere here
+    server, policy = served(*[_error(404, "-" * before + "secret-key") for before in places])
+    for _ in places:
+        with pytest.raises(ServerError) as caught:
+            policy.complete(["a"])
+        assert "sec" not in str(caught.value) + repr(policy)
+    assert {asked["key"] for asked in server.asked} == {"Bearer secret-key"}
 
 
 @pytest.mark.parametrize(("content", "finish"), [("", "stop"), (None, "stop"), (None, "length"), (None, "tool_calls")])
@@ -166,13 +152,6 @@ def test_a_model_that_says_nothing_has_answered(served, content, finish):
     assert [r.verdict.valid for r in rollouts] == [True, False, True]
     assert len(server.asked) == 1
     assert not policy.failures
-
-
-@pytest.mark.parametrize(("content", "finish"), [(None, "content_filter"), ("", "content_filter"), (None, "error")])
-def test_a_text_that_the_server_held_back_is_no_answer(served, content, finish):
-    _, policy = served((200, completion(content, finish)))
-    assert policy.complete(["a"]) == [[None]]
-    assert policy.failures == {"reply without a text": 1}
 
 
 def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, caplog):

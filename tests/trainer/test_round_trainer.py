@@ -78,15 +78,8 @@ def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
     assert curve[-1]["kl"] > 1e-3
     # A uniform policy over the vocabulary would have the logarithm of its size.
     assert all(0 < row["entropy"] < 5.6 for row in curve)
-
-
-def test_the_curve_counts_the_tokens_that_were_sampled(start, tmp_path):
-    trainer = _trainer(start, tmp_path)
-    trainer.train()
-    samples = PARAMS.prompts * PARAMS.generations
-    curve = [row for row in trainer.state.log_history if "loss" in row]
     for row in curve:  # TRL's own mean over the step's completions
-        assert row["sampled_tokens"] == pytest.approx(row["completions/mean_length"] * samples)
+        assert row["sampled_tokens"] == pytest.approx(row["completions/mean_length"] * 16)
 
 
 def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):

@@ -25,20 +25,24 @@ def test_a_policy_learns_the_plans_of_its_boards_in_its_own_format(name, request
     assert curve[-1]["loss"] < curve[0]["loss"]
     valid = Counter()
     for checkpoint in (start, tmp_path / "a"):
-        rollouts = evaluate.rollout(SCHOOL.load(checkpoint), TASKS, samples=50, seed=1)
+        rollouts = evaluate.rollout(SCHOOL.load(checkpoint), TASKS, samples=20, seed=1)
         valid[checkpoint] = sum(r.verdict.valid for r in rollouts)
     # It was shown wrong plans as often as right ones before. A count has a standard error of at most half the root of
     # the number of rollouts.
     assert valid[tmp_path / "a"] > valid[start] + 4 * (2 * len(rollouts)) ** 0.5 / 2
-    SCHOOL.train(start, boards, tmp_path / "b", seed=0)
-    assert SCHOOL.sha256(tmp_path / "b") == SCHOOL.sha256(tmp_path / "a") != SCHOOL.sha256(start)
 
 
 def test_a_run_of_the_bank_asks_for_sizes_of_its_own_and_is_measured_on_all(start, tmp_path):
     sizes, number = (3, 4), 3
     assert sizes_of_run(number, sizes) == [4]
     validation = generate(EnvConfig.uniform(sizes, 0.1), 8, seed=0, split="validation")
-    given = (Grpo(PARAMS), start, validation, sizes, BankParams(rounds=2, training=RECIPE))
+    given = (
+        Grpo(PARAMS),
+        start,
+        validation,
+        sizes,
+        BankParams(rounds=2, training=RECIPE.model_copy(update={"steps": 8})),
+    )
     first, second = bank_run(tmp_path, number, *given, TableParams(boards=2, samples=2), samples=1)
     assert [set(one.config.sizes) for one in second.history] == [{4}, {4}]
     assert [one.training["algorithm"] for one in second.history] == ["supervised"] * 2

@@ -222,15 +222,6 @@ def test_weights_are_in_step(wholly):
         assert row["all but the head"] > 10 * CLOSE
 
 
-def test_adapters_are_in_step(chat, tmp_path, monkeypatch):
-    watched = Watched(monkeypatch, {"nothing": _nothing})
-    grpo.train_round(chat, Variety(), _params(lora={"rank": 4, "alpha": 32}), tmp_path / "out", seed=0)
-    print(watched.gaps)
-    assert all(row["in step"] < CLOSE for row in watched.gaps)
-    assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
-    assert checkpoint.weights_sha256(tmp_path / "out") != checkpoint.weights_sha256(chat)
-
-
 KILLED = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
@@ -360,19 +351,3 @@ def test_a_servers_weights_are_in_step(served, chat, tmp_path, monkeypatch, lora
     print(watched.gaps)
     assert all(row["in step"] < CLOSE for row in watched.gaps)
     assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
-
-
-def test_a_server_that_goes_away_loses_nothing(served, chat, tmp_path, monkeypatch):
-    params, sample = _params(vllm="server", vllm_engine={"server_port": served}), RoundTrainer._sample
-
-    def gone(trainer, ids, size):
-        if trainer.state.global_step == 2:
-            trainer._sampler = engines.Server(VllmParams(server_port=9))
-        return sample(trainer, ids, size)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RoundTrainer, "_sample", gone)
-        with pytest.raises(engines.EngineError, match=r"http://127.0.0.1:9: no vLLM server there"):
-            grpo.train_round(chat, Variety(), params, tmp_path / "out", seed=0)
-    assert checkpoint.newest_whole(tmp_path / "out.unfinished").name == "checkpoint-2"
-    assert len(grpo.train_round(chat, Variety(), params, tmp_path / "out", seed=0)) == 4
