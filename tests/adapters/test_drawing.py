@@ -49,7 +49,7 @@ def test_the_time_is_bounded_and_so_are_the_attempts() -> None:
         draw(EnvConfig.uniform([3], 0.0, 1.0, num_agents=1), 0)  # nobody to wait for
 
 
-@pytest.mark.parametrize("seed", [-1, MAX_SEED + 1, 1.0, True, "1", None])
+@pytest.mark.parametrize("seed", [-1, MAX_SEED + 1, True, "1"])
 def test_a_wrong_seed_is_named(seed: object) -> None:
     with pytest.raises(ValueError, match=r"seed: .* is not an integer in 0"):
         draw(MIXED, seed)  # type: ignore[arg-type]

@@ -1,15 +1,12 @@
 """The golden transcripts through `judge` and through the reward functions; other paths have their own files."""
 
-import importlib
-import subprocess
-import sys
 import tracemalloc
 from itertools import product
 
 import pytest
 from transcripts import TRANSCRIPTS
 
-from mapflake.env import KINDS, PROMPT_FORMATS, REWARD, judge, reward, reward_functions, rewards, to_dataset
+from mapflake.env import KINDS, PROMPT_FORMATS, REWARD, judge, reward, reward_functions, to_dataset
 from mapflake.repro import dumps, to_json
 
 
@@ -38,6 +35,8 @@ def test_rewards_of_trl(prompt_format):
     columns = rows.remove_columns("prompt")[:]
     asked = columns | {"completions": completions, "prompts": rows["prompt"]}
     scores = {f.__name__: f(**asked) for f in reward_functions(prompt_format)}
+    with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
+        reward_functions(prompt_format)[0](completions=[""])
     assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
 
 
@@ -49,23 +48,13 @@ SAID = "".join(t.completion for t in TRANSCRIPTS if (t.name, t.prompt_format) ==
     [
         (SAID, 1.0),
         ([{"role": "assistant", "content": SAID}], 1.0),
-        (
-            [
-                {
-                    "role": "assistant",
-                    "content": [{"type": "text", "text": SAID[:9]}, {"type": "text", "text": SAID[9:]}],
-                }
-            ],
-            1.0,
-        ),
+        ([{"content": [{"type": "text", "text": SAID[:9]}, {"type": "text", "text": SAID[9:]}]}], 1.0),
         ([{"role": "assistant", "content": "I ask a tool."}, {"role": "tool", "content": "4"}, {"content": SAID}], 1.0),
         ([{"role": "assistant", "content": SAID}, {"role": "assistant", "content": "I do not know."}], 0.0),
         ([{"role": "assistant", "content": SAID}, {"role": "tool", "content": "4"}], 1.0),
         ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
-        ([{"role": "assistant"}], 0.0),
         ([{"role": "assistant", "content": [{"type": "image"}]}], 0.0),
         ([], 0.0),
-        ("", 0.0),
     ],
 )
 def test_rewards_of_all_shapes_of_a_completion(completion, score):
@@ -85,52 +74,3 @@ def test_rewards_keep_little_of_what_they_judged():
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 60 * 5_000
-
-
-def test_rewards_judge_once_for_both_and_forget_what_is_old(monkeypatch):
-    judged: list[str] = []
-
-    def counted(task, text, prompt_format):
-        judged.append(text)
-        return judge(task, text, prompt_format)
-
-    monkeypatch.setattr(rewards, "judge", counted)
-    monkeypatch.setattr(rewards, "REMEMBERED", 5)
-    task = dumps(to_json(TRANSCRIPTS[0].task))
-    functions = reward_functions()
-    for batch in (["a", "b", "a"], ["c", "d"], ["e", "f"]):
-        for function in functions:
-            assert function(completions=batch, task=[task] * len(batch)) == [0.0] * len(batch)
-    assert judged[:4] == ["a", "b", "c", "d"]
-    assert len(judged) <= 4 + 2 * 2
-
-
-def test_wrong_calls_of_rewards_name_what_is_missing():
-    with pytest.raises(ValueError, match="prompt_format: 'json' is none of chat, brief, compact"):
-        reward_functions("json")
-    valid, _ = reward_functions("compact")
-    with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
-        valid(completions=[""], prompts=["size4"])
-
-
-def test_environment_and_engineer_import_no_framework():
-    code = "import sys, mapflake.adapters, mapflake.engineer, mapflake.env; print({*sys.argv[1:]} & {*sys.modules})"
-    heavy = ["pettingzoo", "inspect_ai", "verifiers", "trl", "torch", "transformers", "pandas", "matplotlib"]
-    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
-
-
-@pytest.mark.parametrize(
-    ("module", "package", "install"),
-    [
-        ("parallel_env", "pettingzoo", r'pip install "mapflake\[pettingzoo\]"'),
-        ("inspect_task", "inspect_ai", r'pip install "mapflake\[inspect\]"'),
-        ("taskset", "verifiers", "pip install -c requirements/verifiers.txt"),
-        ("trl", "trl", r'pip install "mapflake\[train\]"'),
-    ],
-)
-def test_a_missing_package_is_named_with_what_installs_it(module, package, install, monkeypatch):
-    monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, f"mapflake.adapters.{module}", raising=False)
-    with pytest.raises(ImportError, match=f"^this needs [a-z_]+: {install}"):
-        importlib.import_module(f"mapflake.adapters.{module}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -51,16 +50,6 @@ def test_a_command_does_what_the_page_says(command: str, tmp_path: Path) -> None
     done = subprocess.run(command.split(), cwd=clone, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert re.search(SAYS[command], done.stdout), done.stdout
-
-
-@pytest.mark.slow
-def test_training_on_fixed_boards_at_a_small_scale(tmp_path: Path) -> None:
-    main = runpy.run_path(str(ROOT / "docs/examples/engineer_trl.py"))["main"]
-    arm = "fixed"  # the last word of the command
-    assert f"python docs/examples/engineer_trl.py {arm}" in COMMANDS
-    first, second = main(arm, str(tmp_path), shown=2, instances=4, rounds=2, passes=1)
-    assert first.config == second.config
-    assert (first.index, second.index) == (0, 1)
 
 
 def test_every_door_has_a_line() -> None:

@@ -13,14 +13,10 @@ KILLS = {
     "warm_start": [  # 60 steps, saved at 20, 40 and 60
         ("save", 1, 6), ("step", 35), ("manifest", 1), ("publish", 1, 3), ("replace", 3),
     ],
-    "shared": [  # 4 steps, saved each
-        ("token", 5), ("save", 1, 9), ("step", 3), ("manifest", 1), ("publish", 1, 4), ("replace", 3),
-        ("torn append", 1),
-    ],
-    "arm": [("token", 3), ("replace", 1), ("step", 1), ("save", 1, 8), ("torn append", 1)],
-    "language_model": [  # 6 and 4 supervised steps, then rounds of 2
-        ("step", 3), ("manifest", 2), ("step", 7), ("token", 9), ("save", 4, 8), ("step", 3), ("torn append", 1),
-    ],
+    "shared": [("token", 5), ("save", 1, 9), ("step", 3), ("publish", 1, 4), ("torn append", 1)],  # 4 steps, saved each
+    "arm": [("token", 3), ("replace", 1), ("step", 1), ("torn append", 1)],
+    # 6 and 4 supervised steps, then rounds of 2 on boards, over designs, and of a design
+    "language_model": [("step", 7), ("token", 9), ("save", 4, 8), ("step", 3), ("torn append", 1)],
 }  # fmt: skip
 
 
@@ -35,18 +31,6 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(run, begu
     assert_as_undisturbed(folder, stage, undisturbed)
 
 
-def test_a_save_without_its_optimizer_is_passed_over_for_the_one_before(run, begun, undisturbed) -> None:
-    folder = begun("shared")
-    code, said = run(folder, "shared", ("step", 3))
-    assert code == -signal.SIGKILL, said
-    (folder / "shared/round-0/checkpoint.unfinished/checkpoint-2/optimizer.pt").unlink()
-    code, said = run(folder, "shared")
-    assert code == 0, said
-    assert "checkpoint-2: optimizer.pt is missing; falling back to an older one" in said
-    assert "going on from checkpoint-1" in said
-    assert_as_undisturbed(folder, "shared", undisturbed)
-
-
 def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undisturbed) -> None:
     folder = begun("warm_start")
     code, said = run(folder, "warm_start", ("disk", 30_000))
@@ -56,19 +40,6 @@ def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undi
     code, said = run(folder, "warm_start")
     assert code == 0, said
     assert_as_undisturbed(folder, "warm_start", undisturbed)
-
-
-def test_a_folder_that_nobody_may_write_is_named(run, begun, undisturbed) -> None:
-    folder = begun("arm")
-    folder.chmod(0o555)
-    code, said = run(folder, "arm", ("no root",))
-    folder.chmod(0o755)
-    assert code == 1, said
-    assert "PermissionError: [Errno 13] Permission denied" in said.splitlines()[-1]
-    assert str(folder) in said.splitlines()[-1]
-    code, said = run(folder, "arm")
-    assert code == 0, said
-    assert_as_undisturbed(folder, "arm", undisturbed)
 
 
 @pytest.mark.parametrize("how", ["absent", "log", "offline"])

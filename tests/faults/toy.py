@@ -6,7 +6,6 @@ test names, and is real: SIGKILL, limits of the kernel.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import itertools
 import os
@@ -161,14 +160,6 @@ def _torn_append(nth: int) -> None:
     _before(repro, "append_jsonl", limit, nth)
 
 
-def _no_root() -> None:
-    """Takes from root what lets it write where nobody may; others lack it already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    if libc.capget(header, data) or libc.capset(header, (ctypes.c_uint32 * 6)(data[0] & ~0b110, *data[1:])):
-        raise OSError(ctypes.get_errno(), "capset")
-
-
 def _wandb(how: str) -> None:
     os.environ |= {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     if how == "absent":
@@ -193,7 +184,6 @@ FAULTS: dict[str, Callable[..., None]] = {
     "replace": _kill_before(os, "replace"),
     "torn append": _torn_append,
     "disk": lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)),
-    "no root": _no_root,
     "wandb": _wandb,
 }
 
