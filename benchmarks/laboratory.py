@@ -6,7 +6,7 @@ written down before which run is in reports/log.md.
 
     python -m benchmarks.laboratory student 600         draws the boards and trains a student, in runs/laboratory
     python -m benchmarks.laboratory screen default --part 0/2    runs half of a regime's trials on a part of the table
-    python -m benchmarks.laboratory trials half_rate --part 0/2    the same with the whole table
+    python -m benchmarks.laboratory trials groups_of_8 --part 0/2    the same with the whole table
     python -m benchmarks.laboratory page                collects them, and writes reports/laboratory.md
 """
 
@@ -68,6 +68,7 @@ REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
     "quarter_rate": (320, 32, 16, 5e-5),
     "longer": (640, 32, 16, 1e-4),
     "few_longer": (160, 8, 16, 1e-4),
+    "groups_of_8": (640, 32, 8, 1e-4),
 }
 DRAWS = tuple(f"draw {number}" for number in range(6))
 CONSTANTS = {"uniform over the space": "uniform", "the benchmark's mixture": "benchmark"}
