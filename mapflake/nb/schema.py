@@ -46,13 +46,15 @@ class ValidationParams(Params):
     """The fixed validation set, from which reports are made.
 
     Without wait ratios it is `boards` unconstrained boards, an equal part for each hole ratio. With them it is drawn as
-    the benchmark is: `boards` boards for each wait ratio and size. Notebook 04 asks the engineer in a quarter as many
-    made-up situations as there are boards, and compares them with each other: hence at least 8.
+    the benchmark is: `boards` boards for each wait ratio and size. `sizes` may leave out sizes that designs may ask for;
+    null is all of them. Notebook 04 asks the engineer in a quarter as many made-up situations as there are boards, and
+    compares them with each other: hence at least 8.
     """
 
     agents: Agents
     boards: Count
     wait_ratios: Annotated[list[Ratio], Field(min_length=1), Once] | None = None
+    sizes: Sizes | None = None
 
 
 class DemonstrationsParams(Params):
@@ -84,7 +86,10 @@ class BenchmarkParams(Params):
 
 
 class EnvDesign(Params):
-    """Notebook 01: the boards that everything else is measured on and started from."""
+    """Notebook 01: the boards that everything else is measured on and started from.
+
+    `sizes` are those that a design may ask for.
+    """
 
     seed: Seed
     sizes: Sizes
@@ -97,7 +102,10 @@ class EnvDesign(Params):
     @model_validator(mode="after")
     def _feasible(self) -> EnvDesign:
         _once([f"{stratum.agents} agents" for stratum in self.benchmark.strata])
-        asked = [("validation", self.validation.agents, self.sizes, self.hole_ratios)]
+        if unknown := {*(self.validation.sizes or ())} - {*self.sizes}:
+            raise ValueError(f"validation.sizes: {min(unknown)} is not in sizes, which a design may ask for")
+        validated = self.validation.sizes or self.sizes
+        asked = [("validation", self.validation.agents, validated, self.hole_ratios)]
         asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
         for where, agents, sizes, ratios in asked:
             for ratio in ratios:
@@ -116,7 +124,7 @@ class EnvDesign(Params):
                     f"demonstrations.{number}.boards: {part.boards} boards are none for each of "
                     f"{len(self.hole_ratios)} hole_ratios"
                 )
-        drawn = self.validation.boards * len(self.sizes) * len(self.validation.wait_ratios or ())
+        drawn = self.validation.boards * len(validated) * len(self.validation.wait_ratios or ())
         if (drawn or self.validation.boards) < 8:
             raise ValueError(f"validation.boards: {drawn or self.validation.boards} boards in all, takes at least 8")
         if not drawn and self.validation.boards % len(self.hole_ratios):
@@ -212,7 +220,7 @@ class Sections(Params):
     def _sizes(self) -> Sections:
         if any(self.students.ages) and not (self.students.training or self.warm_start.training):
             raise ValueError("students.ages: are steps of students.training or warm_start.training, and both are null")
-        asked, there = self.analysis.comparison, {*self.env_design.sizes}
+        asked, there = self.analysis.comparison, {*(self.env_design.validation.sizes or self.env_design.sizes)}
         if asked.boards == "benchmark":
             there = {size for stratum in self.env_design.benchmark.strata for size in stratum.sizes}
         if unknown := {*(asked.sizes or ())} - there:

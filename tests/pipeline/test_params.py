@@ -275,7 +275,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     ours = ("analysis", "ablations/base_engineer", "ablations/heuristic")
     assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
-    assert validation == {"agents": 2, "boards": 48, "wait_ratios": None}  # merged: one key from each
+    assert validation == {"agents": 2, "boards": 48, "wait_ratios": None, "sizes": None}  # merged: one key from each
 
 
 def test_a_notebook_saved_in_jupyter_has_the_same_code() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -91,10 +91,10 @@ def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]
     pairs = [
         (render_prompt(task.instance, form), format_plan(task.instance, task.solution.plan, form)) for task in turned
     ]
-    sizes = repro.read_json(boards / "settings.json")["sizes"]
-    return pairs + demonstrations(
-        n - len(pairs), sizes, seed=params.seed, variants=params.engineer_variants, prompt_format=reply_format(form)
-    )
+    settings = repro.read_json(boards / "settings.json")
+    taught: dict[str, Any] = {"variants": params.engineer_variants, "prompt_format": reply_format(form)}
+    taught |= {"seed": params.seed, "reported": settings.get("validated")}
+    return pairs + demonstrations(n - len(pairs), settings["sizes"], **taught)
 
 
 def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:

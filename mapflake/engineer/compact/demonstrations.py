@@ -53,14 +53,24 @@ def demonstrations(
     seed: int,
     variants: Sequence[str] = (DEFAULT_VARIANT,),
     prompt_format: str = "compact",
+    reported: Iterable[int] | None = None,
 ) -> list[tuple[str, str]]:
     """Returns n (prompt, completion) pairs, made as the module's docstring says, in compact words or in JSON.
 
-    Pair i depends on (seed, sizes, variants, i) alone; each of the variants is shown as often as the others. In JSON
-    too ratios are multiples of 1/20: a full float takes a language model a dozen tokens.
+    Pair i depends on (seed, sizes, reported, variants, i) alone; each of the variants is shown as often as the others.
+    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens.
+
+    Args:
+        n: Number of pairs.
+        sizes: Board sizes that may be asked for.
+        seed: Root of the random streams.
+        variants: Prompt variants to show.
+        prompt_format: `compact`, `brief` or `json`.
+        reported: Board sizes of validation, a part of `sizes`; None: all of them.
     """
-    sizes, variants = legal_sizes(sizes), [known_variant(name) for name in variants]
-    drawn = [synthetic_report(i, sizes, seed=seed, variants=variants, prompt_format=prompt_format) for i in range(n)]
+    variants = [known_variant(name) for name in variants]
+    given: dict[str, Any] = {"seed": seed, "variants": variants, "prompt_format": prompt_format, "reported": reported}
+    drawn = [synthetic_report(i, sizes, **given) for i in range(n)]
     return [(one.prompt, format_config(rounded(one.answer), prompt_format)) for one in drawn]
 
 
@@ -92,19 +102,24 @@ def synthetic_report(
     seed: int,
     variants: Sequence[str] = (DEFAULT_VARIANT,),
     prompt_format: str = "compact",
+    reported: Iterable[int] | None = None,
 ) -> SyntheticReport:
-    """Returns the synthetic report behind a demonstration; another seed gives reports that were not demonstrated."""
+    """Returns the synthetic report behind a demonstration; another seed gives reports that were not demonstrated.
+
+    Arguments are as for `demonstrations`.
+    """
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
+    seen = legal_sizes(reported or sizes)
     variant = variants[int(rng.integers(len(variants)))]
     shown = VARIANTS[variant].history
     learner = _Learner.draw(rng)
     config, proposal = random_config(sizes, rng), None
     history: tuple[Round, ...] = ()
     for index in range(1 + int(rng.choice(len(ROUNDS_SHOWN), p=ROUNDS_SHOWN))):
-        report, logits = learner.report(sizes, rng)
+        report, logits = learner.report(sizes, seen, rng)
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
         visible = config if shown == "all" or (shown == "designed" and index > 0) else None
-        answer = _design(report, visible, rng)
+        answer = _design(report, sizes, visible, rng)
         proposal = Proposal(format_config(answer, prompt_format), answer, None)
         if rng.random() < REJECTED:
             proposal = Proposal("", None, "synthetic")
@@ -157,10 +172,12 @@ class _Learner:
             waits=rng.choice([0.0, rng.uniform(0.0, 0.3), rng.uniform(0.3, 1.0)], p=[0.1, 0.6, 0.3]),
         )
 
-    def report(self, sizes: Sequence[int], rng: np.random.Generator) -> tuple[FailureReport, dict[int, float]]:
-        found = {size: self._size_report(size, rng) for size in sizes}
-        reports, logits = zip(*found.values(), strict=True)
-        return FailureReport(reports), dict(zip(found, logits, strict=True))
+    def report(
+        self, sizes: Sequence[int], reported: Sequence[int], rng: np.random.Generator
+    ) -> tuple[FailureReport, dict[int, float]]:
+        drawn = {size: self._size_report(size, rng) for size in sizes}
+        rows = tuple(drawn[size][0] for size in reported)
+        return FailureReport(rows), {size: logit for size, (_, logit) in drawn.items()}
 
     def _size_report(self, size: int, rng: np.random.Generator) -> tuple[SizeReport, float]:
         logit = self.skill - self.per_size * (size - 3) + rng.normal(0, 0.3)
@@ -245,10 +262,12 @@ LEVEL_RULES: dict[str, Callable[[Rates, EnvConfig | None, np.random.Generator], 
 """Hole and wait ratios of the sizes; all equally likely."""
 
 
-def _design(report: FailureReport, last: EnvConfig | None, rng: np.random.Generator) -> EnvConfig:
-    valid = report.valid_rates
+def _design(
+    report: FailureReport, sizes: Sequence[int], last: EnvConfig | None, rng: np.random.Generator
+) -> EnvConfig:
+    valid = dict.fromkeys(sizes, 0.0) | report.valid_rates  # a size that is not reported counts as never solved
     if rng.random() < RANDOM_DESIGN:
-        return random_config(valid, rng)
+        return random_config(sizes, rng)
     weights = _pick(DATA_RULES, rng)(valid, last)
     levels = _pick(LEVEL_RULES, rng)(valid, last, rng)
     asked = {

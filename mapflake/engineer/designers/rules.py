@@ -91,7 +91,7 @@ def heuristic_expert(sizes: Sequence[int]) -> Designer:
         asked: dict[int, dict[str, float | None]] = {}
         for size in sizes:
             c, seen = last.sizes.get(size), report.at(size)
-            valid = seen.valid_rate if seen else 0.5
+            valid = seen.valid_rate if seen else 0.0
             step = towards_half(valid)
             hole = c.hole_ratio if c else sum(p.hole_ratio for p in present) / len(present)
             wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
