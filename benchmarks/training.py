@@ -40,7 +40,6 @@ from mapflake.trainer.params import RLParams
 if TYPE_CHECKING:
     from mapflake.trainer.policy import Policy
 
-REWARD = "learnability"
 SHOWN = 4  # boards whose replies are recorded
 CURVE = {
     "rewards/valid/mean": "valid",
@@ -69,7 +68,8 @@ def measure(
     from mapflake.trainer.policy import Policy
 
     boards, start = run / "env_design", student(str(run), f"student/{seed}")
-    sizes, validation = repro.read_json(boards / "settings.json")["sizes"], load_tasks(boards / "validation.jsonl")
+    settings, validation = repro.read_json(boards / "settings.json"), load_tasks(boards / "validation.jsonl")
+    sizes = settings["sizes"]
     stages = ("baseline_rl", "engineer_loop")
     rounds = [one for stage in stages for one in Ledger(run / stage / str(seed) / "rounds.jsonl").rounds]
     steps = [
@@ -78,13 +78,14 @@ def measure(
         for one in rounds
         for step in repro.read_jsonl(one.checkpoint / "curve.jsonl")
     ]
-    situations = [made_up(i, sizes, seed=repro.seed_for(seed, "unseen")) for i in range(len(validation) // 4)]
+    known: dict[str, Any] = {"seed": repro.seed_for(seed, "unseen"), "reported": settings["validated"]}
+    situations = [made_up(i, sizes, **known) for i in range(len(validation) // 4)]
     reads, replies, warm_start, designed = {}, {}, {}, {}
     for stage, checkpoint in {"before RL": start, **({"after RL": rounds[-1].checkpoint} if rounds else {})}.items():
         policy = trainer.load(checkpoint)
         assert isinstance(policy, Policy)
         options: dict[str, Any] = {"variant": asked.variant, "max_new_tokens": asked.max_new_tokens, "seed": seed}
-        found = reading.reading(policy, situations, sizes, REWARD, **options)
+        found = reading.reading(policy, situations, sizes, **options)
         reads[stage] = {name: None if np.isnan(value) else value for name, value in found.items()}
         replies[stage] = _replies(policy, validation, seed)
         designed = _designed(policy, situations[0], sizes, asked, seed)

@@ -94,12 +94,10 @@ def bank_run(
         path = one.checkpoint.with_name("tables.json")
         key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), code_sha256("mapflake.engineer.situations")]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
-            measured = measure(trainer.load(one.checkpoint), sizes, tables, seed=own)
-            values = {name: repro.to_json(value) for name, value in measured.items()}
+            values = [repro.to_json(one) for one in measure(trainer.load(one.checkpoint), sizes, tables, seed=own)]
             repro.write_json(path, {"made_from": key, "tables": values})
-        values = repro.read_json(path)["tables"]
-        measured = {name: repro.from_json(KindTable, value, f"{path}: {name}") for name, value in values.items()}
-        found.append(Situation(one.report, history[: one.index + 1], measured, f"run {number}"))
+        success, learnability = (repro.from_json(KindTable, v, str(path)) for v in repro.read_json(path)["tables"])
+        found.append(Situation(one.report, history[: one.index + 1], success, learnability, f"run {number}"))
     return found
 
 

@@ -25,10 +25,10 @@ from mapflake.engineer.actions import format_config, read_reply, reply_format
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
-from mapflake.engineer.situations import DesignRLParams, Situation, kinds, measure
+from mapflake.engineer.situations import DesignRLParams, Reward, Situation, expected_gain, kinds, measure
 from mapflake.env import EnvConfig, generate
 from mapflake.env.rewards import answer_of
-from mapflake.provenance import code_sha256
+from mapflake.provenance import code_sha256, identity
 from mapflake.trainer.grpo import Boards, Mixture, Problem, train_round
 from mapflake.trainer.policy import load_policy
 
@@ -39,27 +39,17 @@ BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing
 class Designs:
     """The problem of design RL for `grpo.train_round`: prompts of situations, and rewards of replies.
 
-    A design's reward is the mean of its situation's table over the boards that it asks for.
-
     Attributes:
         situations: One for each prompt, in the order in which they are trained on.
-        reward: The name of a table of theirs.
         sizes: Board sizes that may be asked for.
         variant: The prompt's sections.
-
-    Raises:
-        ValueError: A situation lacks the reward's table.
+        reward: What a design is worth in its situation.
     """
 
     situations: Sequence[Situation]
-    reward: str
     sizes: tuple[int, ...]
     variant: str | Variant = DEFAULT_VARIANT
-
-    def __post_init__(self) -> None:
-        for situation in self.situations:
-            if self.reward not in situation.tables:
-                raise ValueError(f"situation of {situation.origin}: has no table of {self.reward!r}")
+    reward: Reward = expected_gain
 
     def __len__(self) -> int:
         return len(self.situations)
@@ -75,8 +65,9 @@ class Designs:
 
     def identity(self) -> Any:
         """Returns everything that decides the problem, as JSON values."""
-        tables = [repro.to_json(s.tables[self.reward]) for s in self.situations]
-        return [code_sha256("mapflake.engineer.design_rl"), self.reward, self.sizes, self.prompts("chat"), tables]
+        tables = [repro.to_json([s.success, s.learnability]) for s in self.situations]
+        reward = identity(self.reward)
+        return [code_sha256("mapflake.engineer.design_rl"), reward, self.sizes, self.prompts("chat"), tables]
 
     def rows(self, prompt_format: str) -> Dataset:
         """Returns the training rows: prompt, and the number of its situation."""
@@ -86,14 +77,13 @@ class Designs:
 
     def rewards(self, prompt_format: str) -> dict[Callable[..., list[float]], float]:
         """Returns the reward functions for TRL, with their weights."""
-        tables = [situation.tables[self.reward] for situation in self.situations]
 
         @functools.lru_cache(maxsize=1 << 11)  # the three functions are called one after the other on a batch
         def read(number: int, text: str) -> tuple[str | None, float]:
             proposal = read_reply(text, self.sizes, reply_format(prompt_format))
             if proposal.config is None:
                 return None, 0.0
-            return format_config(proposal.config), tables[number].mean(proposal.config)
+            return format_config(proposal.config), self.reward(self.situations[number], proposal.config)
 
         def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:
             texts = [answer_of(completion) for completion in completions]
@@ -125,16 +115,23 @@ def beside_boards(designs: Designs, params: DesignRLParams, *, seed: int) -> Pro
     return Mixture([designs, Boards(generate(config, params.boards, seed=own, split="train"))])
 
 
-def mixed(real: Sequence[Situation], sizes: Sequence[int], params: DesignRLParams, *, seed: int) -> list[Situation]:
+def mixed(
+    real: Sequence[Situation],
+    sizes: Sequence[int],
+    params: DesignRLParams,
+    *,
+    seed: int,
+    reported: Sequence[int] | None = None,
+) -> list[Situation]:
     """Returns the situations of a training: real ones and made-up ones, at random in the share that `params` says.
 
-    Without real ones all are made up.
+    Without real ones all are made up; `reported` are the board sizes of their reports (`demonstrations`).
     """
+    made: dict[str, Any] = {"seed": repro.seed_for(seed, "made up"), "reported": reported}
     rng = repro.rng_for(seed, "situations")
     chosen = rng.random(params.rl.instances - params.boards) < (params.real_share if real else 0.0)
     return [
-        real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, seed=repro.seed_for(seed, "made up"))
-        for i, is_real in enumerate(chosen)
+        real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, **made) for i, is_real in enumerate(chosen)
     ]
 
 
@@ -143,7 +140,7 @@ class CoTraining:
     """Design RL inside the loop: every round, on what the policy just measured and on made-up situations.
 
     Attributes:
-        params: Rewards, budget and tables.
+        params: Budget and tables.
         sizes: Board sizes that may be asked for.
         seed: Root of the random streams.
         variant: The prompt's sections.
@@ -163,8 +160,8 @@ class CoTraining:
         tables = measure(
             load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens), self.sizes, self.params.tables, seed=seed
         )
-        real = [Situation(last.report, history, tables, "this run")]
-        designs = Designs(mixed(real, self.sizes, self.params, seed=seed), self.params.reward, self.sizes, self.variant)
+        real, reported = [Situation(last.report, history, *tables, "this run")], [s.size for s in last.report.sizes]
+        designs = Designs(mixed(real, self.sizes, self.params, seed=seed, reported=reported), self.sizes, self.variant)
         problem = beside_boards(designs, self.params, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes)

@@ -1,7 +1,7 @@
 """What an engineer's designs are worth in given situations, and whether they depend on the report.
 
 An engineer that reads designs better for the report that it was shown than for another one. So the same designs are
-scored under the tables of all situations of other runs too, and it is asked again with the report's rows exchanged.
+scored in all situations of other runs too, and it is asked again with the report's rows exchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mapflake.engineer.actions import reply_format
 from mapflake.engineer.designers.llm import answers, apply_control
 from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
-from mapflake.engineer.situations import Kind, Situation
+from mapflake.engineer.situations import Reward, Situation, best_kind, expected_gain, only
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer
@@ -58,13 +58,13 @@ def ask(
     return answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
 
 
-def worth(designs: Designs, situations: Sequence[Situation], reward: str) -> float:
-    """Returns the mean of a reward's table over designs, each in its situation; a rejected one is worth 0."""
-    scored = [c and one.tables[reward].mean(c) for c, one in zip(designs, situations, strict=True)]
-    return float(np.mean([value or 0.0 for value in scored]))
+def worth(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
+    """Returns the mean reward of designs, each in its situation; a rejected one is worth 0."""
+    scored = [reward(one, c) if c else 0.0 for c, one in zip(designs, situations, strict=True)]
+    return float(np.mean(scored))
 
 
-def elsewhere(designs: Designs, situations: Sequence[Situation], reward: str) -> float:
+def elsewhere(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
     """Returns the mean worth of designs in the situations of other runs than their own; a rejected one is worth 0.
 
     Raises:
@@ -75,7 +75,7 @@ def elsewhere(designs: Designs, situations: Sequence[Situation], reward: str) ->
     if len(others) < 2:
         raise ValueError("situations: all are of one run, so that none is another's")
     scored = [
-        [c.mean(config) for c in (s.tables[reward] for s in others[mine.origin])] if config else [0.0]
+        [reward(other, config) for other in others[mine.origin]] if config else [0.0]
         for config, mine in zip(designs, situations, strict=True)
     ]
     return float(np.mean([np.mean(values) for values in scored]))
@@ -85,8 +85,8 @@ def reading(
     policy: Completer,
     situations: Sequence[Situation],
     sizes: Sequence[int],
-    reward: str,
     *,
+    reward: Reward = expected_gain,
     variant: str | Variant = DEFAULT_VARIANT,
     max_new_tokens: int | None = None,
     seed: int,
@@ -116,7 +116,9 @@ def reading(
     }
 
 
-def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: str, *, seed: int) -> dict[str, float]:
+def yardsticks(
+    situations: Sequence[Situation], sizes: Sequence[int], *, reward: Reward = expected_gain, seed: int
+) -> dict[str, float]:
     """Returns the worth of designs of others: random ones, the hand rules', and of the best single kind of boards.
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
@@ -132,19 +134,12 @@ def yardsticks(situations: Sequence[Situation], sizes: Sequence[int], reward: st
     }
     for name, rule in rules.items():
         found[name] = [rule(one.report, one.history).config for one in situations]
-    tables = [one.tables[reward] for one in situations]
     found_worth = {name: worth(designs, situations, reward) for name, designs in found.items()}
-    best = [only(table.best_kind()) for table in tables]
+    best = [only(best_kind(one, reward)) for one in situations]
     found_worth["best kind"] = worth(best, situations, reward)
     if len({one.origin for one in situations}) > 1:
         found_worth["best kind for another's"] = elsewhere(best, situations, reward)
     return found_worth
-
-
-def only(kind: Kind) -> EnvConfig:
-    """Returns the configuration that asks for one kind of boards alone."""
-    size, hole_ratio, waits = kind
-    return EnvConfig.uniform([size], hole_ratio, float(waits))
 
 
 def data_ratios(designs: Designs, sizes: Sequence[int]) -> pd.Series:

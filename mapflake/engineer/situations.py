@@ -1,8 +1,9 @@
-"""Situations in which an engineer is asked for a design, and what each kind of board would teach there.
+"""Situations in which an engineer is asked for a design, and what a design would teach there.
 
-A situation is what the engineer sees (report and history) with what it does not: tables over the kinds of boards (size,
-holes, whether a wait is needed), by which any design can be scored. Made-up ones are free (`compact.demonstrations`),
-real ones are measured on policies of a bank (`bank`). Not covered: custom dimensions, which no table has.
+A situation is what the engineer sees (report and history) with what it does not: how often the policy solves each kind
+of boards (size, holes, whether a wait is needed), and how often it does so at times. `expected_gain` scores a design by
+that. Made-up situations are free (`compact.demonstrations`), real ones are measured on policies of a bank (`bank`). Not
+covered: custom dimensions, which no table has.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from mapflake import repro
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
-from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, board_statistics, generate
+from mapflake.env import EnvConfig, GenerationError, Task, board_statistics, generate
 from mapflake.env.config import cells_needed, num_holes
 from mapflake.repro import Params
 from mapflake.trainer import evaluate
@@ -34,15 +34,10 @@ Kind = tuple[int, float, bool]
 """A kind of boards: size, hole ratio, whether a wait is needed."""
 
 CENSUS = 400  # random boards from which the natural share of waits of a kind is counted
+NEAR_SIZES, NEAR_HOLES, OTHER_WAITS, SIZE_POWER, FORGETTING, KEPT = 1.0, 0.2, 0.5, 2, 0.5, 0.3  # of `expected_gain`
 
-VALIDATED_HOLES = 0.3
-"""`transfer` looks at natural boards with holes up to this ratio, as validation has them (our choice)."""
-
-NEAR_SIZES, NEAR_HOLES, OTHER_WAITS = 1.0, 0.2, 0.5  # of `transfer_table`
-
-
-RewardName = Literal["learnability", "transfer"]
-"""A table by which designs can be rewarded."""
+VALIDATED_HOLES = 0.15
+"""Validation boards count as boards with this hole ratio of `HOLES`, the nearest to the paper's kind (our choice)."""
 
 
 class TableParams(Params):
@@ -56,14 +51,12 @@ class DesignRLParams(Params):
     """Reinforcement over designs.
 
     Attributes:
-        reward: The table whose mean over a design's boards is its reward.
         boards_share: Share of the prompts that are boards to be solved, lest solving is unlearned.
         real_share: Share of the other prompts that are measured situations; the rest are made up.
         tables: How much is sampled where a policy's tables are measured.
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
     """
 
-    reward: RewardName = "transfer"
     boards_share: float = Field(default=0.0, ge=0, lt=1)
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
@@ -85,7 +78,7 @@ class DesignRLParams(Params):
 
 @dataclass(frozen=True)
 class KindTable:
-    """A value for each kind of board; that of a configuration is the mean over the boards that it asks for.
+    """A value for each kind of board.
 
     Attributes:
         values: Size -> for each ratio of `HOLES` the values of boards that need no wait and of those that need one.
@@ -108,26 +101,14 @@ class KindTable:
                 if not all(map(math.isfinite, row)):
                     raise ValueError(f"size {size}, holes {hole:g}: {row} is not a pair of finite values")
 
-    def mean(self, config: EnvConfig) -> float:
-        """Returns the mean over a configuration's boards; a size that the table lacks counts 0."""
-        return sum(c.data_ratio * self._of_size(size, c) for size, c in config.sizes.items() if size in self.values)
-
-    def _of_size(self, size: int, part: SizeConfig) -> float:
-        columns = zip(*self.values[size], strict=True)
-        calm, busy = (float(np.interp(part.hole_ratio, HOLES, column)) for column in columns)
-        waits = part.wait_ratio
-        if waits is None:
-            waits = float(np.interp(part.hole_ratio, HOLES, _natural_waits(size, self.num_agents)))
-        return (1 - waits) * calm + waits * busy
-
     def value(self, kind: Kind) -> float:
         """Returns the value of a kind of boards."""
         size, hole, waits = kind
         return self.values[size][HOLES.index(hole)][waits]
 
-    def best_kind(self) -> Kind:
-        """Returns the kind of the largest value, which no design exceeds; of a measured table it is biased upwards."""
-        return max(kinds(self.values), key=self.value)
+    def vector(self) -> np.ndarray:
+        """Returns the values of all kinds, in the order of `kinds`."""
+        return np.array([self.value(kind) for kind in kinds(self.values)])
 
 
 @functools.cache
@@ -144,14 +125,94 @@ class Situation:
     Attributes:
         report: Failures of the policy.
         history: The rounds so far.
-        tables: Name of a reward -> its table.
+        success: The chance of a valid plan by kind of boards.
+        learnability: 4 p (1 - p) by kind, averaged over boards (`learnable`).
         origin: The run that it comes from: situations are held out by it.
     """
 
     report: FailureReport
     history: History
-    tables: Mapping[str, KindTable] = field(default_factory=dict)
+    success: KindTable
+    learnability: KindTable
     origin: str = "made up"
+
+
+Reward = Callable[[Situation, EnvConfig], float]
+"""What a design is worth in a situation: at least 0, the worth of a reply that is rejected."""
+
+
+# ---------------------------------------------------------------- what a design would teach
+
+
+def expected_gain(situation: Situation, config: EnvConfig) -> float:
+    """Returns the gain on validation boards that a round on a design's boards is expected to bring, at least 0.
+
+    It is what the design teaches minus what is forgotten, with q_k the share of kind k among the design's boards, w_v
+    that of kind v among the validation boards times the square of its size, p and L the policy's success and
+    learnability there:
+
+        sum_v w_v L_v sqrt(sum_k q_k L_k K(k, v)) - FORGETTING sum_c w_c p_c max(0, 1 - q_c / KEPT)
+
+    The nearness K falls with the distance in size and holes, and is less between boards of which one needs a wait
+    (`_nearness`). The second sum is over the two classes c, boards that need a wait and boards that need none: a class
+    that is hardly trained on is forgotten, the more so the better it was solved. The form and its numbers are our
+    choice, made by what designs taught students of different strength (reports/laboratory.md).
+    """
+    asked, taught, seen = kind_shares(config), situation.learnability, _validated(situation.report)
+    some = kinds(taught.values)
+    learnability, success = taught.vector(), situation.success.vector()
+    q = np.array([asked.get(kind, 0.0) for kind in some])
+    w = np.array([seen.get(kind, 0.0) * kind[0] ** SIZE_POWER for kind in some])
+    w /= w.sum() or 1.0
+    gain = w @ (learnability * np.sqrt(_nearness(tuple(some)) @ (q * learnability)))
+    waits = np.array([wait for _, _, wait in some])
+    lost = sum((w * success)[side].sum() * max(0.0, 1 - q[side].sum() / KEPT) for side in (waits, ~waits))
+    return max(0.0, float(gain - FORGETTING * lost))
+
+
+def kind_shares(config: EnvConfig) -> dict[Kind, float]:
+    """Returns the share of each kind among a configuration's boards; they sum to 1.
+
+    A hole ratio between two of `HOLES` counts as a mixture of both; boards whose waits are left to chance need one as
+    often as random boards do.
+    """
+    shares: dict[Kind, float] = {}
+    for size, part in config.sizes.items():
+        for i, hole in enumerate(HOLES):
+            near = float(np.interp(part.hole_ratio, HOLES, np.eye(len(HOLES))[i]))
+            waits = _natural_waits(size, config.num_agents)[i] if part.wait_ratio is None else part.wait_ratio
+            for wait, share in ((False, 1 - waits), (True, waits)):
+                if near and share:
+                    shares[size, hole, wait] = part.data_ratio * near * share
+    return shares
+
+
+def _validated(report: FailureReport) -> dict[Kind, float]:
+    """Returns how many rollouts of a report are on boards of each kind; all count as boards with `VALIDATED_HOLES`."""
+    counts = {(one.size, True): one.wait_rollouts for one in report.sizes}
+    counts |= {(one.size, False): one.rollouts - one.wait_rollouts for one in report.sizes}
+    return {(size, VALIDATED_HOLES, wait): float(n) for (size, wait), n in counts.items()}
+
+
+def best_kind(situation: Situation, reward: Reward = expected_gain) -> Kind:
+    """Returns the kind of boards that is worth most alone; of measured tables its worth is biased upwards."""
+    return max(kinds(situation.learnability.values), key=lambda kind: reward(situation, only(kind)))
+
+
+def only(kind: Kind) -> EnvConfig:
+    """Returns the configuration that asks for one kind of boards alone."""
+    size, hole_ratio, waits = kind
+    return EnvConfig.uniform([size], hole_ratio, float(waits))
+
+
+@functools.cache
+def _nearness(some: tuple[Kind, ...]) -> np.ndarray:
+    """Returns K of `expected_gain`, `[kinds, kinds]`, 1 between a kind and itself."""
+    size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
+    apart = ((size - size.T) / NEAR_SIZES) ** 2 + ((hole - hole.T) / NEAR_HOLES) ** 2
+    near = np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
+    near.flags.writeable = False  # it is kept
+    return near
 
 
 # ---------------------------------------------------------------- what is measured on a policy
@@ -182,54 +243,9 @@ def table(values: Mapping[Kind, float], num_agents: int = 2) -> KindTable:
     return KindTable(rows, num_agents)
 
 
-def learnability_table(rollouts: Mapping[Kind, Sequence[evaluate.Rollout]]) -> KindTable:
-    """Returns the table of 4 p (1 - p), p the chance of a valid plan on a board, from at least two samples a board.
-
-    Without bias: k of n samples valid give 4 (k / n) (1 - k / n) n / (n - 1). Source: "sampling for learnability",
-    Rutherford et al. 2024 (arXiv 2408.15099); the factor 4, which makes 1 the largest value, is ours.
-    """
-    values = {
-        kind: float(np.mean([learnable(*one) for one in _by_board(own)] or [0.0])) for kind, own in rollouts.items()
-    }
-    return table(values, next((r.task.instance.num_agents for own in rollouts.values() for r in own), 2))
-
-
 def learnable(valid: int, samples: int) -> float:
     """Returns the unbiased estimate of 4 p (1 - p) from the samples of one board."""
     return 4 * valid * (samples - valid) / (samples * (samples - 1))
-
-
-def transfer_table(learnability: KindTable) -> KindTable:
-    """Returns the table of what boards teach for those of validation, from their learnability L.
-
-    It is how much a kind can teach, times how near it is to what validation boards can teach: L_k sum_j w_j K(k, j).
-    The weights w_j, which sum to 1, are as L_j, as the square of the size (longer plans have more steps to get right,
-    and more to learn from) and as the share of kind j among natural boards with holes up to `VALIDATED_HOLES`. K falls
-    with the distance in size (a normal curve of deviation `NEAR_SIZES`) and in holes (`NEAR_HOLES`), and is less by the
-    factor `OTHER_WAITS` between boards of which one needs a wait. Our choice; why it is not measured by gradients:
-    reports/log.md.
-    """
-    some = kinds(learnability.values)
-    values = np.array([learnability.value(kind) for kind in some])
-    weights = values * [_asked(*kind, learnability.num_agents) for kind in some]
-    found = values * (_nearness(tuple(some)) @ weights) / (weights.sum() or 1.0)
-    return table(dict(zip(some, map(float, found), strict=True)), learnability.num_agents)
-
-
-def _asked(size: int, hole_ratio: float, wait: bool, num_agents: int) -> float:
-    """Returns a kind's share among natural boards of its size and holes, times size**2; 0 beyond `VALIDATED_HOLES`."""
-    waits = _natural_waits(size, num_agents)[HOLES.index(hole_ratio)]
-    return size**2 * (waits if wait else 1 - waits) if hole_ratio <= VALIDATED_HOLES else 0.0
-
-
-@functools.cache
-def _nearness(some: tuple[Kind, ...]) -> np.ndarray:
-    """Returns K of `transfer_table`, `[kinds, kinds]`, 1 between a kind and itself."""
-    size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
-    apart = ((size - size.T) / NEAR_SIZES) ** 2 + ((hole - hole.T) / NEAR_HOLES) ** 2
-    near = np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
-    near.flags.writeable = False  # it is kept
-    return near
 
 
 def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:
@@ -247,8 +263,12 @@ def measure(
     *,
     num_agents: int = 2,
     seed: int,
-) -> dict[str, KindTable]:
-    """Returns the tables of a policy, by name of the reward.
+) -> tuple[KindTable, KindTable]:
+    """Returns the success and the learnability of a policy by kind of boards (`Situation`).
+
+    Learnability has no bias: k of n samples of a board valid give 4 (k / n) (1 - k / n) n / (n - 1). Source: "sampling
+    for learnability", Rutherford et al. 2024 (arXiv 2408.15099); the factor 4, which makes 1 the largest value, is our
+    choice. A kind that cannot be drawn has 0 in both.
 
     Args:
         policy: The policy.
@@ -263,5 +283,7 @@ def measure(
     kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
     for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
         by_kind[kind_of[r.task.instance.key]].append(r)
-    learnability = learnability_table(by_kind)
-    return {"learnability": learnability, "transfer": transfer_table(learnability)}
+    counts = {kind: _by_board(own) for kind, own in by_kind.items()}
+    success = {kind: float(np.mean([valid / n for valid, n in own] or [0.0])) for kind, own in counts.items()}
+    learnability = {kind: float(np.mean([learnable(*one) for one in own] or [0.0])) for kind, own in counts.items()}
+    return table(success, num_agents), table(learnability, num_agents)

@@ -46,9 +46,9 @@ class ValidationParams(Params):
     """The fixed validation set, from which reports are made.
 
     Without wait ratios it is `boards` unconstrained boards, an equal part for each hole ratio. With them it is drawn as
-    the benchmark is: `boards` boards for each wait ratio and size. `sizes` may leave out sizes that designs may ask for;
-    null is all of them. Notebook 04 asks the engineer in a quarter as many made-up situations as there are boards, and
-    compares them with each other: hence at least 8.
+    the benchmark is: `boards` boards for each wait ratio and size. `sizes` may leave out sizes of designs; null is all
+    of them. Notebook 04 asks the engineer in a quarter as many made-up situations as there are boards, and compares
+    them with each other: hence at least 8.
     """
 
     agents: Agents

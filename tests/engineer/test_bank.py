@@ -19,7 +19,6 @@ from mapflake.trainer.params import RLParams, WarmStartParams
 SIZES = (3, 4)
 VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1), 12, seed=0, split="validation")
 PARAMS = DesignRLParams(
-    reward="learnability",
     tables=TableParams(boards=3, samples=4),
     rl=RLParams(instances=40, epochs=1, prompts=8, generations=4, microbatch=32),
 )
@@ -37,20 +36,20 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
     assert [one.report for one in found] == [one.history[-1].report for one in found]
     assert found[0].history[0].config != found[1].history[1].config  # a new random configuration every round
     for one in found:
-        assert set(one.tables) == {"learnability", "transfer"}
-        table = one.tables["learnability"]
-        assert 0 < table.value(table.best_kind()) <= 1.34  # unbiased: 4 samples can say 4/3
+        assert 0 < max(one.learnability.vector()) <= 1.34  # unbiased: 4 samples can say 4/3
+        assert 0 < max(one.success.vector()) <= 1
         assert one.origin == "run 0"
     again = run(tmp_path / "a")
-    assert [one.tables for one in again] == [one.tables for one in found]
+    assert again == found
     other = run(tmp_path / "b", number=1)
-    assert [one.tables for one in other] != [one.tables for one in found]
+    assert [one.success for one in other] != [one.success for one in found]
 
 
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path):
     whole = run(tmp_path / "a")
     run(tmp_path / "b", rounds=1)
-    assert [one.tables for one in run(tmp_path / "b")] == [one.tables for one in whole]
+    measured = [(one.success, one.learnability) for one in run(tmp_path / "b")]
+    assert measured == [(one.success, one.learnability) for one in whole]
 
 
 def test_what_is_torn_or_exchanged_is_named(tmp_path):

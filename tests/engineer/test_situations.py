@@ -11,63 +11,124 @@ from scipy.stats import binomtest
 from mapflake.engineer import situations
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.rules import random_config
+from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.situations import (
+    FORGETTING,
     HOLES,
+    KEPT,
+    NEAR_HOLES,
+    NEAR_SIZES,
+    OTHER_WAITS,
+    SIZE_POWER,
+    VALIDATED_HOLES,
     KindTable,
+    Situation,
+    TableParams,
+    best_kind,
     boards_of_kinds,
+    expected_gain,
+    kind_shares,
     kinds,
-    learnability_table,
     learnable,
+    measure,
     table,
-    transfer_table,
 )
-from mapflake.env import EnvConfig, SizeConfig, board_statistics, generate, judge_completion
+from mapflake.env import EnvConfig, SizeConfig, board_statistics, generate
 from mapflake.repro import rng_for
-from mapflake.trainer.evaluate import Rollout
 
 SIZES = (3, 4, 5)
-RNG = np.random.default_rng(0)
 KINDS = kinds(SIZES)
 NATURAL = {(size, hole): board_statistics(size, 2, hole, boards=400, seed=0) for size, hole, _ in KINDS}
-TABLE = table({kind: float(RNG.random()) for kind in kinds(SIZES)})
+
+
+class Silent:
+    """A policy that says nothing."""
+
+    prompt_format = "compact"
+
+    def complete(self, prompts, *, n=1, **options):
+        return [[""] * n for _ in prompts]
+
+
+def situation(success, rollouts=(100, 50)):
+    """A policy with a success by kind of boards; its report has so many rollouts a size, so many with a wait."""
+    n, waits = rollouts
+    rows = tuple(SizeReport(size, n, 0, 0, waits, 0, 0, (0,) * 8) for size in SIZES)
+    chances = {kind: success(kind) for kind in KINDS}
+    learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()})
+    return Situation(FailureReport(rows), (), table(chances), learnability)
 
 
 @given(st.integers(0, 10_000))
-def test_a_design_is_worth_the_mixture_of_its_sizes(seed):
+def test_shares_of_kinds_are_those_of_the_design(seed):
     config = random_config(SIZES, rng_for(seed))
-    alone = [
-        c.data_ratio * TABLE.mean(EnvConfig({size: SizeConfig(1.0, c.hole_ratio, c.wait_ratio)}))
-        for size, c in config.sizes.items()
-    ]
-    assert TABLE.mean(config) == pytest.approx(math.fsum(alone))
-    assert TABLE.mean(config) <= TABLE.value(TABLE.best_kind()) + 1e-12
+    shares = kind_shares(config)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert min(shares.values()) >= 0
+    for size, part in config.sizes.items():
+        ours = {kind: share for kind, share in shares.items() if kind[0] == size}
+        assert sum(ours.values()) == pytest.approx(part.data_ratio)
+        assert sum(share * hole for (_, hole, _), share in ours.items()) == pytest.approx(
+            part.data_ratio * min(part.hole_ratio, HOLES[-1])
+        )
+        if part.wait_ratio is not None:
+            waits = sum(share for (_, _, wait), share in ours.items() if wait)
+            assert waits == pytest.approx(part.data_ratio * part.wait_ratio)
 
 
-@pytest.mark.parametrize("waits", [0.5, None])
-def test_a_design_is_worth_the_mean_over_the_boards_that_are_drawn(waits):
-    config = EnvConfig({4: SizeConfig(0.25, 0.0, waits), 5: SizeConfig(0.75, 0.0, waits)})
+def test_waits_left_to_chance_are_as_many_as_in_boards_that_are_drawn():
+    config = EnvConfig({4: SizeConfig(0.25, 0.0, None), 5: SizeConfig(0.75, 0.0, None)})
     tasks = generate(config, 4000, seed=1)
-    values = [TABLE.values[t.instance.size][0][t.needs_wait] for t in tasks]
-    # Boards that need a wait are as many as asked for, or as random draws and the table's own census of them give.
-    census = [
-        part.data_ratio * np.ptp(TABLE.values[size][0]) * (p * (1 - p) / NATURAL[size, 0.0].solved) ** 0.5
-        for size, part in config.sizes.items()
-        for p in [NATURAL[size, 0.0].waits / NATURAL[size, 0.0].solved]
-    ]
-    error = 0.0 if waits else (np.var(values) / len(values) + sum(one**2 for one in census)) ** 0.5
-    assert abs(TABLE.mean(config) - np.mean(values)) <= 4 * error + 1e-9
-    other = EnvConfig({4: SizeConfig(0.75, 0.0, waits), 5: SizeConfig(0.25, 0.0, waits)})  # the control
-    assert abs(TABLE.mean(other) - np.mean(values)) > 4 * error + 0.01
+    drawn = sum(task.needs_wait for task in tasks) / len(tasks)
+    shares = kind_shares(config)
+    counted = sum(share for (_, _, wait), share in shares.items() if wait)
+    census = [part.data_ratio**2 * p * (1 - p) / NATURAL[size, 0.0].solved for size, part in config.sizes.items()
+              for p in [NATURAL[size, 0.0].waits / NATURAL[size, 0.0].solved]]  # fmt: skip
+    error = (sum(census) + drawn * (1 - drawn) / len(tasks)) ** 0.5
+    assert abs(counted - drawn) <= 4 * error
+    other = kind_shares(EnvConfig({4: SizeConfig(0.25, 0.0, 0.5), 5: SizeConfig(0.75, 0.0, 0.5)}))  # the control
+    assert abs(sum(share for (_, _, wait), share in other.items() if wait) - drawn) > 4 * error + 0.01
 
 
-def test_between_two_hole_ratios_it_is_between_their_values():
-    low, middle, high = (TABLE.mean(EnvConfig({4: SizeConfig(1.0, hole, 0.0)})) for hole in (0.0, 0.075, 0.15))
-    assert middle == pytest.approx((low + high) / 2)
-    assert (low, high) == pytest.approx((TABLE.values[4][0][0], TABLE.values[4][1][0]))
+@given(st.lists(st.floats(0, 1), min_size=len(KINDS), max_size=len(KINDS)), st.integers(0, 100), st.integers(0, 1000))
+def test_the_expected_gain_by_hand(success, waits, seed):
+    chances = dict(zip(KINDS, success, strict=True))
+    config = random_config(SIZES, rng_for(seed))
+    q = kind_shares(config)
+    weights = {(size, VALIDATED_HOLES, wait): size**SIZE_POWER * (waits if wait else 100 - waits)
+               for size in SIZES for wait in (False, True)}  # fmt: skip
+    total = sum(weights.values())
+    learnable = {kind: 4 * p * (1 - p) for kind, p in chances.items()}
+    gain = 0.0
+    for kind, weight in weights.items():
+        signal = 0.0
+        for other, share in q.items():
+            apart = ((kind[0] - other[0]) / NEAR_SIZES) ** 2 + ((kind[1] - other[1]) / NEAR_HOLES) ** 2
+            signal += share * learnable[other] * math.exp(-apart / 2) * (1 if kind[2] == other[2] else OTHER_WAITS)
+        gain += weight / total * learnable[kind] * signal**0.5
+    for side in (False, True):
+        shown = sum(share for (_, _, wait), share in q.items() if wait == side)
+        known = sum(weight * chances[kind] for kind, weight in weights.items() if kind[2] == side) / total
+        gain -= FORGETTING * known * max(0, 1 - shown / KEPT)
+    assert expected_gain(situation(chances.get, (100, waits)), config) == pytest.approx(max(0, gain), abs=1e-9)
 
 
-def test_a_size_that_is_not_in_the_table_teaches_nothing():
-    assert TABLE.mean(EnvConfig({8: SizeConfig(1.0, 0.1)})) == 0
+def test_what_is_solved_always_or_never_teaches_nothing():
+    for p in (0.0, 1.0):
+        assert expected_gain(situation(lambda kind, p=p: p), EnvConfig.uniform(SIZES, 0.15, 0.5)) == 0
+
+
+def test_boards_without_waits_cost_a_policy_that_can_wait():
+    calm, half = EnvConfig.uniform(SIZES, 0.15, 0.0), EnvConfig.uniform(SIZES, 0.15, 0.5)
+    waiting = situation(lambda kind: 0.5)
+    learning = situation(lambda kind: 0.0 if kind[2] else 0.5)  # it has nothing to forget: the control
+    assert expected_gain(waiting, calm) < expected_gain(waiting, half) - 0.05
+    assert expected_gain(learning, calm) > expected_gain(learning, half)
+
+
+def test_the_best_kind_is_near_the_frontier():
+    weak, strong = (situation(lambda kind, s=s: 1 / (1 + math.exp(3 * (kind[0] - s)))) for s in (3, 5))
+    assert best_kind(weak)[0] < best_kind(strong)[0]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -92,11 +153,8 @@ def test_kinds_that_cannot_be_drawn_have_no_boards_and_teach_nothing():
     boards = boards_of_kinds([3], 2, num_agents=5, seed=0)
     assert boards[3, 0.0, True]
     assert not boards[3, 0.45, False]
-    rollouts = {
-        kind: [Rollout(t, i, "compact", "", *judge_completion(t, "", "compact")) for t in own for i in range(2)]
-        for kind, own in boards.items()
-    }
-    assert learnability_table(rollouts).values[3] == ((0.0, 0.0),) * len(HOLES)
+    success, learnability = measure(Silent(), [3], TableParams(boards=2, samples=2), num_agents=5, seed=0)
+    assert success.values == learnability.values == {3: ((0.0, 0.0),) * len(HOLES)}
 
 
 def test_made_up_situations_hide_the_policy_that_their_report_shows():
@@ -108,36 +166,11 @@ def test_made_up_situations_hide_the_policy_that_their_report_shows():
         interval = binomtest(s.valid - s.wait_valid, calm).proportion_ci(1 - 1e-6)  # of the chance of a valid plan
         chances = np.linspace(interval.low, interval.high, 100)
         possible.append((min(4 * chances * (1 - chances)) - 1e-9, max(4 * chances * (1 - chances)) + 1e-3))
-        values.append(one.tables["learnability"].mean(EnvConfig({s.size: SizeConfig(1.0, 0.15, 0.0)})))
+        values.append(one.learnability.value((s.size, 0.15, False)))
     assert all(low <= value <= high for value, (low, high) in zip(values, possible, strict=True))
     rolled = zip(values[1:] + values[:1], possible, strict=True)  # the control: another policy's
     assert sum(low <= value <= high for value, (low, high) in rolled) < 0.7 * len(told)
     assert made_up(1, SIZES, seed=3) == made_up(1, SIZES, seed=3) != made_up(1, SIZES, seed=4)
-
-
-@given(st.lists(st.floats(0, 1), min_size=len(KINDS), max_size=len(KINDS)))
-def test_transfer_is_learnability_times_nearness_to_what_validation_can_learn(values):
-    learnable = dict(zip(KINDS, values, strict=True))
-    found = transfer_table(table(learnable))
-    for kind in KINDS:
-        total = near = 0.0
-        for other in KINDS:
-            size, hole, wait = other
-            waits = NATURAL[size, hole].waits / NATURAL[size, hole].solved
-            weight = learnable[other] * size**2 * (waits if wait else 1 - waits) * (hole <= 0.3)
-            apart = ((kind[0] - size) / 1.0) ** 2 + ((kind[1] - hole) / 0.2) ** 2
-            total += weight
-            near += weight * math.exp(-apart / 2) * (1 if kind[2] == wait else 0.5)
-        assert found.value(kind) == pytest.approx(learnable[kind] * near / total if total else 0.0, abs=1e-9)
-        assert 0 <= found.value(kind) <= learnable[kind] * (1 + 1e-9)
-
-
-def test_boards_that_validation_does_not_have_teach_less_however_learnable():
-    alike = transfer_table(table(dict.fromkeys(KINDS, 1.0)))
-    assert alike.value((5, 0.15, False)) > alike.value((5, 0.45, False))  # holes beyond those of validation
-    assert alike.value((5, 0.15, False)) > alike.value((5, 0.15, True))  # waits are rare
-    only = {kind: float(kind == (4, 0.15, False)) for kind in KINDS}
-    assert transfer_table(table(only)) == table(only)  # what teaches nothing is worth nothing, near or not
 
 
 def test_a_mistake_in_drawing_boards_is_no_kind_that_cannot_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

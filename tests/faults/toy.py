@@ -90,7 +90,7 @@ def language_model(folder: Path, settings: RoundSettings) -> None:
     settings = replace(settings, folder=folder / "round", trainer=Grpo(few))
     first = run_round(settings, (), start=Start(start, CONFIG))
     situations = [made_up(i, SIZES, seed=0) for i in range(few.instances)]
-    train_round(first.checkpoint, Designs(situations, "transfer", SIZES), few, folder / "engineer", seed=0)
+    train_round(first.checkpoint, Designs(situations, SIZES), few, folder / "engineer", seed=0)
     engineer = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
     run_arm("engineer", settings, (first,), rounds=1, sizes=SIZES, params=engineer)
 

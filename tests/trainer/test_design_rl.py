@@ -1,6 +1,7 @@
 """Reinforcement over designs, for real, by a tiny policy that speaks. Kills: tests/faults."""
 
 import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from mapflake.engineer.actions import read_reply
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
 from mapflake.engineer.compact.words import VOCABULARY, reply_words
 from mapflake.engineer.design_rl import CoTraining, Designs, beside_boards, cost, mixed
-from mapflake.engineer.situations import DesignRLParams, Situation, TableParams, kinds, table
+from mapflake.engineer.situations import DesignRLParams, TableParams, kind_shares
 from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
@@ -39,16 +40,19 @@ def speaker(tmp_path_factory):
     return out
 
 
-def situations(n: int, value) -> list[Situation]:
-    """Returns made-up situations in which a kind is worth `value(kind)`."""
-    tables = {"learnability": table({kind: value(kind) for kind in kinds(SIZES)})}
-    return [Situation(made_up(i, SIZES, seed=7).report, (), tables) for i in range(n)]
+def designs(n: int, value) -> Designs:
+    """Returns made-up situations without a history, in which each kind of boards is worth `value(kind)`."""
+
+    def reward(situation, config) -> float:
+        return sum(share * value(kind) for kind, share in kind_shares(config).items())
+
+    return Designs([replace(made_up(i, SIZES, seed=7), history=()) for i in range(n)], SIZES, "V1", reward)
 
 
 def data_on(policy_path, size: int) -> np.ndarray:
     """Returns the data ratio of a size in each accepted reply."""
     policy = load_policy(policy_path, max_new_tokens=reply_words(SIZES))
-    problem = Designs(situations(50, lambda kind: 0.0), "learnability", SIZES, "V1")
+    problem = designs(50, lambda kind: 0.0)
     texts = [text for own in policy.complete(problem.prompts("compact"), n=8, seed=5) for text in own]
     configs = [c for text in texts if (c := read_reply(text, SIZES, "compact").config)]
     assert len(configs) > len(texts) / 2
@@ -56,13 +60,13 @@ def data_on(policy_path, size: int) -> np.ndarray:
 
 
 def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(speaker, tmp_path):
-    four = Designs(situations(128, lambda kind: float(kind[0] == 4)), "learnability", SIZES, "V1")
+    four = designs(128, lambda kind: float(kind[0] == 4))
     curve = train_round(speaker, four, PARAMS, tmp_path / "four", seed=0)
     before, after = data_on(speaker, 4), data_on(tmp_path / "four", 4)
     assert after.mean() - before.mean() > 4 * (before.var() / len(before) + after.var() / len(after)) ** 0.5
     assert {"rewards/design/mean", "rewards/accepted/mean", "rewards/distinct/mean", "entropy"} <= {*curve[0]}
     assert all(0 < row["rewards/distinct/mean"] <= 1 for row in curve)
-    nothing = Designs(situations(128, lambda kind: 0.0), "learnability", SIZES, "V1")  # without signal: the control
+    nothing = designs(128, lambda kind: 0.0)  # without signal: the control
     train_round(speaker, nothing, PARAMS, tmp_path / "nothing", seed=0)
     assert all(
         torch.equal(a, b)
@@ -71,7 +75,7 @@ def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(spe
 
 
 def test_a_chat_reply_in_json_is_rewarded():
-    problem = Designs(situations(1, lambda kind: float(kind[0] == 4)), "learnability", SIZES)
+    problem = designs(1, lambda kind: float(kind[0] == 4))
     reply = 'I move on. {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": null}}}'
     design, accepted, distinct = problem.rewards("chat")
     asked = {"completions": [[{"content": text}] for text in (reply, reply, None)], "situation": [0, 0, 0]}
@@ -84,7 +88,7 @@ def test_a_chat_reply_in_json_is_rewarded():
 
 def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speaker, tmp_path):
     tasks = env.generate(env.EnvConfig.uniform(SIZES, 0.1), 4, seed=0, split="train")
-    problem = Mixture([Designs(situations(4, lambda kind: 1.0), "learnability", SIZES, "V1"), Boards(tasks)])
+    problem = Mixture([designs(4, lambda kind: 1.0), Boards(tasks)])
     rows = problem.rows("compact")
     assert rows["part"][:] == [0] * 4 + [1] * 4
     said = ["size3 p100 p10 any end"] * 4 + [env.format_plan(t.instance, t.solution.plan, "compact") for t in tasks]
@@ -119,8 +123,7 @@ def test_no_weights_of_the_measurement_are_in_memory_while_designs_are_trained(s
 
 def test_boards_are_a_share_of_the_prompts():
     params = DesignRLParams(boards_share=0.25, real_share=0.0, rl=PARAMS)
-    designs = Designs(mixed([], SIZES, params, seed=0), "learnability", SIZES)
-    problem = beside_boards(designs, params, seed=0)
+    problem = beside_boards(Designs(mixed([], SIZES, params, seed=0), SIZES), params, seed=0)
     assert [len(part) for part in problem.parts] == [96, 32]
     assert {t.instance.size for t in problem.parts[1].tasks} == {*SIZES}
     assert cost(params, SIZES, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}

@@ -47,6 +47,5 @@ def test_a_run_of_the_bank_asks_for_sizes_of_its_own_and_is_measured_on_all(star
     assert [set(one.config.sizes) for one in second.history] == [{4}, {4}]
     assert [one.training["algorithm"] for one in second.history] == ["supervised"] * 2
     assert second.history[1].parent_sha256 == first.history[0].checkpoint_sha256 != second.history[1].checkpoint_sha256
-    assert set(first.tables) == {"learnability", "transfer"}
-    assert set(first.tables["learnability"].values) == {3, 4}
+    assert {*first.success.values} == {*first.learnability.values} == {3, 4}
     assert [s.size for s in first.report.sizes] == [3, 4]

@@ -31,7 +31,7 @@ from mapflake.engineer.designers.rules import half_solved, random_config, toward
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt, known_variant
 from mapflake.engineer.report import FailureReport, SizeReport
-from mapflake.engineer.situations import Kind, Situation, kinds, table, transfer_table
+from mapflake.engineer.situations import Kind, Situation, kinds, table
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for
@@ -129,23 +129,24 @@ def synthetic_report(
     return SyntheticReport(report, history, prompt, answer, logits, learner.per_wait)
 
 
-def made_up(number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2) -> Situation:
-    """Returns a made-up situation with its learnability, 4 p (1 - p) under the made-up policy, and its transfer.
+def made_up(
+    number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2, reported: Iterable[int] | None = None
+) -> Situation:
+    """Returns a made-up situation, whose learnability is 4 p (1 - p) with p the made-up policy's success.
 
     Holes cost it up to `PER_HOLE` log-odds a unit of the hole ratio, at random; the reported rates are at the ratio
-    `REPORTED_HOLES`. All of it is our choice.
+    `REPORTED_HOLES`. All of it is our choice. `reported` is as for `demonstrations`.
     """
-    one = synthetic_report(number, sizes, seed=seed)
+    one = synthetic_report(number, sizes, seed=seed, reported=reported)
     per_hole = rng_for(seed, "per hole", number).uniform(0, PER_HOLE)
 
-    def learnability(kind: Kind) -> float:
+    def success(kind: Kind) -> float:
         size, hole, waits = kind
-        p = _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
-        return 4 * p * (1 - p)
+        return _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
 
-    values = table({kind: learnability(kind) for kind in kinds(one.logits)}, num_agents)
-    tables = {"learnability": values, "transfer": transfer_table(values)}
-    return Situation(one.report, one.history, tables, f"made up {number}")
+    chances = {kind: success(kind) for kind in kinds(one.logits)}
+    learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()}, num_agents)
+    return Situation(one.report, one.history, table(chances, num_agents), learnability, f"made up {number}")
 
 
 @dataclass(frozen=True)
@@ -262,9 +263,7 @@ LEVEL_RULES: dict[str, Callable[[Rates, EnvConfig | None, np.random.Generator], 
 """Hole and wait ratios of the sizes; all equally likely."""
 
 
-def _design(
-    report: FailureReport, sizes: Sequence[int], last: EnvConfig | None, rng: np.random.Generator
-) -> EnvConfig:
+def _design(report: FailureReport, sizes: Sequence[int], last: EnvConfig | None, rng: np.random.Generator) -> EnvConfig:
     valid = dict.fromkeys(sizes, 0.0) | report.valid_rates  # a size that is not reported counts as never solved
     if rng.random() < RANDOM_DESIGN:
         return random_config(sizes, rng)
