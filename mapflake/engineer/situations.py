@@ -34,7 +34,6 @@ Kind = tuple[int, float, bool]
 """A kind of boards: size, hole ratio, whether a wait is needed."""
 
 CENSUS = 400  # random boards from which the natural share of waits of a kind is counted
-NEAR_SIZES, NEAR_HOLES, OTHER_WAITS, SIZE_POWER, FORGETTING, KEPT = 1.0, 0.2, 0.5, 2, 0.5, 0.3  # of `expected_gain`
 
 VALIDATED_HOLES = 0.15
 """Validation boards count as boards with this hole ratio of `HOLES`, the nearest to the paper's kind (our choice)."""
@@ -144,30 +143,54 @@ Reward = Callable[[Situation, EnvConfig], float]
 # ---------------------------------------------------------------- what a design would teach
 
 
-def expected_gain(situation: Situation, config: EnvConfig) -> float:
-    """Returns the gain on validation boards that a round on a design's boards is expected to bring, at least 0.
+@dataclass(frozen=True)
+class ExpectedGain:
+    """The gain on validation boards that a round on a design's boards is expected to bring, at least 0: a `Reward`.
 
     It is what the design teaches minus what is forgotten, with q_k the share of kind k among the design's boards, w_v
-    that of kind v among the validation boards times the square of its size, p and L the policy's success and
-    learnability there:
+    that of kind v among the validation boards times size ** `size_power`, p and L the success and the learnability:
 
-        sum_v w_v L_v sqrt(sum_k q_k L_k K(k, v)) - FORGETTING sum_c w_c p_c max(0, 1 - q_c / KEPT)
+        sum_v w_v L_v sqrt(sum_k q_k L_k K(k, v)) - forgetting sum_c w_c p_c max(0, 1 - q_c / kept)
 
-    The nearness K falls with the distance in size and holes, and is less between boards of which one needs a wait
-    (`_nearness`). The second sum is over the two classes c, boards that need a wait and boards that need none: a class
-    that is hardly trained on is forgotten, the more so the better it was solved. The form and its numbers are our
-    choice, made by what designs taught students of different strength (reports/laboratory.md).
+    The nearness K falls with the distance in size (a normal curve of deviation `near_sizes`) and in holes
+    (`near_holes`), and is less by the factor `other_waits` between boards of which one needs a wait. The second sum is
+    over the two classes c, boards that need a wait and boards that need none: a class that is hardly trained on is
+    forgotten, the more so the better it was solved. The form and its numbers are our choice, made by what designs
+    taught students of different strength (reports/laboratory.md).
     """
-    asked, taught, seen = kind_shares(config), situation.learnability, _validated(situation.report)
-    some = kinds(taught.values)
-    learnability, success = taught.vector(), situation.success.vector()
-    q = np.array([asked.get(kind, 0.0) for kind in some])
-    w = np.array([seen.get(kind, 0.0) * kind[0] ** SIZE_POWER for kind in some])
-    w /= w.sum() or 1.0
-    gain = w @ (learnability * np.sqrt(_nearness(tuple(some)) @ (q * learnability)))
-    waits = np.array([wait for _, _, wait in some])
-    lost = sum((w * success)[side].sum() * max(0.0, 1 - q[side].sum() / KEPT) for side in (waits, ~waits))
-    return max(0.0, float(gain - FORGETTING * lost))
+
+    near_sizes: float = 1.0
+    near_holes: float = 0.2
+    other_waits: float = 0.5
+    size_power: float = 2.0
+    forgetting: float = 0.5
+    kept: float = 0.3
+
+    def __call__(self, situation: Situation, config: EnvConfig) -> float:
+        """Returns the expected gain of a design in a situation."""
+        asked, taught, seen = kind_shares(config), situation.learnability, _validated(situation.report)
+        some = kinds(taught.values)
+        learnability, success = taught.vector(), situation.success.vector()
+        q = np.array([asked.get(kind, 0.0) for kind in some])
+        w = np.array([seen.get(kind, 0.0) * kind[0] ** self.size_power for kind in some])
+        w /= w.sum() or 1.0
+        gain = w @ (learnability * np.sqrt(self._nearness(tuple(some)) @ (q * learnability)))
+        waits = np.array([wait for _, _, wait in some])
+        lost = sum((w * success)[side].sum() * max(0.0, 1 - q[side].sum() / self.kept) for side in (waits, ~waits))
+        return max(0.0, float(gain - self.forgetting * lost))
+
+    @functools.cache  # noqa: B019 - there are few models and few lists of kinds
+    def _nearness(self, some: tuple[Kind, ...]) -> np.ndarray:
+        """Returns K, `[kinds, kinds]`, 1 between a kind and itself."""
+        size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
+        apart = ((size - size.T) / self.near_sizes) ** 2 + ((hole - hole.T) / self.near_holes) ** 2
+        near = np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, self.other_waits)
+        near.flags.writeable = False  # it is kept
+        return near
+
+
+expected_gain = ExpectedGain()
+"""The reward of design RL."""
 
 
 def kind_shares(config: EnvConfig) -> dict[Kind, float]:
@@ -203,16 +226,6 @@ def only(kind: Kind) -> EnvConfig:
     """Returns the configuration that asks for one kind of boards alone."""
     size, hole_ratio, waits = kind
     return EnvConfig.uniform([size], hole_ratio, float(waits))
-
-
-@functools.cache
-def _nearness(some: tuple[Kind, ...]) -> np.ndarray:
-    """Returns K of `expected_gain`, `[kinds, kinds]`, 1 between a kind and itself."""
-    size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
-    apart = ((size - size.T) / NEAR_SIZES) ** 2 + ((hole - hole.T) / NEAR_HOLES) ** 2
-    near = np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, OTHER_WAITS)
-    near.flags.writeable = False  # it is kept
-    return near
 
 
 # ---------------------------------------------------------------- what is measured on a policy

@@ -13,13 +13,7 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.rules import random_config
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.situations import (
-    FORGETTING,
     HOLES,
-    KEPT,
-    NEAR_HOLES,
-    NEAR_SIZES,
-    OTHER_WAITS,
-    SIZE_POWER,
     VALIDATED_HOLES,
     KindTable,
     Situation,
@@ -95,7 +89,7 @@ def test_the_expected_gain_by_hand(success, waits, seed):
     chances = dict(zip(KINDS, success, strict=True))
     config = random_config(SIZES, rng_for(seed))
     q = kind_shares(config)
-    weights = {(size, VALIDATED_HOLES, wait): size**SIZE_POWER * (waits if wait else 100 - waits)
+    weights = {(size, VALIDATED_HOLES, wait): size**expected_gain.size_power * (waits if wait else 100 - waits)
                for size in SIZES for wait in (False, True)}  # fmt: skip
     total = sum(weights.values())
     learnable = {kind: 4 * p * (1 - p) for kind, p in chances.items()}
@@ -103,13 +97,20 @@ def test_the_expected_gain_by_hand(success, waits, seed):
     for kind, weight in weights.items():
         signal = 0.0
         for other, share in q.items():
-            apart = ((kind[0] - other[0]) / NEAR_SIZES) ** 2 + ((kind[1] - other[1]) / NEAR_HOLES) ** 2
-            signal += share * learnable[other] * math.exp(-apart / 2) * (1 if kind[2] == other[2] else OTHER_WAITS)
+            apart = ((kind[0] - other[0]) / expected_gain.near_sizes) ** 2 + (
+                (kind[1] - other[1]) / expected_gain.near_holes
+            ) ** 2
+            signal += (
+                share
+                * learnable[other]
+                * math.exp(-apart / 2)
+                * (1 if kind[2] == other[2] else expected_gain.other_waits)
+            )
         gain += weight / total * learnable[kind] * signal**0.5
     for side in (False, True):
         shown = sum(share for (_, _, wait), share in q.items() if wait == side)
         known = sum(weight * chances[kind] for kind, weight in weights.items() if kind[2] == side) / total
-        gain -= FORGETTING * known * max(0, 1 - shown / KEPT)
+        gain -= expected_gain.forgetting * known * max(0, 1 - shown / expected_gain.kept)
     assert expected_gain(situation(chances.get, (100, waits)), config) == pytest.approx(max(0, gain), abs=1e-9)
 
 
