@@ -1,0 +1,173 @@
+"""Which reward of designs ranks them as trainings do: judged by the laboratory's trials, on students held out.
+
+A reward scores a design before anything is trained. Here each is held against the gains that trials measured
+(`benchmarks.laboratory`): how far the design that it ranks first goes from the mean design to the student's best one,
+and how its scores rank all designs of a student (Spearman). The numbers of `ExpectedGain` are chosen from `GRID`; for
+each student by the trials of the other students alone, so that a student's own trials decide nothing of its row.
+
+    python -m benchmarks.rewards measure       measures the students of the laboratory: laboratory_students.jsonl
+    python -m benchmarks.rewards table groups_of_8       judges the rewards by a regime's trials
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import laboratory
+from mapflake import env, repro
+from mapflake.engineer import diagnose
+from mapflake.engineer.report import FailureReport
+from mapflake.engineer.situations import (
+    ExpectedGain,
+    KindTable,
+    Reward,
+    Situation,
+    TableParams,
+    expected_gain,
+    kind_shares,
+    measure,
+)
+from mapflake.env import EnvConfig
+from mapflake.nb.folders import REPORTS, root
+from mapflake.study import gate
+from mapflake.trainer import evaluate
+
+STUDENTS = "laboratory_students.jsonl"
+TABLES = TableParams(boards=12, samples=8)
+GRID: dict[str, tuple[float, ...]] = {
+    "near_sizes": (0.7, 1.0, 1.5, 2.5),
+    "other_waits": (0.25, 0.5, 0.75, 1.0),
+    "size_power": (0.0, 1.0, 2.0, 3.0),
+    "forgetting": (0.0, 0.25, 0.5, 1.0),
+    "kept": (0.15, 0.3, 0.5),
+}
+
+
+def mean_learnability(situation: Situation, config: EnvConfig) -> float:
+    """Returns the mean of 4 p (1 - p) over a design's boards: what "sampling for learnability" would ask for."""
+    learnability = situation.learnability
+    return sum(
+        s * learnability.value(kind) for kind, s in kind_shares(config).items() if kind[0] in learnability.values
+    )
+
+
+def candidates() -> list[ExpectedGain]:
+    """Returns the rewards of `GRID`."""
+    return [ExpectedGain(**dict(zip(GRID, values, strict=True))) for values in itertools.product(*GRID.values())]
+
+
+def measure_students() -> None:
+    """Measures the laboratory's students that are there, and writes what a reward may know of them."""
+    folder, noise = root() / "runs/laboratory", repro.seed_for(0, "validation")
+    validation, trainer = env.load_tasks(folder / "boards/validation.jsonl"), laboratory.trainer_of("default")
+    rows = []
+    for age in laboratory.AGES:
+        if not (checkpoint := folder / f"students/{age}").is_dir():
+            continue
+        policy = trainer.load(checkpoint)
+        report = diagnose(evaluate.rollout(policy, validation, samples=laboratory.SAMPLES, seed=noise))
+        tables = measure(policy, laboratory.SPACE, TABLES, seed=repro.seed_for(0, "tables"))
+        known = {"student": str(age), "student_sha256": trainer.sha256(checkpoint), "report": repro.to_json(report)}
+        rows.append(known | dict(zip(("success", "learnability"), map(repro.to_json, tables), strict=True)))
+    repro.write_jsonl(root() / REPORTS / STUDENTS, rows)
+
+
+def situations(rows: Sequence[Mapping[str, Any]]) -> dict[str, Situation]:
+    """Returns the situation of each student that was measured."""
+    return {
+        row["student"]: Situation(
+            repro.from_json(FailureReport, row["report"], STUDENTS),
+            (),
+            repro.from_json(KindTable, row["success"], STUDENTS),
+            repro.from_json(KindTable, row["learnability"], STUDENTS),
+            f"student {row['student']}",
+        )
+        for row in rows
+    }
+
+
+def scores(reward: Reward, found: gate.Trials, known: Mapping[str, Situation]) -> np.ndarray:
+    """Returns the scores of all designs for all students, `[S, D]`."""
+    configs = laboratory.designs()
+    return np.array([[reward(known[student], configs[name]) for name in found.designs] for student in found.students])
+
+
+def judged(scored: np.ndarray, found: gate.Trials) -> pd.DataFrame:
+    """Returns for each student the gain of the design ranked first, its share of the way, and the rank correlation.
+
+    The share goes from the mean design, 0, to the student's best design, 1; the best is cross-fitted.
+    """
+    from scipy.stats import spearmanr
+
+    gain, best = found.gain.mean(axis=2), gate.best_of_each(found.gain).mean(axis=1)
+    first = gain[np.arange(len(gain)), scored.argmax(axis=1)]
+    share = (first - gain.mean(axis=1)) / (best - gain.mean(axis=1))
+    ranks = [spearmanr(a, b).statistic for a, b in zip(scored, gain, strict=True)]
+    return pd.DataFrame({"first": first, "mean": gain.mean(axis=1), "best": best, "share": share, "rank": ranks})
+
+
+def held_out(scored: Sequence[np.ndarray], found: gate.Trials) -> tuple[list[int], pd.DataFrame]:
+    """Returns for each student the candidate that the other students choose, and how it does on that student.
+
+    Chosen is the one whose first choices gain most on the others, with the rank correlation added in points.
+    """
+    tables = [judged(one, found) for one in scored]
+    value = np.array([table["first"] + table["rank"] for table in tables])  # [candidates, S]
+    chosen = [int(np.delete(value, s, axis=1).mean(axis=1).argmax()) for s in range(value.shape[1])]
+    return chosen, pd.concat([tables[c].iloc[[s]] for s, c in enumerate(chosen)], ignore_index=True)
+
+
+def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> str:
+    """Returns the rewards judged by the trials in `rows`, as Markdown; trials of students that were not measured go."""
+    found = laboratory.whole([row for row in rows if row["student"] in known])
+    if found is None:
+        return "The trials are too few: a choice takes two seeds of all students and designs."
+    some = candidates()
+    scored = [scores(one, found, known) for one in some]
+    chosen, ours = held_out(scored, found)
+    both = np.array([judged(one, found)["first"] + judged(one, found)["rank"] for one in scored]).mean(axis=1)
+    rewards = {
+        "expected gain, numbers of the other students": ours,
+        "expected gain, as it is set": judged(scores(expected_gain, found, known), found),
+        "mean learnability": judged(scores(mean_learnability, found, known), found),
+    }
+    lines = {
+        name: {"first choice": t["first"].mean(), "share": t["share"].mean()}
+        | {f"rank, {student}": rank for student, rank in zip(found.students, t["rank"], strict=True)}
+        for name, t in rewards.items()
+    }
+    limit = dict(zip((f"rank, {student}" for student in found.students), gate.ceiling(found.gain), strict=True))
+    lines["the best design of each student; ranks of one seed by the others"] = {"first choice": ours["best"].mean()}
+    lines["the best design of each student; ranks of one seed by the others"] |= {"share": 1.0} | limit
+    lines["the mean design"] = {"first choice": ours["mean"].mean(), "share": 0.0}
+    picked = "\n".join(f"- {s}: {asdict(some[c])}" for s, c in zip(found.students, chosen, strict=True))
+    return (
+        f"{pd.DataFrame(lines).T.to_markdown(floatfmt='.2f')}\n\nChosen by the other students:\n\n{picked}\n\n"
+        f"Chosen by all: {asdict(some[int(both.argmax())])}\n"
+    )
+
+
+def main() -> None:
+    """Runs one of the commands above."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rewards", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("measure", help="measures the students of the laboratory")
+    commands.add_parser("table", help="judges the rewards").add_argument("regime", choices=laboratory.REGIMES)
+    given = parser.parse_args()
+    if given.command == "measure":
+        measure_students()
+        return
+    rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
+    known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
+    print(table([row for row in rows if row["regime"] == given.regime], known))
+
+
+if __name__ == "__main__":
+    main()
