@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from tqdm import tqdm
 
 from mapflake import env, provenance, repro
@@ -28,6 +31,7 @@ from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.compact.base import BaseParams, base_model, student
 from mapflake.env import EnvConfig, Task
 from mapflake.nb.folders import REPORTS, root
+from mapflake.plots.style import show, styled
 from mapflake.study import gate
 from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
@@ -225,13 +229,15 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     table: dict[str, dict[str, str]] = {}
     for regime in dict.fromkeys(row["regime"] for row in rows):
         own = [row for row in rows if row["regime"] == regime]
-        parts += [f"## {regime}", matrix(own).to_markdown(floatfmt="+.1f")]
-        if (found := whole(own)) is not None:
+        parts += [f"## {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
+        parts.append(matrix(own).to_markdown(floatfmt="+.1f"))
+        if (found := whole(own)) is not None and {*DRAWS} <= {*found.designs}:
             constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
-            draws = [name for name in DRAWS if name in found.designs]
-            table[regime] = {name: said(one) for name, one in gate.values(found, draws, constants).items()}
+            for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
+                values = gate.values(trials, DRAWS, constants)
+                table[f"{regime}, equal {budget}"] = {name: said(one) for name, one in values.items()}
     if table:
-        parts.insert(2, pd.DataFrame(table).T.to_markdown())
+        parts.insert(2, pd.DataFrame(table).T.to_markdown(disable_numparse=True))
     return "\n\n".join(parts) + "\n"
 
 
@@ -256,6 +262,24 @@ def matrix(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Returns the mean gain of each student on each design, over the seeds that were run; students by age."""
     table = pd.DataFrame(rows).pivot_table("gain", "design", "student", aggfunc="mean")
     return table[sorted(table, key=int)].reindex([name for name in designs() if name in table.index])
+
+
+@styled
+def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
+    gains = matrix(rows)
+    begun = {row["student"]: row["before"]["valid"] for row in rows}
+    made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
+    axes = made.subplots()
+    sns.heatmap(gains, ax=axes, annot=True, fmt="+.1f", center=0, cmap="RdBu", linewidths=1, cbar=False)
+    for column, age in enumerate(gains.columns):
+        best = gains.index.get_loc(gains[age].idxmax())
+        axes.add_patch(Rectangle((column, best), 1, 1, fill=False, edgecolor="black", linewidth=2))
+    axes.set_xticklabels([f"{int(s):,} steps\n{begun[s]:.0f}% valid" for s in gains.columns])
+    axes.set(xlabel="student: supervised steps, valid rate before the round", ylabel="")
+    seeds = len({row["seed"] for row in rows})
+    axes.set_title(f"Points gained by one round on a design's boards\n(mean of {seeds} seeds; box: best of a student)")
+    return made
 
 
 def said(value: Estimate) -> str:
@@ -284,7 +308,10 @@ def main() -> None:
         screened = given.command == "screen"
         run(given.regime, part, parts, folder, reports / "laboratory.jsonl", screened=screened)
     else:
-        repro.write_text(reports / "laboratory.md", page(collect(folder, reports / "laboratory.jsonl")))
+        rows = collect(folder, reports / "laboratory.jsonl")
+        for regime in dict.fromkeys(row["regime"] for row in rows):
+            show(figure([row for row in rows if row["regime"] == regime]), reports / f"laboratory/{regime}.png")
+        repro.write_text(reports / "laboratory.md", page(rows))
 
 
 if __name__ == "__main__":

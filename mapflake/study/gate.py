@@ -16,7 +16,7 @@ as a study would have to do it, chosen on the other students alone. Intervals ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,13 @@ class Trials:
         if unknown := [name for name in designs if name not in self.designs]:
             raise ValueError(f"design {unknown[0]!r} was not tried; tried: {', '.join(self.designs)}")
         return self.gain[:, [self.designs.index(name) for name in designs], :]
+
+    def at_equal_tokens(self) -> Trials:
+        """Returns the trials with gains as if each had sampled the mean number of tokens, gain proportional to tokens.
+
+        Gains fall off as a training goes on, so this favours designs with short answers: an upper bound for these.
+        """
+        return replace(self, gain=self.gain * self.tokens.mean() / self.tokens)
 
 
 def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:

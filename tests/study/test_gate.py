@@ -34,6 +34,13 @@ def test_values_are_those_of_the_truth() -> None:
     assert found["reading"].seeds == 3
 
 
+def test_at_equal_tokens_a_design_with_short_answers_gains_more() -> None:
+    some = [row | {"tokens": 1 if row["design"] == "small" else 4} for row in rows(TRUTH, 2)]
+    found = gate.trials(some).at_equal_tokens()  # the mean is 3.4 tokens
+    assert found.gain[:, 0, 0] == pytest.approx(TRUTH[:, 0] * 3.4)
+    assert found.gain[:, 1:, 1] == pytest.approx(TRUTH[:, 1:] * 3.4 / 4)
+
+
 def test_the_order_of_rows_does_not_matter() -> None:
     one, some = rows(TRUTH, 3, noise=1.0), rows(TRUTH, 3, noise=1.0)
     some.sort(key=lambda row: (row["seed"], row["student"], row["design"]))

@@ -18,7 +18,8 @@ def rows(regime, students=laboratory.AGES, seeds=(0, 1), designs=None, dropped=(
     for seed, (i, age), (j, name) in itertools.product(seeds, enumerate(students), enumerate(names)):
         if (seed, age, name) not in dropped:
             gain = 10.0 - 4 * abs(i - j) if j < 6 else 0.0
-            yield {"regime": regime, "student": str(age), "design": name, "seed": seed, "gain": gain, "tokens": 1}
+            key = {"regime": regime, "student": str(age), "design": name, "seed": seed}
+            yield key | {"gain": gain, "tokens": 1, "before": {"valid": 10.0}}
 
 
 def test_a_trial_measures_what_a_round_changes(start, tmp_path, monkeypatch):
@@ -53,13 +54,23 @@ def test_the_page_has_the_gate_of_what_is_complete():
     part = list(rows("longer", screened["students"], (0, 1), screened["designs"]))
     text = laboratory.page([*rows("half_rate"), *part])
     table = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
-    assert "+10.0" in table["half_rate"]  # every draw gains nothing
-    assert "longer" in table
+    assert "+10.0" in table["half_rate, equal samples"]  # every draw gains nothing
+    assert table["half_rate, equal samples"].split("|")[2:] == table["half_rate, equal tokens"].split("|")[2:]
+    assert "longer, equal samples" not in table  # it lacks the draws
     missing = [*rows("longer", dropped=[(1, laboratory.AGES[0], "benchmark")])]
     assert laboratory.whole(missing) is None
     found = laboratory.whole([*missing, *rows("longer", seeds=(2,))])
     assert found is not None
     assert found.seeds == (0, 2)
+
+
+def test_the_figure_shows_every_gain_and_boxes_the_best():
+    (axes,) = laboratory.figure(list(rows("half_rate"))).axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == list(laboratory.designs())
+    assert len(axes.texts) == len(names) * len(laboratory.AGES)
+    boxes = [patch.get_xy() for patch in axes.patches]
+    assert boxes == [(i, i) for i in range(len(laboratory.AGES))]
 
 
 def test_validation_is_drawn_as_the_benchmark_is(tmp_path, monkeypatch):
