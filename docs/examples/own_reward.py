@@ -27,14 +27,14 @@ def main() -> None:
     report = diagnose(rollout(policy, generate(first, 60, seed=0, split="validation"), seed=0))
     success, learnability = measure(policy, SIZES, TableParams(), seed=0)
     situation = Situation(report, (Round("shared", 0, first, report),), success, learnability)
-    for reward in (expected_gain, frontier):
+    for name, reward in {"expected gain": expected_gain, "frontier": frontier}.items():
         # `grpo.train_round(checkpoint, designs, params, out, seed=0)` trains an engineer by it.
         designs = Designs([situation], SIZES, reward=reward)
         score = next(iter(designs.rewards("chat")))
         for size in SIZES:
             asked = {one: {"data_ratio": float(one == size), "hole_ratio": 0.15, "wait_ratio": 1.0} for one in SIZES}
             (value,) = score([format_config(project(asked, SIZES))], [0])
-            print(f"{reward.__name__:>13} of boards of {size}x{size} that need a wait: {value:.2f}")
+            print(f"{name:>13} of boards of {size}x{size} that need a wait: {value:.2f}")
 
 
 if __name__ == "__main__":

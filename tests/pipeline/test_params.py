@@ -150,7 +150,7 @@ MISTAKES = [
     (AGAINST, "arm: heuristic, against: [fixd]", r"comparison\.against: arm: 'fixd' is none of engineer"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
-    (SMOKE, r"\g<0>\n    analysis: {comparison: {against: [oracle]}}", r"^profiles\.smoke\..*no run makes the arm 'oracle'"),
+    (SMOKE, r"\g<0>\n    analysis: {comparison: {against: [oracle]}}", r"^profiles\.smoke\..*no run makes .* 'oracle'"),
     (r"boards: held_out}", "boards: benchmark, sizes: [9]}", r"comparison\.sizes: no benchmark board has size 9$"),
     (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
