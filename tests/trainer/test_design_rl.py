@@ -82,8 +82,6 @@ def test_a_chat_reply_in_json_is_rewarded():
     assert design(**asked) == [1.0, 1.0, 0.0]
     assert accepted(**asked) == [1.0, 1.0, 0.0]
     assert distinct(**asked) == [0.5, 0.5, 1.0]
-    with pytest.raises(ValueError, match="situation of run 3: has no table of 'learnability'"):
-        Designs([Situation(made_up(0, SIZES, seed=7).report, (), {}, "run 3")], "learnability", SIZES)
 
 
 def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speaker, tmp_path):
