@@ -17,7 +17,7 @@ from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
 from mapflake.engineer.actions import PROMPT_FORMATS, reply_schema
 from mapflake.engineer.boards import apply_fallback, sample_boards
-from mapflake.env import DIMENSIONS, VOCABULARY, Dimension, EnvConfig, GenerationError, SizeConfig, generate
+from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))
 SIZES = (3, 4)
@@ -338,15 +338,6 @@ def test_sample_boards_gives_up_waits_first_then_holes_and_keeps_other_sizes(mon
     }
     assert apply_fallback(CONFIG, fallback) == met
     assert tasks == generate(met, 8, seed=4, split="train")
-
-
-def test_sample_boards_gives_up_custom_dimensions_before_holes(monkeypatch):
-    monkeypatch.setitem(DIMENSIONS, "own_ratio", Dimension("", transform=lambda board, level, rng: board))
-    asked = EnvConfig.uniform([3], 0.2, 0.5, own_ratio=0.75)
-    refuse(monkeypatch, lambda size, part: part.ratios["own_ratio"] > 0)
-    _, fallback = sample_boards(asked, 4, seed=0)
-    assert fallback[3]["got"] == {"hole_ratio": 0.2, "wait_ratio": None, "own_ratio": 0.0}
-    assert apply_fallback(asked, fallback) == EnvConfig.uniform([3], 0.2)
 
 
 def test_sample_boards_cannot_do_with_fewer_holes_than_none(monkeypatch):

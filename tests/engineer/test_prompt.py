@@ -77,15 +77,6 @@ def test_brief_lines_by_hand():
     ]
 
 
-def test_brief_prompts_tell_the_sections_apart():
-    texts = {
-        name: build_prompt(REPORTS[1], history(2), SIZES, variant=name, prompt_format="brief") for name in VARIANTS
-    }
-    assert len({*texts.values()}) == len(VARIANTS)
-    assert all("fails" in text for name, text in texts.items() if name != "schema")
-    assert "fails" not in texts["schema"]
-
-
 def test_without_any_round_there_is_nothing_to_tell():
     words = build_prompt(FailureReport(()), (), SIZES, variant="V5", prompt_format="compact")
     assert words == "engineer report guide history none summary none design"

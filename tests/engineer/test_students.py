@@ -36,16 +36,6 @@ def test_another_is_of_another_age_and_near_is_next_to_it(seed: int, ages: int) 
     assert told_seeds("mean", seed, ages) == group
 
 
-def test_one_age_has_no_other_student() -> None:
-    with pytest.raises(ValueError, match=r"report 'another': takes students of two ages or more"):
-        told_seeds("another", 3, 1)
-
-
-def test_a_student_without_rounds_is_named() -> None:
-    with pytest.raises(ValueError, match="report 'another': training seed 1 has no recorded round"):
-        told("another", 0, 2, {0: history(0)})
-
-
 def test_the_reports_that_are_told_are_those_of_each_round() -> None:
     histories = {0: history(0), 1: history(1, rounds=3)}
     assert told("another", 0, 2, histories) == tuple(one.report for one in histories[1])
@@ -71,11 +61,12 @@ def test_reports_are_exchanged_and_designs_are_not() -> None:
     assert report.training == own[-1].report.training  # of its own boards
     asked = telling(heuristic_expert(SIZES), reports)(own[-1].report, own)
     assert asked.config != heuristic_expert(SIZES)(own[-1].report, own).config  # the control: it matters to a rule
-
-
-def test_a_round_beyond_the_other_students_last_is_an_error() -> None:
     with pytest.raises(ValueError, match="round 1: the reports that are told end after 1 rounds"):
-        telling(heuristic_expert(SIZES), [history(1)[0].report])(history(0)[-1].report, history(0))
+        telling(heuristic_expert(SIZES), reports[:1])(own[-1].report, own)
+    with pytest.raises(ValueError, match="report 'another': training seed 1 has no recorded round"):
+        told("another", 0, 2, {0: own})
+    with pytest.raises(ValueError, match=r"report 'another': takes students of two ages or more"):
+        told_seeds("another", 3, 1)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True))

@@ -32,9 +32,11 @@ from mapflake.env import (
     load_tasks,
     naive_plan_fails,
     num_holes,
+    render_prompt,
     save_tasks,
     split_of,
     tasks_of,
+    to_dataset,
     transform,
     transform_task,
 )
@@ -397,3 +399,29 @@ def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, old, new, messa
     if "NaN" in new or "1e4" in new:
         with pytest.raises(ValueError, match="row 0: has NaN, or a number too large for a float"):
             tasks_of([{"task": changed.splitlines()[-1]}])
+
+
+@pytest.mark.parametrize("prompt_format", ["chat", "compact"])
+def test_tasks_come_back_from_a_dataset(prompt_format):
+    config = EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 5: SizeConfig(0.5, 0.3)}, num_agents=3)
+    tasks = generate(config, 25, seed=4)
+    dataset = to_dataset(tasks, prompt_format)
+    for row, task in zip(dataset, tasks, strict=True):
+        prompt = render_prompt(task.instance, prompt_format)
+        assert row["prompt"] == (prompt if prompt_format == "compact" else [{"role": "user", "content": prompt}])
+        assert (row["size"], row["num_agents"]) == (task.instance.size, 3)
+    assert tasks_of(dataset) == tasks
+    chosen = dataset.filter(lambda row: row["needs_wait"]).map(lambda row: {"length": len(row["prompt"])})
+    assert 0 < len(chosen) < len(tasks)
+    assert tasks_of(chosen) == [task for task in tasks if task.needs_wait]
+    assert to_dataset([], prompt_format).features == dataset.features
+    assert tasks_of(to_dataset([], prompt_format)) == []
+
+
+def test_rows_that_are_no_tasks(mixed):
+    with pytest.raises(ValueError, match=re.escape("row 0: task: not JSON")):
+        tasks_of(to_dataset(mixed).remove_columns("task"))
+    rows, found = to_dataset(mixed).to_list(), mixed[3].solution.makespan
+    rows[3]["task"] = rows[3]["task"].replace(f'"makespan": {found}', f'"makespan": {found + 1}')
+    with pytest.raises(ValueError, match=re.escape(f"row 3: makespan: {found + 1} but the plan has {found}")):
+        tasks_of(rows)

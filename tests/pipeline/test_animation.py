@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from mapflake import plots
@@ -26,18 +24,6 @@ def frame(instance: Instance, plan: Plan, time: float, title: str = "") -> tuple
     ax = Figure().subplots()
     draw_frame(ax, instance, plan, time, title)
     return ax.get_title(), ax.get_xlabel().splitlines(), len(ax.lines) // 2  # a cross has a white rim
-
-
-@given(st.lists(st.text("UDLRWx", max_size=5), min_size=2, max_size=2))
-def test_positions_are_where_the_plan_has_the_agents(moves: list[str]) -> None:
-    trajectory = execute(BOARD, Plan(tuple(moves)))
-    for time, cells in enumerate([*trajectory, trajectory[-1]]):
-        assert boards.positions(trajectory, time) == [pytest.approx(cell) for cell in cells]
-    for time in range(len(trajectory) - 1):
-        half = boards.positions(trajectory, time + 0.35)  # half of the 70% of a step in which agents move
-        for place, cell, after in zip(half, trajectory[time], trajectory[time + 1], strict=True):
-            assert place == pytest.approx([(a + b) / 2 for a, b in zip(cell, after, strict=True)])
-        assert boards.positions(trajectory, time + 0.8) == [pytest.approx(cell) for cell in trajectory[time + 1]]
 
 
 def test_frames_mark_violations_when_they_happen_and_success_at_the_end() -> None:
@@ -75,8 +61,12 @@ def test_a_gif_plays_every_step_and_holds_the_end(tmp_path: Path) -> None:
     )
     assert not any(before)
     assert 0 < min(hole) <= max(hole) < min(both)
-
-
-def test_animate_refuses_a_plan_of_other_agents() -> None:
+    trajectory = execute(BOARD, WRONG)
+    for time in range(len(trajectory) - 1):
+        for share, weight in ((0, 0), (0.35, 0.5), (0.8, 1)):  # of a step, in 70% of which agents move
+            for place, cell, after in zip(
+                boards.positions(trajectory, time + share), trajectory[time], trajectory[time + 1], strict=True
+            ):
+                assert place == pytest.approx(np.add(cell, weight * np.subtract(after, cell)))
     with pytest.raises(ValueError, match="1 move lists for 2 agents"):
         plots.animate(BOARD, {"wrong": WRONG, "short": Plan(("R",))})

@@ -11,8 +11,7 @@ import pytest
 from IPython.display import HTML
 
 from mapflake import explore, study
-from mapflake.engineer.boards import sample_boards
-from mapflake.env import EnvConfig, Instance, Plan, format_plan, solve
+from mapflake.env import Instance, Plan, format_plan, solve
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARD = Instance.from_text("S1 . . G2\n . H . .\n . . H .\n S2 . . G1")
@@ -36,21 +35,6 @@ def test_every_published_round_can_be_shown() -> None:
         for before, after in pairwise(history):
             assert "valid " in words(explore.exchange((before, after)))
     assert "sampled at random" in words(explore.exchange((history[0], history[0])))
-
-
-def test_knobs_of_the_generator_are_those_of_an_engineer(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[EnvConfig] = []
-    monkeypatch.setattr(
-        explore, "sample_boards", lambda one, *a, **b: (asked.append(one), sample_boards(one, *a, **b))[1]
-    )
-    sizes = {"data_3": 1.0, "holes_3": 0.2, "waits_3": None, "data_4": 3.0, "holes_4": 0.1, "waits_4": 0.5}
-    assert explore.generated(2, 0, n=20, **sizes).data.count("data:image/png") == 1
-    assert [part.ratios for part in asked[0].sizes.values()] == [
-        {"data_ratio": 0.25, "hole_ratio": 0.2, "wait_ratio": None},
-        {"data_ratio": 0.75, "hole_ratio": 0.1, "wait_ratio": 0.5},
-    ]
-    with pytest.raises(ValueError, match=r"no size of \[3, 4\] has a data ratio above 0"):
-        explore.generated(2, 0, **sizes | {"data_3": 0.0, "data_4": 0.0})
 
 
 def test_answers_are_judged_and_escaped(monkeypatch: pytest.MonkeyPatch) -> None:

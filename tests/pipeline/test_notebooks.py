@@ -99,6 +99,9 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
     assert kept.exists()
     assert folders.cells("runs/default") == repo / "reports/cells/default"
     assert folders.cells("runs/interactive") == repo / "runs/interactive/cells"
+    monkeypatch.chdir(repo.parent)
+    with pytest.raises(FileNotFoundError, match=r"is not inside the mapflake repository"):
+        folders.root()
 
 
 BY_HAND, BY_DVC = "run notebooks/{}.ipynb{} to its end first", "make it by `dvc repro {}`"
@@ -150,13 +153,7 @@ def test_a_notebook_of_an_empty_run_says_in_one_line_what_to_run_first(
     (made / "env_design").mkdir(parents=True)
     assert said().endswith(first)
     if section in ("engineer_loop", "ablations", "trained_engineer"):
-        write_json(made / "env_design/settings.json", {"sizes": [3], "subsets": []})
+        write_json(made / "env_design/settings.json", {"sizes": [3], "validated": [3], "subsets": []})
         save_tasks(made / "env_design/validation.jsonl", [])
         (made / "baseline_rl/0").mkdir(parents=True)
         assert re.search(r"is missing: run notebooks/02_baseline_rl\.ipynb( with seed = 0)? to its end first$", said())
-
-
-def test_notebooks_are_run_inside_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"is not inside the mapflake repository"):
-        folders.root()

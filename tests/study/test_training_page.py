@@ -22,7 +22,7 @@ def boards(tmp_path):
     folder = tmp_path / "run/env_design"
     save_tasks(folder / "demonstrations.jsonl", generate(EnvConfig.uniform([3], 0.2), 24, seed=0))
     save_tasks(folder / "validation.jsonl", generate(EnvConfig.uniform([3], 0.2), 8, seed=0, split="validation"))
-    repro.write_json(folder / "settings.json", {"sizes": [3]})
+    repro.write_json(folder / "settings.json", {"sizes": [3], "validated": [3]})
     return folder
 
 
