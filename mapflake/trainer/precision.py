@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,13 +28,35 @@ from mapflake.trainer.params import Precision
 
 MARK = "precision.txt"
 FAST = ("avx512_bf16", "amx_bf16")
-"""Instructions with which bfloat16 products of a model's shapes run at two to four times the rate of float32."""
+"""Instructions without which no processor multiplies bfloat16 fast."""
+WORTH = 0.8  # of float32's time: what bfloat16 may take at most, to be worth its rounding
 
 
+@functools.cache
 def of_processor() -> Literal["float32", "bfloat16"]:
-    """Returns bfloat16 if this processor multiplies it faster than float32, else float32."""
+    """Returns bfloat16 if this processor multiplies it faster than float32, else float32.
+
+    Having an instruction does not decide it: with avx512_bf16, AMD's processors multiply bfloat16 in half the time of
+    float32, and some of Intel's in twice the time. So both are timed, which takes less than a second.
+    """
     capabilities = torch.cpu.get_capabilities()
-    return "bfloat16" if any(capabilities.get(name) for name in FAST) else "float32"
+    if not any(capabilities.get(name) for name in FAST):
+        return "float32"
+    return "bfloat16" if product_seconds(torch.bfloat16) < WORTH * product_seconds(torch.float32) else "float32"
+
+
+def product_seconds(dtype: torch.dtype) -> float:
+    """Returns the least CPU seconds that the products of a layer take: forward, for the inputs, for the weights."""
+    tokens, width, height = 512, 576, 1536  # the largest layer of a model of 135M parameters
+    x, weight, gradient = (
+        torch.ones(size, dtype=dtype) for size in ((tokens, width), (height, width), (tokens, height))
+    )
+    found = []
+    for _ in range(6):
+        began = time.process_time()
+        x @ weight.t(), gradient @ weight, gradient.t() @ x
+        found.append(time.process_time() - began)
+    return min(found)
 
 
 def settle(asked: Precision, start: object = None, saves: Path | None = None) -> Literal["float32", "bfloat16"]:

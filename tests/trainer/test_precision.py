@@ -9,7 +9,7 @@ from mapflake.repro import read_json
 from mapflake.trainer import checkpoint, precision
 from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
-from mapflake.trainer.precision import compute_in_bfloat16, frozen_copy, of_processor, settle
+from mapflake.trainer.precision import compute_in_bfloat16, frozen_copy, of_processor, product_seconds, settle
 from mapflake.trainer.warmstart import warm_start
 
 IDS = torch.arange(2, 26).reshape(3, 8)
@@ -51,13 +51,28 @@ def test_a_step_of_the_optimizer_is_seen_and_a_frozen_copy_stays(tiny, fused):
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "taken"),
-    [({"avx512_bf16": True}, "bfloat16"), ({"amx_bf16": True}, "bfloat16"), ({"avx512_f": True}, "float32")],
+    ("capabilities", "halved", "taken"),
+    [
+        ({"avx512_bf16": True}, 0.5, "bfloat16"),
+        ({"amx_bf16": True}, 0.3, "bfloat16"),
+        ({"avx512_bf16": True}, 0.9, "float32"),  # not worth the rounding
+        ({"avx512_bf16": True}, 1.9, "float32"),  # as some of Intel's
+        ({"avx512_f": True}, 0.5, "float32"),  # not timed
+    ],
 )
-def test_the_processor_decides(monkeypatch, capabilities, taken):
+def test_the_processor_decides(monkeypatch, capabilities, halved, taken):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    assert of_processor() == settle("auto") == taken
-    assert [settle(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
+    monkeypatch.setattr(precision, "product_seconds", lambda dtype: halved if dtype == torch.bfloat16 else 1.0)
+    of_processor.cache_clear()
+    try:
+        assert of_processor() == settle("auto") == taken
+        assert [settle(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
+    finally:
+        of_processor.cache_clear()
+
+
+def test_products_of_twice_the_precision_take_longer():
+    assert 0 < product_seconds(torch.float32) < product_seconds(torch.float64)
 
 
 def test_a_run_keeps_the_precision_it_began_with(tmp_path, monkeypatch):
