@@ -1,13 +1,16 @@
 """Log-probabilities of completions with their gradient, without reading anything twice or reading padding.
 
 The numbers are those of a plain forward pass over `[prompt | completion]` (tests/trainer/test_logps.py). A prompt that
-several completions share is read once and its keys and values are handed to each; completions are read in buckets of
-like lengths; a completion without a token that counts is not read at all. For models with full attention in every
+several completions share is read once; a completion without a token that counts is not read at all. A small model reads
+completions in buckets of like lengths, to each of which the keys and values of its prompt are handed; one that reads
+packed rows (`packing`) takes them all in one pass. For models with full attention in every
 layer, where the logits of a microbatch fit into memory (`logits_fit`); not covered: sliding windows, recurrent layers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from mapflake.extras import needs
@@ -17,14 +20,15 @@ with needs("train"):
     from torch.nn.functional import pad
     from transformers import DynamicCache
 
+from mapflake.trainer.packing import has_full_attention, packed, reads_packed
+
 BUCKET = 64  # completions of like length in one forward pass
 LOGITS = 2**28  # of a microbatch: 1 GiB in float32, held a few times over
 
 
 def logits_fit(model: Any, rows: int, length: int) -> bool:
     """Returns whether `completion_logps` suits a model and microbatches of so many completions and tokens."""
-    kinds = {*(getattr(model.config, "layer_types", None) or ["full_attention"])}
-    return kinds == {"full_attention"} and rows * length * model.config.vocab_size <= LOGITS
+    return has_full_attention(model) and rows * length * model.config.vocab_size <= LOGITS
 
 
 def completion_logps(
@@ -49,6 +53,12 @@ def completion_logps(
     distinct, prompt_of = torch.unique(
         ids[rows, :split].masked_fill(mask[rows, :split] == 0, -1), dim=0, return_inverse=True
     )
+    if reads_packed(getattr(model, "module", model)):
+        prompts = [row[row >= 0] for row in distinct]
+        said = [ids[row, split : split + int(lengths[row].clamp_min(1))] for row in rows]
+        logps = _packed_logps(model, prompts, prompt_of.tolist(), said, temperature)
+        table = torch.stack([pad(own, (0, length - len(own))) for own in logps]) * mask[rows, split:]
+        return torch.zeros(len(ids), length, device=ids.device).index_copy(0, rows, table)
     distinct = distinct[:, int((distinct == -1).sum(1).min()) :]  # columns that are padding in all
     prompt_mask = (distinct >= 0).long()
     read = model(
@@ -74,3 +84,26 @@ def completion_logps(
         logps = torch.log_softmax(logits.float() / temperature, -1).gather(-1, tokens[..., None])[..., 0]
         found.append(pad(logps * counts, (0, length - width)))
     return torch.zeros(len(ids), length, device=ids.device).index_copy(0, rows, torch.cat(found))
+
+
+def _packed_logps(
+    model: Any,
+    prompts: Sequence[torch.Tensor],
+    of: Sequence[int],
+    completions: Sequence[torch.Tensor],
+    temperature: float,
+) -> tuple[torch.Tensor, ...]:
+    """Returns the log-probabilities of each completion's tokens, `of` being the number of its prompt; one pass."""
+    going_on = [i for i, tokens in enumerate(completions) if len(tokens) > 1]
+    rows = [*prompts, *(completions[i][:-1] for i in going_on)]  # nothing follows a last token
+    asked = [len(prompt) for prompt in prompts]
+    kept = [end - 1 for end in accumulate(asked)] + [*range(sum(asked), sum(map(len, rows)))]
+    places, free = [], len(prompts)  # of what says each token, among those that are kept
+    for prompt, tokens in zip(of, completions, strict=True):
+        places += [prompt, *range(free, free + len(tokens) - 1)]
+        free += len(tokens) - 1
+    batch = packed(rows, [None] * len(prompts) + [of[i] for i in going_on])
+    said = torch.cat([*completions])
+    logits = model(**batch, logits_to_keep=torch.tensor(kept, device=said.device)).logits[0].float()
+    logps = torch.log_softmax(logits / temperature if temperature != 1 else logits, -1)
+    return logps[torch.tensor(places, device=said.device), said].split([len(tokens) for tokens in completions])

@@ -37,6 +37,7 @@ from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
 from mapflake.trainer.lora import is_adapted, parent_of, write_adapter
+from mapflake.trainer.packing import ATTENTION
 from mapflake.trainer.params import ModelParams, Precision, VllmParams
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.weights import load_chain
@@ -232,9 +233,8 @@ def load_policy(
             raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
         on_cpu = not torch.cuda.is_available()
         halved = not on_cpu or settle(precision, folder if folder.is_dir() else None) == "bfloat16"
-        # To be trained in bfloat16 on a CPU: there the backward pass of PyTorch's own attention is the slower one.
         trained = full_precision and halved and on_cpu
-        options = {"attn_implementation": "eager"} if trained else {}
+        options = {} if is_word_level(tokenizer) else {"attn_implementation": ATTENTION}  # of no use to a small model
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32
         model = None if vllm else load_chain(path, parent, dtype, **options).eval()
         if model is not None and trained:

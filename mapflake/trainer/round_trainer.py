@@ -26,6 +26,7 @@ from mapflake.trainer.decoding import decode
 from mapflake.trainer.dynamic_sampling import DynamicSampling
 from mapflake.trainer.engine import Engine, Server, trained_weights
 from mapflake.trainer.logps import completion_logps, logits_fit
+from mapflake.trainer.packing import reads_packed
 from mapflake.trainer.policy import Policy, completion_texts, encode_prompts
 from mapflake.trainer.precision import frozen_copy
 
@@ -127,7 +128,8 @@ class RoundTrainer(DynamicSampling):
         self._seen["sampled_tokens"] = float(self.accelerator.reduce(sampled, reduction="sum"))
         self._sampled = 0
         if self.beta == 0 and self._start is not None:
-            stride = max(1, len(logps) // KL_ROWS)
+            # Of a large model one completion of each group: it is a curve, and costs as much as a fifth of a step.
+            stride = self.num_generations if reads_packed(self._start) else max(1, len(logps) // KL_ROWS)
             some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
             gap = self._start_logps(self._start, some) - logps[::stride]
             self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts[::stride])  # k3 of Schulman (2020), as in TRL

@@ -24,16 +24,12 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.repro import rng_for, seed_for
-from mapflake.trainer import checkpoint
-from mapflake.trainer.constrain import is_word_level
+from mapflake.trainer import checkpoint, packing
 from mapflake.trainer.lora import with_adapters
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import check_room, encode_prompts, from_scratch, load_policy
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.training import run
-
-# Tokens from which PyTorch's own attention is the faster one and saves gigabytes, also where bfloat16 trains.
-LONG = 512
 
 
 def warm_start(
@@ -82,16 +78,15 @@ def warm_start(
                 compute_in_bfloat16(policy.model)
         data = encode_pairs(policy.tokenizer, pairs)
         check_room(policy.model, [row["input_ids"] for row in data], 0)
-        if max(len(row["input_ids"]) for row in data) > LONG:
-            policy.model.set_attn_implementation("sdpa")  # type: ignore[union-attr]
+        collate: Any = functools.partial(_pad, pad=policy.tokenizer.pad_token_id)
+        if packing.reads_packed(policy.model):
+            collate = packing.pack
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model if params.lora is None else with_adapters(policy.model, params.lora),
-            args=_arguments(saves, params, seed_for(seed, "warm_start")),
+            args=_arguments(saves, params, seed_for(seed, "warm_start"), count=collate is packing.pack),
             train_dataset=[data[i] for i in order],
-            data_collator=functools.partial(
-                _collate, pad=policy.tokenizer.pad_token_id, tail=not is_word_level(policy.tokenizer)
-            ),
+            data_collator=collate,
         )
         run(trainer, known, out, input_hash, policy.tokenizer, precision)
     checkpoint.drop_resumable(out)
@@ -113,7 +108,7 @@ def encode_pairs(tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, 
     ]
 
 
-def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArguments:
+def _arguments(output: Path, params: WarmStartParams, seed: int, count: bool) -> TrainingArguments:
     return TrainingArguments(
         output_dir=str(output),
         max_steps=params.steps,
@@ -130,6 +125,7 @@ def _arguments(output: Path, params: WarmStartParams, seed: int) -> TrainingArgu
         save_steps=params.save_every,
         save_total_limit=2,
         logging_steps=math.gcd(min(20, params.steps), params.save_every),  # a resume forgets the losses since the last
+        include_num_input_tokens_seen="all" if count else "no",
         seed=seed,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available(),  # on a CPU: `precision.compute_in_bfloat16`
@@ -151,20 +147,11 @@ def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator
     return [i for step in steps for i in sorted(step, key=lambda i: lengths[i])]
 
 
-def _collate(rows: list[dict[str, list[int]]], pad: int, tail: bool = False) -> dict[str, Any]:
-    """Returns the rows as one batch, padded on the right: input ids with `pad`, labels with -100; `[B, T]`.
-
-    With `tail`, logits and labels are those of the last positions alone, from the first that is learned: the same loss
-    for half the time where the vocabulary is large.
-    """
+def _pad(rows: list[dict[str, list[int]]], pad: int) -> dict[str, torch.Tensor]:
+    """Returns the rows as one batch, padded on the right: input ids with `pad`, labels with -100; `[B, T]`."""
     ids, labels = ([torch.tensor(row[key]) for row in rows] for key in ("input_ids", "labels"))
-    batch: dict[str, Any] = {
+    return {
         "input_ids": pad_sequence(ids, batch_first=True, padding_value=pad),
         "labels": pad_sequence(labels, batch_first=True, padding_value=-100),
         "attention_mask": pad_sequence([torch.ones_like(row) for row in ids], batch_first=True),
     }
-    if tail:
-        first = int((batch["labels"] != -100).any(0).nonzero()[0])
-        batch["logits_to_keep"] = batch["labels"].size(1) - max(first - 1, 0)  # a token is said one position earlier
-        batch["labels"] = batch["labels"][:, -batch["logits_to_keep"] :]
-    return batch

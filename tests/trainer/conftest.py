@@ -4,9 +4,10 @@ from starts import TASKS, byte_level_model
 from transformers import Qwen3ForCausalLM
 
 from mapflake.env import VOCABULARY, Plan, format_plan, render_prompt
+from mapflake.trainer.packing import ATTENTION, pack
 from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.policy import Policy, encode_prompts, from_scratch, save_policy
-from mapflake.trainer.warmstart import _collate, warm_start
+from mapflake.trainer.warmstart import warm_start
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -49,11 +50,9 @@ def chat_start(tmp_path_factory):
         {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
         for prompt, answer in zip(prompts, tokenizer(answers, add_special_tokens=False)["input_ids"], strict=True)
     ]
-    batch = _collate(rows, tokenizer.pad_token_id, tail=True)
-    answered = {"logits_to_keep": batch.pop("logits_to_keep")}
+    model.set_attn_implementation(ATTENTION)
     for step in range(280):
-        some = slice(4 * step % 16, 4 * step % 16 + 4)
-        model(**{key: values[some] for key, values in batch.items()}, **answered).loss.backward()
+        model(**pack(rows[4 * step % 16 : 4 * step % 16 + 4])).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     out = tmp_path_factory.mktemp("chat") / "policy"

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starts import UNIT
 
-from mapflake.trainer import logps
+from mapflake.trainer import logps, packing
 
 
 def _plain(model, ids, mask, length, temperature):
@@ -25,8 +25,9 @@ def _gradients(model, loss):
 
 
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 2**20), rows=st.integers(1, 20), bucket=st.sampled_from([1, 3, 64]))
+@given(seed=st.integers(0, 2**20), rows=st.integers(1, 20), bucket=st.sampled_from([1, 3, 64, None]))
 def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows, bucket):
+    """In buckets of rows, or packed into one (None)."""
     rng = torch.Generator().manual_seed(seed)
     prompts = torch.randint(2, 43, (4, 6), generator=rng)
     before = torch.randint(1, 7, (4,), generator=rng)
@@ -37,7 +38,9 @@ def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows,
     weights = torch.randn(rows, 8, generator=rng)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logps, "BUCKET", bucket)
+        tiny.model.set_attn_implementation("sdpa" if bucket else packing.ATTENTION)
         ours = logps.completion_logps(tiny.model, ids, mask, 8, 0.7)
+        tiny.model.set_attn_implementation("sdpa")
     plain = _plain(tiny.model, ids, mask, 8, 0.7)
     # Both are differences of logits, each a sum of 32 products after two layers of such sums, in another order: some
     # roundings of the largest of them apart.

@@ -1,11 +1,15 @@
+import ctypes
+import resource
+
 import pytest
+import torch
 from pydantic import ValidationError
-from starts import UNIT
 
 from mapflake.repro import ParamError, rng_for
+from mapflake.trainer import training
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import load_policy
-from mapflake.trainer.warmstart import _collate, _order, encode_pairs, warm_start
+from mapflake.trainer.warmstart import _order, warm_start
 
 WORDS = [f"w{i}" for i in range(12)]
 PAIRS = [(f"w{i} w{j}", " ".join([f"w{j}"] * (1 + i % 3))) for i in range(12) for j in range(12)]
@@ -60,12 +64,17 @@ def test_wrong_input_is_named(tmp_path):
         WarmStartParams(steps=0)
 
 
-def test_the_loss_of_the_last_positions_is_that_of_all(chat_start):
-    policy = load_policy(chat_start)
-    rows = encode_pairs(policy.tokenizer, [("a", "b c d"), ("a longer prompt than that", "e"), ("f", "g " * 9)])
-    whole, tail = (_collate(rows, policy.tokenizer.pad_token_id, tail=tail) for tail in (False, True))
-    assert tail["labels"].size(1) < whole["labels"].size(1)
-    # The mean of the same losses of tokens, each a sum of 64 products after another: some roundings apart.
-    assert policy.model(**tail).loss.item() == pytest.approx(policy.model(**whole).loss.item(), rel=20 * UNIT)
-    tail["labels"] = tail["labels"].roll(1, 1)  # the control: not those of these positions
-    assert policy.model(**tail).loss.item() != pytest.approx(policy.model(**whole).loss.item(), rel=1e-2)
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not glibc")
+def test_memory_is_kept_during_a_training_and_given_back_after_it():
+    """A large block is cleared by the kernel each time it is mapped: a page fault for each of its pages."""
+
+    def faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(5):
+            torch.ones(2**24)  # 64 MiB, of 16,384 pages or of 32 large ones
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    with training.memory_kept():
+        torch.ones(2**24)
+        kept = faults()
+    assert kept < 5 < faults()

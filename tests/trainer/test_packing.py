@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import torch
+from starts import UNIT
+
+from mapflake.trainer import packing, warmstart
+from mapflake.trainer.decoding import decode
+from mapflake.trainer.packing import ATTENTION, pack
+from mapflake.trainer.params import WarmStartParams
+from mapflake.trainer.policy import encode_prompts, load_policy
+from mapflake.trainer.precision import compute_in_bfloat16
+from mapflake.trainer.warmstart import encode_pairs, warm_start
+
+PAIRS = [("a", "b c d"), ("a longer prompt than that", "e"), ("f", "g " * 9)]
+
+
+def _step(policy, batch, attention):
+    """Returns the loss of a batch and the gradient of each weight."""
+    policy.model.set_attn_implementation(attention)
+    policy.model.zero_grad()
+    loss = policy.model(**batch).loss
+    loss.backward()
+    return loss.item(), {name: weight.grad.clone() for name, weight in policy.model.named_parameters()}
+
+
+def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(chat_start):
+    policy = load_policy(chat_start)
+    rows = encode_pairs(policy.tokenizer, PAIRS)
+    loss, gradients = _step(policy, warmstart._pad(rows, policy.tokenizer.pad_token_id), "sdpa")
+    packed, own = _step(policy, pack(rows), ATTENTION)
+    # The mean of the same losses of tokens, each a sum of 64 products after another: some roundings apart.
+    assert packed == pytest.approx(loss, rel=20 * UNIT)
+    largest = float(max(gradient.abs().max() for gradient in gradients.values()))
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(own[name], gradient, atol=200 * UNIT * largest, rtol=0)
+    joined = pack(
+        [{key: [*rows[0][key], *rows[1][key]] for key in rows[0]}, rows[2]]
+    )  # the control: a row sees another
+    assert _step(policy, joined, ATTENTION)[0] != pytest.approx(loss, rel=1e-3)
+
+
+def test_a_row_is_read_in_bfloat16_as_in_float32_up_to_its_rounding(chat_start):
+    policy, half = load_policy(chat_start), load_policy(chat_start)
+    compute_in_bfloat16(half.model)
+    batch = pack(encode_pairs(policy.tokenizer, PAIRS))
+    (loss, _), (rounded, gradients) = (_step(each, batch, ATTENTION) for each in (policy, half))
+    assert rounded == pytest.approx(loss, rel=0.02)
+    assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
+
+
+def test_a_language_model_is_trained_on_packed_rows_and_one_that_slides_on_padded_ones(chat_start, tmp_path):
+    params = WarmStartParams(steps=2, batch_size=3, microbatch=3, warmup_steps=0)
+
+    def curve(name):
+        return warm_start(PAIRS, chat_start, params, tmp_path / name, seed=0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        seen = []
+        patch.setattr(packing, "pack", lambda rows: seen.append(len(rows)) or pack(rows))
+        packed = curve("packed")
+        assert seen == [3, 3]
+        patch.setattr(packing, "has_full_attention", lambda model: False)
+        padded = curve("padded")
+        assert seen == [3, 3]
+    assert padded[-1]["loss"] == pytest.approx(packed[-1]["loss"], rel=1e-4)
+    policy = load_policy(chat_start)
+    lengths = [len(row["input_ids"]) for row in encode_pairs(policy.tokenizer, PAIRS)]
+    assert packed[-1]["num_input_tokens_seen"] == 2 * sum(lengths)
+    configurations = [(tmp_path / name / "config.json").read_text() for name in ("packed", "padded")]
+    assert configurations[0] == configurations[1]
+    assert ATTENTION not in configurations[0]  # others could not load it
+    assert packing.reads_packed(policy.model)
+    policy.model.config.layer_types = ["sliding_attention"]
+    assert not packing.reads_packed(policy.model)
+
+
+def test_sampling_is_that_of_pytorchs_own_attention(chat_start):
+    policy = load_policy(chat_start)
+    assert policy.model.config.num_attention_heads == 2 * policy.model.config.num_key_value_heads
+    prompts = encode_prompts(policy.tokenizer, ["a", "a longer prompt than that"])
+
+    def sampled(attention):
+        policy.model.set_attn_implementation(attention)
+        settings = {"n": 3, "temperature": 1.0, "max_new_tokens": 12, "eos": policy.tokenizer.eos_token_id}
+        return decode(policy.model, prompts, **settings, rng=np.random.default_rng(0))
+
+    for ours, stock in zip(sampled(ATTENTION), sampled("sdpa"), strict=True):
+        assert ours.ids == stock.ids
+        assert ours.logps == pytest.approx(stock.logps, abs=1e-4)
