@@ -4,7 +4,11 @@ import pytest
 from starts import PARAMS, TASKS, byte_level_model
 from transformers import LlamaForCausalLM
 
-from mapflake.env import format_plan, judge, render_prompt
+from mapflake.engineer import EngineerParams, Round, diagnose
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.design_rl import Designs
+from mapflake.engineer.designers.llm import llm_engineer
+from mapflake.env import KINDS, EnvConfig, format_plan, judge, render_prompt
 from mapflake.trainer import checkpoint, evaluate
 from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import WarmStartParams
@@ -87,6 +91,47 @@ def test_a_control_token_in_an_answer_joins_nothing(llama):
     texts = completion_texts(tokenizer, [[*whole, tokenizer.eos_token_id], whole, split])
     assert [judge(TASK, text, "brief").valid for text in texts] == [True, True, False]
     assert texts[0] == texts[1] == PLAN
+
+
+SAID = {
+    "prose": "I would move the first agent a little. " * 500,
+    "nan": '{"plan": [NaN, NaN], "sizes": {"3": {"data_ratio": NaN, "hole_ratio": 0, "wait_ratio": 0}}}',
+    "digits": f'{{"plan": [{"9" * 10_000}], "sizes": {{"3": {{"data_ratio": {"9" * 10_000}}}}}}}',
+    "two": "".join(
+        f'{{"plan": ["{move}", ""], "sizes": {{"3": {{"data_ratio": 1, "hole_ratio": 0.{i}, "wait_ratio": 0}}}}}}'
+        for i, move in enumerate("UD")
+    ),
+    "cut": '{"plan": ["U", "D',
+    "cut design": '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": 0.5}, "4": {"data_ra',
+    "control": '{"plan<|im_end|>": ["U", "D"], "sizes<|im_end|>": {"3": {"data_ratio": 1}}}',
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_what_says_no_plan_and_no_design_is_counted_as_such(said):
+    text = SAID[said]
+
+    class Speaker:
+        prompt_format = "brief"
+
+        def complete(self, prompts, *, n=1, **_):
+            return [[text] * n for _ in prompts]
+
+    rollouts = evaluate.rollout(Speaker(), TASKS[:2], samples=2, seed=0)
+    assert [(r.plan, r.verdict.kinds) for r in rollouts] == [(None, ("parse",))] * 4
+    (size,) = diagnose(rollouts).sizes
+    assert (size.rollouts, size.valid, size.failures[KINDS.index("parse")]) == (4, 0, 4)
+    problem = Designs([made_up(0, (3, 4), seed=0)], "transfer", (3, 4))
+    answers = {"completions": [[{"role": "assistant", "content": text}]], "situation": [0]}
+    values = {reward.__name__: reward(**answers) for reward in problem.rewards("brief")}
+    assert values == {"design": [0.0], "accepted": [0.0], "distinct": [1.0]}
+    proposal = llm_engineer(lambda history: Speaker(), (3, 4), EngineerParams(samples=2), seed=0)(
+        diagnose(rollouts), (Round("shared", 0, EnvConfig.uniform((3, 4), 0.1), diagnose(rollouts)),)
+    )
+    assert proposal.config is None
+    assert proposal.rejection
+    assert proposal.replies == (text, text)
 
 
 def test_a_model_that_says_nothing_sensible_is_evaluated_and_trained(llama, tmp_path):
