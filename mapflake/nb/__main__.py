@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
     commands.add_parser("readme", help="write README.md's generated blocks from reports/cells")
+    commands.add_parser("page", help="write reports/<profile>.md of the active run: a transcript, tables, what it took")
     commands.add_parser("report", help="write the active run as one HTML file, with its boards, designs and reports")
     hub = commands.add_parser(
         "cards", help="write folders for the Hugging Face hub: boards, and an arm's last checkpoint"
@@ -57,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
             "publish": lambda: _module("publish").publish(base),
             "readme": lambda: _module("publish").write_readme(base),
             "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, chosen.arm)), sep="\n"),
+            "page": lambda: print(_module("page").write(base).relative_to(base)),
             "report": lambda: print(_module("report").report(base).relative_to(base)),
         }
         actions[chosen.command]()

@@ -50,6 +50,10 @@ def publish(root: Path) -> None:
     repro.write_json(target / "metrics.json", metrics)
     repro.write_json(target / "summary.json", summary(metrics))
     repro.write_json(target / "validation.json", metrics["validation_by_round"])
+    if run.profile == "llm":
+        from mapflake.nb import page  # with what its figures take
+
+        page.write(root)
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:

@@ -115,7 +115,8 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
 
     Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode;
     the lock, by which `folders.start` knows the stage's own notebook.
-    How long it took is kept in `times` beside the stages, also if it was interrupted: no result has a time in it.
+    How long it took and the most memory that one of its processes held are kept in `times` beside the stages, also if
+    it was interrupted: no result has a time in it.
 
     Raises:
         StageError: Another process runs this stage: perhaps one that outlived a killed `dvc repro`.
@@ -138,7 +139,8 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
             seconds = time.monotonic() - began
             used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
             cpu = sum(one.ru_utime + one.ru_stime for one in used)
-            row = {"stage": stage, "seconds": round(seconds), "cpu_seconds": round(cpu)}
+            peak = max(one.ru_maxrss for one in used) / (2**30 if sys.platform == "darwin" else 2**20)
+            row = {"stage": stage, "seconds": round(seconds), "cpu_seconds": round(cpu), "peak_gib": round(peak, 2)}
             repro.append_jsonl(root / run / "times" / f"{stage.replace('/', '_')}.jsonl", row)
     print(f"[{stage}] done in {seconds:.0f} s", flush=True)
 

@@ -122,7 +122,7 @@ def test_what_says_no_plan_and_no_design_is_counted_as_such(said):
     assert [(r.plan, r.verdict.kinds) for r in rollouts] == [(None, ("parse",))] * 4
     (size,) = diagnose(rollouts).sizes
     assert (size.rollouts, size.valid, size.failures[KINDS.index("parse")]) == (4, 0, 4)
-    problem = Designs([made_up(0, (3, 4), seed=0)], "transfer", (3, 4))
+    problem = Designs([made_up(0, (3, 4), seed=0)], (3, 4))
     answers = {"completions": [[{"role": "assistant", "content": text}]], "situation": [0]}
     values = {reward.__name__: reward(**answers) for reward in problem.rewards("brief")}
     assert values == {"design": [0.0], "accepted": [0.0], "distinct": [1.0]}

@@ -1,0 +1,129 @@
+"""The page of a run, made of a real run in small: a tiny random language model with a byte-level tokenizer."""
+
+import re
+
+import pytest
+import small_repo
+from starts import byte_level_model
+from transformers import LlamaForCausalLM
+
+from mapflake import repro, study
+from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, reading, run_arm, run_round
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.env import EnvConfig, generate, save_tasks
+from mapflake.nb import page, params
+from mapflake.nb.__main__ import main
+from mapflake.trainer import evaluate
+from mapflake.trainer.params import RLParams
+from mapflake.trainer.pretrained import starting_point
+
+SIZES = (3,)
+CONFIG = EnvConfig.uniform(SIZES, 0.1)
+RL = RLParams(
+    instances=4, epochs=1, prompts=2, generations=2, microbatch=4, learning_rate=1e-4, max_new_tokens=12, warmup_steps=0
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A repository with the run's start and round 0, and a function that adds what its other stages make."""
+    root = small_repo.repository(tmp_path_factory.mktemp("llm") / "repo", "params.yaml")
+    params.choose(root, "llm")
+    folder, cells = root / "runs/llm", root / "reports/cells/llm"
+    sets = {name: generate(CONFIG, 4, seed=1, split="validation") for name in ("validation", "held_out", "wr025")}
+    boards = folder / "env_design"
+    for name, tasks in sets.items():
+        save_tasks(boards / f"{'' if name == 'validation' else 'benchmark_'}{name}.jsonl", tasks)
+    repro.write_json(boards / "settings.json", {"sizes": SIZES, "subsets": ["held_out", "wr025"]})
+    study.write_boards(cells / "boards.json", SIZES, sets)
+    for part in byte_level_model(LlamaForCausalLM, 32):
+        part.save_pretrained(root / "theirs")
+    start = starting_point(str(root / "theirs"), folder / "warm_start/checkpoint", prompt_format="brief")
+    trainer, noise = Grpo(RL), {"samples": 2, "seed": 0}
+
+    def settings(stage):
+        return RoundSettings(folder / stage, trainer, sets["validation"], **noise)
+
+    def record(arm, checkpoint, history, seen):
+        measured = study.benchmark(trainer.load(checkpoint), boards, **noise)
+        shared = {"seed": 0, "rounds": 1, "samples": 2, "rl": RL.model_dump(mode="json")}
+        kept = {"benchmark": measured, "validation": seen, "history": history, "parameters": shared}
+        study.write_record(cells / f"{arm}-0.json", arm=arm, seed=0, boards_folder=boards, **kept)
+
+    def answers(one):
+        return evaluate.load_rollouts(one.files["rollouts"])
+
+    before = evaluate.rollout(trainer.load(start), sets["validation"], **noise)
+    evaluate.save_rollouts(folder / "baseline_rl/0/before.jsonl", before)
+    first = run_round(settings("baseline_rl/0"), (), start=Start(start, CONFIG))
+    record("base", start, (), [before])
+    record("round_0", first.checkpoint, (first,), [answers(first)])
+    times = {"stage": "baseline_rl/0", "seconds": 90, "cpu_seconds": 60, "peak_gib": 1.5}
+    repro.append_jsonl(folder / "times/baseline_rl_0.jsonl", times)
+
+    def rest():
+        asked = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
+        arms = {
+            "fixed": "baseline_rl/0",
+            "engineer": "engineer_loop/0",
+            "trained_engineer": "ablations/trained_engineer-0",
+        }
+        for arm, stage in arms.items():
+            as_run = arm if arm == "fixed" else "engineer"
+            history = run_arm(as_run, settings(stage), (first,), rounds=1, sizes=SIZES, params=asked)
+            record(arm, history[-1].checkpoint, history[1:], [answers(history[-1])])
+        situations = [made_up(i, SIZES, seed=0) for i in range(2)]
+        read = reading.reading(trainer.load(start), situations, SIZES, max_new_tokens=12, seed=0)
+        found = {
+            "reading": {f"made up, unseen / {when} design RL": read for when in ("before", "after")},
+            "after boards": {"made up, unseen": read},
+            "yardsticks": {"made up, unseen": reading.yardsticks(situations, SIZES, seed=0)},
+        }
+        repro.write_json(cells / "design_rl/0.json", found)
+        return arms
+
+    return root, first, before, rest
+
+
+def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
+    root, first, before, rest = run
+    monkeypatch.chdir(root)
+    assert main(["page"]) == 0
+    text = (root / "reports/llm.md").read_text(encoding="utf-8")
+    missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
+    assert len(missing) == 6  # that of design RL twice: among the sentences, and in place of its table
+    valid = 100 * sum(r.verdict.valid for r in before) / len(before)
+    after = 100 * first.report.valid_rate
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    table = {row[0]: row for row in rows}
+    solved = {row[0]: row for row in rows if len(row) == 6}  # parsed, valid, where careless plans fail, waits, 3x3
+    assert float(solved["before RL"][2]) == pytest.approx(valid, abs=0.05)
+    assert float(solved["round 0"][2]) == pytest.approx(after, abs=0.05)
+    assert "misses these floors: valid 0.0% (floor 30%)" in text
+    tokens = sum(row["sampled_tokens"] for row in repro.read_jsonl(first.checkpoint / "curve.jsonl"))
+    assert table["baseline_rl/0"] == ["baseline_rl/0", "1.5", "1.0", "1.5", "0", f"{tokens:.0f}"]
+    for line in before[0].completion.splitlines():  # a decoded answer stands in the page, as text
+        assert f"    {line}" in text
+    assert (root / "reports/llm/grpo.png").read_bytes()[:4] == b"\x89PNG"
+
+    arms = rest()
+    text = page.page(root, "llm")
+    missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
+    assert missing == [
+        "the same architecture with random weights", "the model as engineer of another model's students"
+    ]  # fmt: skip
+    history = study.load(root / "reports/cells/llm").history("trained_engineer", 0)
+    proposal = history[-1].proposal
+    assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
+    for arm in arms:
+        assert study.table(study.load(root / "reports/cells/llm"), [arm]).index[0] in text
+    assert text == page.page(root, "llm")
+
+
+def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
+    assert main(["page"]) == 1
+    assert (
+        "runs/default/baseline_rl is missing: run notebooks/02_baseline_rl.ipynb to its end first"
+        in capsys.readouterr().err
+    )
