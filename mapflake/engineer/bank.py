@@ -85,7 +85,8 @@ def bank_run(
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
     if params.training:
         assert isinstance(trainer, Grpo)
-        trainer, drawn = Supervised(trainer, params.training), sizes_of_run(number, sizes)
+        validated = sorted({task.instance.size for task in validation})
+        trainer, drawn = Supervised(trainer, params.training), sizes_of_run(number, validated)
     settings = RoundSettings(folder, trainer, validation, own, samples, arm="bank", stale="replace")
     first = run_round(settings, (), start=Start(start, random_config(drawn, repro.rng_for(own, "round 0"))))
     history = run_arm("domain_randomisation", settings, (first,), rounds=params.rounds - 1, sizes=drawn)

@@ -29,6 +29,7 @@ from mapflake.repro import from_json, to_json
 ROOT = Path(__file__).parents[2]
 HUB = ROOT / "environments/mapflake_env"
 DESIGN = EnvConfig({4: SizeConfig(0.5, 0.2, 0.5), 6: SizeConfig(0.5, 0.3, None)}, num_agents=3)
+SLOW = EnvConfig.uniform([5], 0.3, 0.0, num_agents=9)  # one search takes seconds
 NONE = EnvConfig.uniform([3], 0.0, 1.0, num_agents=1)  # an agent alone waits for nobody
 SESSIONS, SILENCE = 8, 2.0
 
@@ -227,10 +228,14 @@ HOSTILE = {
     "large key": json.dumps({"type": "reset", "data": {BIG: 1}}),
     "no JSON": "{{{",
     "no object": "[1, 2]",
+    "null": "null",
     "deep": "[" * 100_000,
     "number": '{"type": "reset", "data": {"seed": ' + "9" * 5000 + "}}",
     "infinite": '{"type": "reset", "data": {"seed": 1e999, "config": {"sizes": NaN}}}',
+    "type": '{"type": "shut down"}',
+    "data": '{"type": "reset", "data": 3}',
     "action": '{"type": "step", "data": {"answer": 3}}',
+    "unknown": '{"type": "step", "data": {"answer": "x", "more": 1}}',
     "many keys": json.dumps({"type": "reset", "data": {"config": {str(k): k for k in range(20_000)}}}),
     "surrogate": '{"type": "step", "data": {"answer": "\\ud800"}}',
 }
@@ -253,6 +258,15 @@ def test_hostile_messages(server, message):
         if path != "mcp":  # which says so in its own way
             assert status == 413 if len(message) > 1_000_000 else status in (400, 422)
     assert healthy(server)
+
+
+def test_clients_that_go_in_the_middle(small):
+    url, _ = small
+    for _ in range(2 * SESSIONS):
+        with connect(ws(url)) as session, suppress(websockets.ConnectionClosed):
+            session.send(json.dumps({"type": "reset", "data": {"config": to_json(SLOW), "seed": 1}}))
+            session.socket.shutdown(socket.SHUT_RDWR)  # no goodbye
+    until(lambda: has_room(url), 60)
 
 
 def has_room(url):
@@ -301,6 +315,28 @@ def test_thousands_of_sessions_that_are_never_closed(small):
     until(lambda: has_room(url))
 
 
+def test_sessions_over_http_expire_too(small):
+    url, _ = small
+    create = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}).encode()
+    until(lambda: has_room(url))
+    answers = [json.loads(post(f"{url}/mcp", create)[1]) for _ in range(SESSIONS + 1)]
+    assert "session_id" in answers[0]["result"]
+    assert "error" in answers[-1]
+    assert not has_room(url)
+    until(lambda: has_room(url))
+
+
+def test_a_body_that_stalls(small):
+    url, _ = small
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(
+            b"POST /reset HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+        )
+        client.settimeout(30)
+        assert b" 408 " in client.recv(1000)
+
+
 # ---------------------------------------------------------------- where it is, and what it shows
 
 
@@ -330,3 +366,19 @@ def test_the_hubs_own_validation():
     done = subprocess.run([openenv, "validate", HUB, "--level", "static"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Verdict: PASS" in done.stdout
+
+
+def test_the_load_benchmark_sees_boards_of_other_sessions(server, monkeypatch):
+    from benchmarks import openenv_load
+
+    plays = [openenv_load.board_plays(k, 3) for k in range(6)]
+    assert len({play.expected[0] for session in plays for play in session}) == 18
+    found = openenv_load.load(server, os.getpid(), plays, 0.5, "board")
+    assert found["episodes"] >= 6
+    assert (found["errors"], found["wrong"]) == (0, 0)
+    other = [play.expected for play in plays[0]]
+    swapped = [[play._replace(expected=board) for play, board in zip(mine, other, strict=True)] for mine in plays[1:]]
+    found = openenv_load.load(server, os.getpid(), swapped, 0.5, "board")
+    assert found["wrong"] == found["episodes"] > 0
+    text = openenv_load.markdown({"sessions": 6, "seconds": 0.5, "boards": 3, "rows": [{"environment": "x"} | found]})
+    assert f"| {found['episodes']} " in text

@@ -1,6 +1,7 @@
 """The reasoning-gym dataset by what reasoning-gym's own tests ask of every dataset; `make test-reasoning-gym`."""
 
 import json
+from itertools import islice
 
 import pytest
 
@@ -10,7 +11,11 @@ pytest.importorskip(
 
 import reasoning_gym
 from reasoning_gym.coaching.base_curriculum import DefaultCurriculumContext, RangeAttributeMode
-from reasoning_gym.factory import create_curriculum, get_score_answer_fn
+from reasoning_gym.coaching.curriculum_config import CurriculumAttributeConfig, CurriculumExperimentConfig
+from reasoning_gym.coaching.experiment import CurriculumExperiment
+from reasoning_gym.composite import CompositeConfig, CompositeDataset, DatasetSpec
+from reasoning_gym.dataset import ReseedingDataset
+from reasoning_gym.factory import create_curriculum, get_score_answer_fn, has_curriculum
 from reasoning_gym.utils import extract_answer
 
 from mapflake.adapters.reasoning import NAME, MapflakeConfig
@@ -41,6 +46,26 @@ def test_the_answer_of_an_entry_scores_one(prompt_format):
         json.dumps(entry)
 
 
+def test_entries_are_decided_by_seed_and_index():
+    first, second = (dataset(seed=42, size=20) for _ in range(2))
+    assert len(first) == 20
+    assert [*first] == [*first] == [second[idx] for idx in range(20)]
+    assert first[7] == second[7]
+    assert [entry["metadata"]["source_index"] for entry in first] == [*range(20)]
+    with pytest.raises(IndexError, match=r"20 is not in 0\.\.19"):
+        first[20]
+
+
+def test_reseeding_goes_on_without_end():
+    endless = ReseedingDataset(dataset(seed=42, size=10), chunk_size=3)
+    first, second = ([entry["question"] for entry in islice(endless, 10)] for _ in range(2))
+    assert first == second
+    assert first[:3] != first[3:6]
+    entry = next(iter(endless))
+    assert endless.score_answer("wrong", entry) == 0
+    assert endless.score_answer(entry["answer"], entry) == 1
+
+
 def test_neighbouring_seeds_share_no_entries():
     """Those of reasoning-gym's own datasets do, which is what this would find."""
 
@@ -57,7 +82,10 @@ def test_neighbouring_seeds_share_no_entries():
     ("wrong", "message"),
     [
         ({"min_size": 7}, "min_size: 7 is larger than max_size, 6"),
+        ({"max_size": 11}, r"sizes: 11 is not an integer in 3\.\.10"),
         ({"min_size": 3, "max_agents": 9}, "leaves 8 free cells for 9 agents"),
+        ({"min_hole_ratio": -0.1}, "hole_ratio: -0.1 is not in"),
+        ({"wait_ratio": 1.5}, "wait_ratio: 1.5 is not in"),
         ({"min_agents": 1}, "wait_ratio: 0.5 is not 0, and one agent"),
         ({"prompt_format": "html"}, "prompt_format: 'html'"),
     ],
@@ -67,12 +95,14 @@ def test_a_wrong_configuration_is_named(wrong, message):
         dataset(**wrong)
 
 
+# ---------------------------------------------------------------- its boards and its scorer
+
+
 def test_boards_are_those_of_the_configuration_and_never_held_out():
     chosen = dataset(
         seed=3, size=150, min_size=3, max_size=5, min_agents=1, max_agents=3, max_hole_ratio=0.3, wait_ratio=None
     )
     boards = [task(entry).instance for entry in chosen]
-    assert [*chosen] == [chosen[idx] for idx in range(150)]
     assert {board.size for board in boards} == {3, 4, 5}
     assert {board.num_agents for board in boards} == {1, 2, 3}
     assert all(num_holes(board.size, 0.1) <= len(board.holes) <= num_holes(board.size, 0.3) for board in boards)
@@ -84,12 +114,32 @@ def test_the_score_is_the_reward():
     for entry in boards:
         best = task(entry).solution.plan.moves
         longer = json.dumps({"plan": ["W" + moves for moves in best]})
+        wrong = json.dumps({"plan": ["U" * 30 for _ in best]})
         told = f"<think>...</think> <answer>{entry['answer']}</answer>"
-        assert [boards.score_answer(said, entry) for said in (longer, "no plan", None, told)] == [0.5, 0.0, 0.0, 1.0]
+        assert [boards.score_answer(said, entry) for said in (longer, wrong, "", "no plan", None, told)] == [
+            0.5, 0.0, 0.0, 0.0, 0.0, 1.0,
+        ]  # fmt: skip
         assert boards.score_answer(extract_answer(told), entry) == 1.0
 
 
 # ---------------------------------------------------------------- its curriculum
+
+
+def test_levels_go_up_and_down():
+    assert has_curriculum(NAME)
+    curriculum = create_curriculum(NAME)
+    lowest = curriculum.generate_configuration({"size": 150, "seed": 1})
+    assert (lowest.min_size, lowest.max_size, lowest.max_agents, lowest.wait_ratio) == (4, 4, 2, 0.0)
+    assert (lowest.size, lowest.seed) == (150, 1)
+    for name in ("size", "agents", "hole_ratio", "wait_ratio"):
+        assert curriculum.increment_attr_level(name)
+    higher = curriculum.generate_configuration()
+    assert (higher.min_size, higher.max_size) == (4, 6)
+    assert (higher.min_agents, higher.max_agents) == (2, 3)
+    assert (higher.min_hole_ratio, higher.max_hole_ratio, higher.wait_ratio) == (0.1, 0.2, 0.25)
+    assert curriculum.decrement_attr_level("size")
+    assert curriculum.generate_configuration().max_size == 4
+    assert not curriculum.decrement_attr_level("size")
 
 
 @pytest.mark.parametrize("mode", RangeAttributeMode)
@@ -104,6 +154,19 @@ def test_every_level_has_boards(level, mode):
         assert config.min_size <= board.instance.size <= config.max_size == 4 + 2 * level
         assert config.min_agents <= board.instance.num_agents <= config.max_agents == 2 + level
     assert any(board.needs_wait for board in boards) == (level > 0)
+
+
+def test_an_experiment_with_a_curriculum():
+    chosen = CurriculumExperimentConfig({NAME: CurriculumAttributeConfig({"*": 1, "size": 2})})
+    experiment = CurriculumExperiment("test", config=chosen, size=10, seed=42)
+    curriculum = experiment.curricula[NAME]
+    assert [curriculum.get_attr_level(name) for name in ("size", "agents", "wait_ratio")] == [2, 1, 1]
+    entry = experiment.get_dataset_entry(3)
+    found = experiment.score_answer_with_id(entry["answer"], entry["metadata"]["entry_id"])
+    assert found == 1.0
+    assert entry["metadata"]["source_dataset"] == NAME
+    composite = CompositeDataset(CompositeConfig(size=5, seed=1, datasets=[DatasetSpec(NAME, 1, {"max_size": 5})]))
+    assert composite.score_answer(composite[0]["answer"], composite[0]) == 1.0
 
 
 def test_the_default_configuration_is_legal():

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,7 @@ from mapflake.env import (
     EnvConfig,
     SizeConfig,
     Task,
+    format_plan,
     generate,
     judge,
     render_prompt,
@@ -58,6 +60,15 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
     assert {(asked["path"], asked["temperature"]) for asked in server.asked} == {("/v1/chat/completions", 0.5)}
 
 
+def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
+    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", "http://127.0.0.1:9/v1", *LOCALLY]
+    command += ["-n", "1", "-o", tmp_path, "--run.name", "run"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    (episode,) = map(json.loads, Path(tmp_path, "run", "traces.jsonl").read_text().splitlines())
+    assert not episode["ok"]
+    assert episode["traces"][0]["errors"]
+
+
 def test_verifiers_own_validation(tmp_path):
     """Every board's own answer passes, and no board passes without an answer."""
     command = [BIN / "vf-validate", "mapflake", "-n", "5", "--runtime.type", "subprocess", "--no-rich", "-o", tmp_path]
@@ -94,6 +105,35 @@ def test_the_environment_of_a_design_by_its_name():
     assert {split_of(from_json(Task, task.data.task, "task").instance) for task in tasks} == {"benchmark"}
     with pytest.raises(ValueError, match=r"design\.sizes\.4: 'holes': unknown key"):
         load_environment({"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0, "holes": 1}}}).taskset.load()
+
+
+def test_the_hubs_form_through_verifiers_own_command(tmp_path, serve):
+    """A server that knows the answers of the design's boards gives 1, and one that never answers right gives 0."""
+    tasks = generate(DESIGN, 6, seed=5)
+    asked = [render_prompt(task.instance) for task in tasks]
+    right = [format_plan(task.instance, task.solution.plan) for task in tasks]
+    for k, (answers, reward) in enumerate(((right, 1.0), (['{"plan": ["W", "W", "W"]}'] * 6, 0.0))):
+        said = zip(asked, answers, strict=True)
+        server = serve([SimpleNamespace(prompt=prompt, completion=answer) for prompt, answer in said])
+        command = [BIN / "vf-eval", "mapf-frozenlake", "-m", "golden", "--client.base-url", f"{server.url}/v1"]
+        command += [*LOCALLY, "--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
+        command += ["--env.taskset.n", "6", "--env.taskset.seed", "5", "-o", tmp_path, "--run.name", f"run{k}"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        lines = Path(tmp_path, f"run{k}", "traces.jsonl").read_text().splitlines()
+        traces = [json.loads(line)["traces"][0] for line in lines]
+        assert len(traces) == 6
+        for trace in traces:
+            assert trace["rewards"]["reward"]["score"] == reward
+            assert trace["metrics"]["fails_goal"] == 1 - reward
+
+
+def test_the_example(example, tmp_path, serve):
+    chosen = [t for t in TRANSCRIPTS if t.prompt_format == "chat"][:2]
+    save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
+    url, tasks = f"{serve(chosen).url}/v1", str(tmp_path / "tasks.jsonl")
+    mean = example("eval_verifiers", url, "golden", str(tmp_path), 2, tasks)
+    assert mean == sum(t.reward for t in chosen) / 2
 
 
 def test_the_example_leaves_out_requests_that_failed(example, tmp_path, serve, capsys):

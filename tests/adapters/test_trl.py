@@ -8,8 +8,10 @@ import os
 import random
 import re
 import runpy
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +23,12 @@ from chat_server import Chat, completion, serving
 from peft import LoraConfig
 from starts import byte_level_tokenizer
 from transformers import TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from mapflake import env, repro
 from mapflake.adapters import trl as door
-from mapflake.adapters.trl import DesignedBoards, EngineerCallback
+from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallback
 from mapflake.engineer import VOCABULARY, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
 from mapflake.env import (
@@ -42,6 +45,7 @@ from mapflake.env import (
 from mapflake.trainer import checkpoint
 from mapflake.trainer.evaluate import rollout
 from mapflake.trainer.grpo import order_of_rows
+from mapflake.trainer.openai_client import ServerError
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, load_policy
 
@@ -66,7 +70,9 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
         "report_to": "none", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "disable_tqdm": True,
     }  # fmt: skip
     extra, peft = changed.pop("rewards", []), changed.pop("peft_config", None)
-    trainer = GRPOTrainer(
+    sampling = {"redraws": changed.pop("redraws")} if "redraws" in changed else {}
+    trainer = (DynamicSampling if sampling else GRPOTrainer)(
+        **sampling,
         peft_config=peft,
         model=policy.model,
         processing_class=policy.tokenizer,
@@ -147,7 +153,7 @@ class Still:
         return {"algorithm": "none", "epochs": 2}
 
 
-@pytest.mark.parametrize("arm", ["learning_progress", "random_search"])
+@pytest.mark.parametrize("arm", ["heuristic", "learning_progress", "domain_randomisation", "random_search"])
 def test_its_rounds_are_those_of_run_round(tmp_path: Path, arm: str) -> None:
     """What is measured is the same policy in both, so that reports, designs and boards must be the same."""
     watch = Watch()
@@ -199,7 +205,7 @@ def spied(engineer: Any) -> list[set[str]]:
     return drawn
 
 
-@pytest.mark.parametrize("changed", [{"dataloader_num_workers": 1}, {"gradient_accumulation_steps": 2}])
+@pytest.mark.parametrize("changed", [{}, {"dataloader_num_workers": 1}, {"gradient_accumulation_steps": 2}])
 def test_new_boards_are_in_the_next_generation_batch(tmp_path: Path, changed: dict[str, Any]) -> None:
     watch = Watch()
     if "gradient_accumulation_steps" in changed:  # the same generation batches in two parts
@@ -210,6 +216,46 @@ def test_new_boards_are_in_the_next_generation_batch(tmp_path: Path, changed: di
     assert (len(watch.batches), len(drawn)) == (3 * STEPS, 3)
     assert not mixed(watch, drawn)
     assert not drawn[0] & drawn[2]
+
+
+def test_a_swap_between_steps_would_come_too_late(tmp_path: Path) -> None:
+    """The control: the data loader has read ahead, so the first batch after the swap is one of before."""
+    watch = Watch()
+    trainer, engineer = make(tmp_path, rewards=[watch.reward], rounds=1)
+    drawn = [{task.instance.key for task in engineer.boards.tasks}]
+
+    class Naive(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 2:
+                engineer.boards.draw(START, 1)
+                drawn.append({task.instance.key for task in engineer.boards.tasks})
+
+    trainer.add_callback(Naive())
+    trainer.train()
+    by_step = [drawn[0], drawn[0], drawn[1], drawn[1]]
+    late = [step for step, rows in watch.batches.items() if not {*keys(rows)} <= by_step[step]]
+    assert late == [2]
+
+
+def test_boards_that_replace_others_are_of_the_same_round(tmp_path: Path) -> None:
+    """Dynamic sampling under a designer: half of the boards give no signal, and are replaced by others of the round."""
+    seen: dict[int, list[list[str]]] = {}
+
+    def teaching(completions: list[str], task: list[str], trainer_state: Any, **_: Any) -> list[float]:
+        calls = seen.setdefault(trainer_state.global_step, [])
+        calls.append(keys(task))
+        return [float(i % 2 and int(key, 16) % 2) for i, key in enumerate(calls[-1])]
+
+    trainer, engineer = make(tmp_path, "domain_randomisation", rewards=[teaching], redraws=2)
+    drawn = spied(engineer)
+    trainer.train()
+    assert max(map(len, seen.values())) == 3
+    for step, calls in seen.items():
+        assert {*itertools.chain(*calls)} <= drawn[step // STEPS]
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    counted = [row["dynamic_sampling/completions"] for row in rows]
+    assert counted == [sum(map(len, seen[step])) for step in range(3 * STEPS)]
+    assert engineer.history[0].training["algorithm"] == "DynamicSampling"
 
 
 # ---------------------------------------------------------------- killed and resumed
@@ -253,6 +299,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
 PHASES = {
     "training": lambda trainer, engineer: killing(trainer, "training_step", 7),
     "measuring": lambda trainer, engineer: killing(door, "rollout", 2),
+    "reporting": lambda trainer, engineer: killing(door, "diagnose", 2),
+    "logging": lambda trainer, engineer: killing(engineer, "_log", 4),
     "designing": lambda trainer, engineer: killing(engineer, "designer", 2),
     "drawing": lambda trainer, engineer: killing(engineer.boards, "draw", 3),
     "saving": lambda trainer, engineer: killing(trainer, "_save_rng_state", 3),
@@ -264,7 +312,8 @@ PHASES = {
 def test_a_killed_training_goes_on_to_the_same_weights(
     tmp_path: Path, whole: Any, phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "rollout", door.rollout)  # which a phase changes
+    monkeypatch.setattr(door, "rollout", door.rollout)  # which PHASES change
+    monkeypatch.setattr(door, "diagnose", door.diagnose)
     boards, final, history = whole
     watch = Watch()
     with pytest.raises(Killed):
@@ -278,7 +327,11 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     assert watch.batches | again.batches == boards
     assert min(again.batches) == int(resume.name.removeprefix("checkpoint-"))
     assert all(torch.equal(found[name], final[name]) for name in final)
-    # The control: designs are legal and differ, and boards change with each round.
+
+
+def test_each_design_counts(whole: Any) -> None:
+    """The control of the test above: designs are legal and differ, and boards and weights change with each round."""
+    boards, _, history = whole
     configs = [one.config for one in history]
     assert configs[0] != configs[1] != configs[2]
     assert not any(one.was_rejected for one in history)
@@ -286,19 +339,28 @@ def test_a_killed_training_goes_on_to_the_same_weights(
 
 
 def test_random_numbers_that_a_designer_draws_are_not_the_trainings(tmp_path: Path) -> None:
-    runs = []
-    for draws in (1, 100):
+    """Neither those of sampling, which are torch's, nor those that a reward function may draw."""
 
-        def careless(report: Any, history: Any, draws: int = draws) -> Any:
+    def careless(draws: int) -> Any:
+        def design(report: Any, history: Any) -> Any:
             torch.rand(draws)
             np.random.rand(draws)  # noqa: NPY002  the global ones
             random.sample(range(1000), draws)
             return ruled(ratios(history[-1].config), history, "unchanged")
 
-        trainer, _ = make(tmp_path / str(draws), careless, rewards=[Watch().reward], rounds=2)
+        return design
+
+    def noisy(completions: list[str], **_: Any) -> list[float]:
+        seen.append([np.random.rand() + random.random() for _ in completions])  # noqa: NPY002
+        return seen[-1]
+
+    runs = []
+    for draws in (1, 100):
+        seen: list[list[float]] = []
+        trainer, _ = make(tmp_path / str(draws), careless(draws), rewards=[noisy])
         trainer.train()
-        runs.append((random.random(), np.random.rand(), weights(trainer)))  # noqa: NPY002
-    (*one, before), (*other, after) = runs
+        runs.append((seen, weights(trainer)))
+    (one, before), (other, after) = runs
     assert one == other
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -313,20 +375,22 @@ def test_it_logs_where_the_trainer_logs_and_takes_nothing_from_its_rows(tmp_path
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             rows.append((state.global_step, dict(logs)))
 
-    trainer, engineer = make(tmp_path, "domain_randomisation", policy=Lucky(), rounds=2)
+    trainer, engineer = make(tmp_path, "domain_randomisation", policy=Lucky())
     trainer.callback_handler.callbacks.insert(0, Sink())  # where wandb and TensorBoard are
     trainer.train()
-    reports, designs = (
-        [(step, row) for step, row in rows if key in row] for key in ("engineer/valid", "engineer/rejected")
-    )
-    assert ([step for step, _ in reports], [step for step, _ in designs]) == ([STEPS, 2 * STEPS], [0, STEPS])
-    for one, (_, report), (_, design) in zip(engineer.history, reports, designs, strict=True):
-        assert report["engineer/valid/3x3"] == one.report.at(3).valid_rate
-        assert design["engineer/3x3/hole_ratio"] == one.config.sizes[3].hole_ratio
-    assert not any("reward" in row for _, row in reports + designs)
-    assert [step for step, row in rows if "reward" in row and "frac_reward_zero_std" in row] == [
-        *range(1, 2 * STEPS + 1)
-    ]
+    ours = [(step, row) for step, row in rows if "engineer/valid" in row]
+    assert [step for step, _ in ours] == [STEPS, 2 * STEPS, 3 * STEPS]
+    for one, (_, row) in zip(engineer.history, ours, strict=True):
+        assert row["engineer/valid"] == one.report.valid_rate
+        assert row["engineer/valid/3x3"] == one.report.at(3).valid_rate
+    designs = [(step, row) for step, row in rows if "engineer/rejected" in row]
+    assert [step for step, _ in designs] == [0, STEPS, 2 * STEPS]
+    for one, (_, row) in zip(engineer.history, designs, strict=True):
+        assert row["engineer/3x3/hole_ratio"] == one.config.sizes[3].hole_ratio
+    assert not any("reward" in row for _, row in ours + designs)
+    training = [step for step, row in rows if "loss" in row]
+    assert training == list(range(1, 3 * STEPS + 1))
+    assert all("reward" in row and "frac_reward_zero_std" in row for _, row in rows if "loss" in row)
     assert {*engineer.history[0].report.behaviour} >= {"completion tokens", "groups without signal"}
 
 
@@ -348,9 +412,11 @@ def test_what_is_measured_is_the_policy_as_it_is_now(tmp_path: Path) -> None:
     assert first != last
 
 
-def test_adapters_with_gradient_checkpointing_are_measured_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changed", [{"gradient_checkpointing": True}, {"peft_config": LoraConfig(target_modules="all-linear")}]
+)
+def test_adapters_and_gradient_checkpointing_are_measured_too(tmp_path: Path, changed: dict[str, Any]) -> None:
     """What is measured says greedily what `generate` of the trained model says."""
-    changed = {"gradient_checkpointing": True, "peft_config": LoraConfig(target_modules="all-linear")}
     trainer, engineer = make(tmp_path, rewards=[Watch().reward], rounds=2, learning_rate=0.05, **changed)
     before = engineer.policy.complete(["size3 holes agent1 a0 to b0 plan"], temperature=0)
     trainer.train()
@@ -385,14 +451,32 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
     assert "Failures" in server.asked[0]["messages"][0]["content"]
 
 
+def test_a_designer_that_fails_loses_no_round(tmp_path: Path) -> None:
+    def gone(report: Any, history: Any) -> Any:
+        raise ServerError("gone")
+
+    trainer, _ = make(tmp_path, gone)
+    with pytest.raises(ServerError):
+        trainer.train()
+    assert get_last_checkpoint(tmp_path).endswith(f"checkpoint-{STEPS}")
+    watch = Watch()
+    trainer, engineer = make(tmp_path, "fixed", rewards=[watch.reward])
+    trainer.train(resume_from_checkpoint=True)
+    assert [one.index for one in engineer.history] == [0, 1, 2]
+    assert min(watch.batches) == STEPS
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"shuffle_dataset": True}, "shuffle_dataset: must be False"),
+        ({"ignore_data_skip": True}, "ignore_data_skip: must be False"),
         ({"per_device_train_batch_size": 6}, r"instances \* passes \(16\) must be a multiple .*: 3\)"),
         ({"train_dataset": to_dataset(VALIDATION, "compact")}, "train_dataset: must be the dataset of the boards"),
         ({"validation": []}, "validation: no boards"),
         ({"designer": "oracle"}, "designer: the arm 'oracle' takes a training or a checkpoint of its own"),
+        ({"designer": "trained_engineer"}, "designer: the arm 'trained_engineer' takes a training"),
+        ({"designer": "heuristics"}, "arm: 'heuristics' is none of engineer, .*"),
         ({"policy": SimpleNamespace(prompt_format="chat")}, "prompt_format: that of the boards is 'compact'"),
     ],
 )
@@ -412,6 +496,12 @@ def test_checkpoints_of_other_rounds_are_refused(tmp_path: Path) -> None:
         trainer, _ = make(tmp_path, "fixed", **changed)
         with pytest.raises(ValueError, match=said):
             trainer.train(resume_from_checkpoint=True)
+    trainer, engineer = make(tmp_path / "without", "fixed", rounds=1)
+    trainer.remove_callback(engineer)
+    trainer.train()
+    trainer, _ = make(tmp_path / "without", "fixed")
+    with pytest.raises(ValueError, match="of step 4, but has 0 rounds"):
+        trainer.train(resume_from_checkpoint=str(tmp_path / "without/checkpoint-4"))
 
 
 # ---------------------------------------------------------------- the example, and the page
@@ -419,18 +509,42 @@ def test_checkpoints_of_other_rounds_are_refused(tmp_path: Path) -> None:
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/engineer_trl.py"
 SMALL = {"shown": 2, "instances": 4, "rounds": 2, "passes": 1}
+CALL = f"import runpy, sys; runpy.run_path({str(EXAMPLE)!r})['main'](folder=sys.argv[1], **{SMALL})"
 
 
-def test_the_example_is_short_and_done_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
+    """Returns the weights and the rounds of the last checkpoint in a folder."""
+    last = checkpoint.newest_whole(folder / "learnability")
+    assert last is not None
+    assert last.name == "checkpoint-8"
+    saved = repro.read_json(last / "trainer_state.json")["stateful_callbacks"]["mapflake"]
+    return (last / "model.safetensors").read_bytes(), saved
+
+
+@pytest.mark.slow
+def test_the_example_is_short_and_goes_on_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
     assert len(EXAMPLE.read_text().splitlines()) <= 50
     main = runpy.run_path(str(EXAMPLE))["main"]
-    first, second = main("fixed", str(tmp_path), **SMALL)
-    assert first.config == second.config
-    assert "round 1: valid" in capsys.readouterr().out
-    saved = tmp_path / "fixed/checkpoint-8/model.safetensors"
-    before = saved.stat().st_mtime_ns
-    assert main("fixed", str(tmp_path), **SMALL) == (first, second)
-    assert saved.stat().st_mtime_ns == before
+
+    def said(folder: Path) -> list[str]:
+        main(folder=str(folder), **SMALL)
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("round ")]
+
+    whole = said(tmp_path / "whole")
+    assert whole[1].startswith("round 1: valid")
+    started = subprocess.Popen(
+        [sys.executable, "-c", CALL, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    first = tmp_path / "killed/learnability/checkpoint-4/manifest.json"
+    while not first.is_file() and started.poll() is None:
+        time.sleep(0.01)
+    started.kill()
+    assert started.wait() == -signal.SIGKILL
+    assert said(tmp_path / "killed") == whole
+    assert final(tmp_path / "killed") == final(tmp_path / "whole")
 
 
 def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

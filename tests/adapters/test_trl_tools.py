@@ -15,6 +15,7 @@ from trl.chat_template_utils import qwen3_chat_template
 from mapflake.adapters.trl import DesignedBoards, EngineerCallback
 from mapflake.adapters.trl_tools import FrozenLakeEnvironment
 from mapflake.env import EnvConfig, generate, reward, to_dataset
+from mapflake.repro import dumps, to_json
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch
 
@@ -82,6 +83,28 @@ class Groups:
         return [0.0] * len(keys)
 
 
+class DrawsForItself(FrozenLakeEnvironment):
+    """The control: an environment that draws a board as it is reset."""
+
+    drawn = 0
+
+    def reset(self, **row: Any) -> str:
+        DrawsForItself.drawn += 1
+        (task,) = generate(CONFIG, 1, seed=DrawsForItself.drawn)
+        return super().reset(task=dumps(to_json(task)))
+
+
+@pytest.mark.parametrize(("factory", "boards"), [(FrozenLakeEnvironment, 1), (DrawsForItself, SIZE)])
+def test_the_members_of_a_group_have_one_board(tmp_path: Path, factory: Any, boards: int) -> None:
+    groups = Groups()
+    trainer = make(tmp_path, factory, to_dataset(TASKS), rewards=groups)
+    trainer.train()
+    assert len(groups.boards) == 4
+    assert [len(one) for one in groups.boards] == [boards] * 4
+    if factory is FrozenLakeEnvironment:
+        assert set().union(*groups.boards) <= {task.instance.key for task in TASKS}
+
+
 def test_the_board_is_that_of_the_design(tmp_path: Path) -> None:
     """Both doors together: the rows are of the current round, and so are the boards that the environments read."""
     groups, boards = Groups(), DesignedBoards(CONFIG, 4, seed=0)
@@ -135,15 +158,21 @@ def test_the_last_plan_counts_and_what_is_wrong_is_said() -> None:
     assert good == f"Valid: all agents are on their goals after {TASKS[0].solution.makespan} steps."
     assert environment.get_reward() == reward(environment.verdict) == 1.0
     assert played(right, outside)[0].get_reward() == 0
+    assert played()[0].get_reward() == 0
+
+
+@pytest.mark.parametrize("plan", [None, 3, "UU", {"a": 1}, [], [None], [["U", "D"], "D"], ["x" * 10_000] * 2, "\ud800"])
+def test_arguments_of_any_kind_are_judged(plan: Any) -> None:
+    environment, (said,) = played(plan)
+    assert said.startswith("Not valid: ")
+    assert environment.get_reward() == 0
+
+
+def test_a_reset_forgets_and_needs_a_board() -> None:
+    environment, _ = played(list(TASKS[0].solution.plan.moves))
     environment.reset(**to_dataset(TASKS[1:2])[0])
     assert (environment.task, environment.get_reward()) == (TASKS[1], 0)
     with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
         environment.reset(prompt=[{"role": "user", "content": ""}])
     with pytest.raises(ValueError, match="there is no board before reset"):
         FrozenLakeEnvironment().submit([])
-
-
-def test_arguments_of_any_kind_are_judged() -> None:
-    environment, said = played(None, "UU", {"a": 1}, [], [None], [["U", "D"], "D"], ["x" * 10_000] * 2, "\ud800")
-    assert all(answer.startswith("Not valid: ") for answer in said)
-    assert environment.get_reward() == 0
