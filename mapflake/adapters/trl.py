@@ -9,7 +9,7 @@
 An epoch is a round. A data loader reads a generation batch ahead, but it never reads past the end of an epoch: boards
 that are swapped between two epochs are in the next generation batch, and none is left from before. The rounds so far
 are in the `trainer_state.json` of the trainer's own checkpoints. Not covered: weights that are sharded over processes
-(pass a `policy` that can sample them), arms whose engineer is trained (`design_rl`), the oracle, which trains rounds.
+(pass a `policy` that can sample them), and arms whose engineer is trained (`design_rl`).
 """
 
 from __future__ import annotations
@@ -184,13 +184,10 @@ class EngineerCallback(TrainerCallback):
     def _named(self, arm: str, sizes: Iterable[int] | None, params: EngineerParams | None) -> Designer:
         legal = legal_sizes({task.instance.size for task in self.validation} if sizes is None else sizes)
         asked = params_of(arm, params or EngineerParams())
-        if arm == "oracle" or (asked is not None and (asked.design_rl != "none" or asked.model == "base")):
+        if asked is not None and (asked.design_rl != "none" or asked.model == "base"):
             raise ValueError(f"designer: the arm {arm!r} takes a training or a checkpoint of its own: see run_arm")
 
-        def try_out(number: int, history: History, designer: Designer) -> Round:
-            raise ValueError("a designer that trains rounds to try them out has no place in a running training")
-
-        inputs = RuleInputs(legal, self.boards.seed, lambda history: self.policy, try_out)
+        inputs = RuleInputs(legal, self.boards.seed, lambda history: self.policy)
         return designer_for(arm, inputs, asked, load=load_policy)
 
     # ------------------------------------------------------------ events of the trainer

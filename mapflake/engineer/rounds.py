@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
@@ -20,7 +20,7 @@ from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
-from mapflake.engineer.students import Other, telling
+from mapflake.engineer.students import telling
 from mapflake.env import EnvConfig, Task
 from mapflake.extras import needs
 from mapflake.repro import seed_for
@@ -194,6 +194,7 @@ def run_arm(
     base: str | Path | None = None,
     train_engineer: TrainEngineer | None = None,
     told: Sequence[FailureReport] | None = None,
+    constant: EnvConfig | None = None,
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
@@ -209,6 +210,7 @@ def run_arm(
         base: Checkpoint of the model before any RL, for the arms that ask it.
         train_engineer: The training of arms whose engineer is trained in every round.
         told: Other students' reports, one a round, for arms whose engineer is told those (`students.told`).
+        constant: The configuration of the arm `constant`.
 
     Raises:
         ValueError: The arm is unknown, lacks its base, its engineer's training or the reports that it is told, or there
@@ -226,25 +228,23 @@ def run_arm(
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
     else:
         about["designer"] = provenance.identity(RULES[arm])
+        if arm == "constant":
+            about["constant"] = repro.to_json(constant)
     every_round = asked is not None and asked.design_rl == "every_round"
     if every_round:
         if train_engineer is None:
             raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
         about["train_engineer"] = provenance.identity(train_engineer)
-    if asked is not None and asked.report in get_args(Other):
+    if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
         about["told_sha256"] = repro.json_sha256(repro.to_json(list(told)))
     settings = replace(settings, arm=arm, about=about)
 
-    def try_out(number: int, history: History, designer: Designer) -> Round:
-        folder = settings.folder / f"round-{next_index(history)}" / f"try-{number}"
-        return run_round(replace(settings, folder=folder, arm=f"{arm}, try {number}"), history, designer)
-
     def current(history: History) -> Completer:
         return trainer.load(history[-1].checkpoint)
 
-    inputs = RuleInputs(sizes, settings.seed, current, try_out)
+    inputs = RuleInputs(sizes, settings.seed, current, constant)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
     if "told_sha256" in about:
         designer = telling(designer, told or ())

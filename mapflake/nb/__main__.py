@@ -24,6 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     student = commands.add_parser("student", help="train the student of one training seed")
     student.add_argument("seed", type=int)
+    others = commands.add_parser("others", help="note which reports of other students a training seed can be told")
+    others.add_argument("seed", type=int)
     bank = commands.add_parser("bank", help="train and measure one run of the bank of situations")
     bank.add_argument("number", type=int)
     run = commands.add_parser("run", help="run one notebook with the active parameters")
@@ -53,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
             "dry": lambda: print(_module("dry").dry(base, chosen.name)),
             "warm_start": lambda: stages.warm_start(base),
             "student": lambda: stages.student(base, chosen.seed),
+            "others": lambda: stages.others(base, chosen.seed),
             "bank": lambda: stages.bank(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: _module("publish").publish(base),

@@ -14,6 +14,7 @@ FUNCTIONS = {
     "warm_start": ("nb/stages.py", "warm_start"),
     "student": ("nb/stages.py", "student"),
     "bank": ("nb/stages.py", "bank"),
+    "others": ("nb/stages.py", "others"),
     "publish": ("nb/publish.py",),
 }
 """Stage that is no notebook -> the file that runs it and the functions in it, or the whole file."""

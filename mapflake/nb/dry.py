@@ -157,8 +157,8 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
     report = build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=written)
     prompt, reply = _tokens(report, form), asked.max_new_tokens or (100 if form == "compact" else 4096)
     validation, benchmark = board_counts(sections)
-    seeds, arms, trained = len(run.seeds), len(run.cells), len(run.trained)
-    rounds = seeds * ((1 + loop.rounds) + loop.rounds + trained + arms * loop.rounds) + len(run.bank)
+    seeds, arms = len(run.seeds), len(run.arms)
+    rounds = seeds * (2 + (2 + arms) * loop.rounds) + len(run.bank)  # of a seed two rounds 0, and all designed ones
     before, tables = sections.trained_engineer.before, sections.trained_engineer.before.tables
     designs = before.rl.instances - before.boards
     measured = seeds * (3 + 1 + arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
@@ -212,9 +212,10 @@ def stages(run: RunParams, sections: Sections) -> str:
         *(f"student@{seed}: {ages.age(seed)} supervised steps" for seed in seeds),
         *(f"baseline_rl@{seed}: round 0, and {sections.baseline_rl.rounds} on a fixed configuration" for seed in seeds),
         *(f"engineer_loop@{seed}: {sections.baseline_rl.rounds} designed rounds" for seed in seeds),
+        *(f"others@{seed}: the reports of other students" for seed in seeds),
         f"bank: {len(run.bank)} runs for design RL",
         *(f"trained_engineer@{seed}: design RL, and its round 0" for seed in seeds),
-        *(f"ablations: {arm}-{seed}, {sections.baseline_rl.rounds} rounds" for arm in run.cells for seed in seeds),
+        *(f"ablations: {arm}-{seed}, {sections.baseline_rl.rounds} rounds" for arm in run.arms for seed in seeds),
         "analysis, publish",
     ]
     return "Stages\n" + "\n".join(f"  {line}" for line in lines)
@@ -296,7 +297,7 @@ def disk(shape: Shape, run: RunParams, sections: Sections) -> str:
     """Returns the room that the weights on the hub and the checkpoints of all rounds take."""
     lora, rounds = sections.baseline_rl.rl.lora, sections.baseline_rl.rounds
     each = 4 * shape.adapters(lora) if lora else 2 * shape.parameters
-    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.cells) * rounds) + len(run.bank)
+    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.arms) * rounds) + len(run.bank)
     return (
         f"Disk: {2 * shape.parameters / GIB:.1f} GiB of weights from the hub; {cells} checkpoints of "
         f"{each / GIB:.2f} GiB ({'adapters alone' if lora else 'whole weights'}) = {cells * each / GIB:.1f} GiB, once "

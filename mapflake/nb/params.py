@@ -78,17 +78,17 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     """
     file = load(root)
     profiles = {name: effective(file, name) for name in file.profiles}
-    for name, sections in profiles.items():
-        sections.check_engineers(f"profiles.{name}")
     banks: dict[str, list[int]] = {}
     made = {name: {"fixed", "engineer"} for name in profiles}
     for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
             raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
-        profiles[run.profile].check_arms(where, run)
+        profiles[run.profile].check_arms(f"{where}.arms", run)
         if run.bank != (known := banks.setdefault(run.profile, run.bank)):  # its cells would be others
             raise ParamError(f"{where}.bank: {run.bank}, but other runs of {run.profile} have {known}")
-        made[run.profile] |= {*run.cells}
+        made[run.profile] |= {*run.arms}
+    for name, sections in profiles.items():
+        sections.check_engineers(f"profiles.{name}", made[name])
     for name, sections in profiles.items():  # a comparison that a profile inherits may be one for others' runs
         own = not file.profiles[name] or "analysis" in file.profiles[name]
         sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
@@ -124,7 +124,7 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         | {"before": values["trained_engineer"]["before"], "bank_runs": values["trained_engineer"]["bank"]}
         | {"bank": run.bank}
         | {key: values[key] for key in ("warm_start", "students")},
-        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.cells], "seeds": run.seeds},
+        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.arms], "seeds": run.seeds},
     }
 
 
@@ -133,9 +133,10 @@ def prepare(root: Path) -> None:
     file, sections = check(root)
     values = notebook_values(file.run, sections)
     shared = values.pop("ablations")
-    for arm in file.run.cells:  # without what other arms differ in, which changes nothing for it
+    for arm in file.run.arms:  # without what other arms differ in, which changes nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
-        values[f"ablations/{arm}"] = shared | {"designers": own}
+        constant = shared["constant"] if arm == "constant" else None
+        values[f"ablations/{arm}"] = shared | {"designers": own, "constant": constant}
     everything = sections.model_dump(mode="json")
     values["warm_start"] = everything["warm_start"]
     values["student"] = {key: everything[key] for key in ("warm_start", "students")}
@@ -179,8 +180,7 @@ def choose(root: Path, name: str) -> None:
         raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
     run = file.runs[name]
     if run != file.run:
-        told = f"told: [{', '.join(run.told)}]"
-        lists = f"trained: [{', '.join(run.trained)}], {told}, seeds: {run.seeds}, bank: {run.bank}"
-        line = f"run: {{profile: {run.profile}, arms: [{', '.join(run.arms)}], {lists}}}\n"
+        arms = ", ".join(run.arms)
+        line = f"run: {{profile: {run.profile}, arms: [{arms}], seeds: {run.seeds}, bank: {run.bank}}}\n"
         path = root / "params.yaml"
         repro.write_text(path, RUN_LINE.sub(lambda _: line, path.read_text(encoding="utf-8"), count=1))

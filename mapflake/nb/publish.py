@@ -30,7 +30,7 @@ def publish(root: Path) -> None:
     source, seed = root / "runs" / run.profile, run.seeds[0]
     stages = {"env_design": "env_design", "analysis": "analysis"}
     stages |= {f"{name}/{seed}": name for name in ("baseline_rl", "engineer_loop", "trained_engineer")}
-    stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.cells}
+    stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.arms}
     copies = {source / "analysis/results.md": target / "results.md"}
     for stage, name in stages.items():
         if (source / stage / "notebook.ipynb").is_file():

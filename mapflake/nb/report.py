@@ -27,7 +27,7 @@ def report(root: Path) -> Path:
     fixed = Ledger(require(f"runs/{run.profile}", f"baseline_rl/{seed}/rounds.jsonl")).rounds
     own = Ledger(folder / f"trained_engineer/{seed}/rounds.jsonl").rounds
     found: dict[str, History] = {}
-    for arm in ("engineer", *run.cells):
+    for arm in ("engineer", *run.arms):
         stage = f"engineer_loop/{seed}" if arm == "engineer" else f"ablations/{arm}-{seed}"
         rounds = Ledger(folder / stage / "rounds.jsonl").rounds
         begun = [one for one in (*fixed[:1], *own) if rounds and one.checkpoint_sha256 in _parents(rounds[0])]

@@ -7,8 +7,8 @@ configurations that the notebook will ask for. A value that passes here must not
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -19,9 +19,9 @@ from mapflake.engineer.compact.base import BaseParams, StudentParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
 from mapflake.engineer.designers import BEGINNINGS
 from mapflake.engineer.situations import DesignRLParams
-from mapflake.engineer.students import Other, group_of
+from mapflake.engineer.students import group_of
 from mapflake.env import EnvConfig, benchmark_sets
-from mapflake.repro import ParamError, Params
+from mapflake.repro import ParamError, Params, from_json
 from mapflake.trainer.params import RLParams
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -157,11 +157,19 @@ class Ablations(Params):
 
     Attributes:
         redraws: Of the arm `fixed_dynamic`: how often groups without signal are replaced (`trainer.dynamic_sampling`).
+        constant: The configuration of the arm `constant`, as JSON; takes one only if a run has that arm.
         designers: Model engineers of one's own by name: in what each differs from `engineer_loop.engineer`.
     """
 
     redraws: Count = 4
+    constant: dict[str, Any] | None = None
     designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _legal(self) -> Ablations:
+        if self.constant is not None:
+            from_json(EnvConfig, self.constant, "constant")
+        return self
 
 
 class TrainedEngineer(Params):
@@ -170,7 +178,7 @@ class TrainedEngineer(Params):
     Attributes:
         bank: The runs of the bank; `before` says which tables are measured there.
         before: The training before round 0.
-        every_round: That of the arm `co_trained`.
+        every_round: That of the engineers that are trained in every round (`engineer_cotrained`).
     """
 
     bank: BankParams
@@ -234,14 +242,14 @@ class Sections(Params):
         except ValueError as error:
             raise ParamError(f"{where}: {error}") from None
 
-    def check_engineers(self, where: str) -> None:
+    def check_engineers(self, where: str, arms: Collection[str]) -> None:
         """Raises ParamError that begins with `where` if a model engineer is illegal, or its prompt exceeds its budget.
 
         The prompt is that of a made-up report after round 0, counted in words: a real one has at least as many tokens.
         """
         early = (synthetic_report(i, self.env_design.sizes, seed=0) for i in itertools.count())
         one = next(one for one in early if len(one.history) == 1)
-        for arm in ("engineer", *self.ablations.designers):
+        for arm in dict.fromkeys((*sorted(arms), *self.ablations.designers)):
             if arm in BEGINNINGS:
                 raise ParamError(f"{where}.ablations.designers: {arm!r} is the name of records of notebook 02")
             asked = self.asked(f"{where}.ablations", arm)
@@ -267,34 +275,25 @@ class Sections(Params):
                 )
 
     def check_arms(self, where: str, run: RunParams) -> None:
-        """Raises ParamError that begins with `where` if a list of a run has a name that is no such arm of notebook 05.
-
-        `trained` lists the arms that begin with the trained engineer, `told` those told reports of other students.
-        """
-        for name in ("arms", "trained", "told"):
-            self._check_arms(f"{where}.{name}", name, getattr(run, name))
-        if run.told and (odd := [s for s in run.seeds if not {*group_of(s, len(self.students.ages))} <= {*run.seeds}]):
-            raise ParamError(
-                f"{where}.seeds: the arms in `told` take the reports of a seed's whole group, one of each age; seed "
-                f"{odd[0]} is of the group {group_of(odd[0], len(self.students.ages))}"
-            )
-
-    def _check_arms(self, where: str, listed: str, arms: Iterable[str]) -> None:
-        for arm in arms:
+        """Raises ParamError that begins with `where` if an arm of a run is none, or lacks what it takes."""
+        ages = len(self.students.ages)
+        for arm in run.arms:
             asked = self.asked(where, arm)
-            if asked and asked.report == "shuffled" and len(self.env_design.sizes) == 1:
-                raise ParamError(f"{where}: {arm!r} exchanges the rows of sizes, and env_design.sizes has one alone")
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
-            belongs = "arms"
-            if arm == "fixed_longer" or (asked is not None and asked.design_rl == "before"):
-                belongs = "trained"
-            if asked is not None and asked.report in get_args(Other):
-                belongs = "told"
-                if len(self.students.ages) < 2:
+            if arm == "constant" and self.ablations.constant is None:
+                raise ParamError(f"{where}: 'constant' takes a configuration, and ablations.constant is null")
+            if asked and asked.report == "shuffled" and len(self.env_design.sizes) == 1:
+                raise ParamError(f"{where}: {arm!r} exchanges the rows of sizes, and env_design.sizes has one alone")
+            if asked and asked.told_others:
+                if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")
-            if listed != belongs:
-                raise ParamError(f"{where}: {arm!r} belongs in {belongs}")
+                if odd := [seed for seed in run.seeds if not {*group_of(seed, ages)} <= {*run.seeds}]:
+                    group = group_of(odd[0], ages)
+                    raise ParamError(
+                        f"{where}: {arm!r} takes the reports of whole groups, a seed of each age; seed {odd[0]} is of "
+                        f"the group {group}"
+                    )
 
 
 ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
@@ -304,27 +303,13 @@ ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
 class RunParams(Params):
     """The line `run`: a profile and its cells, arm x training seed.
 
-    The arms `fixed` and `engineer` are in every run; `trained` lists those that need the trained engineer of the seed,
-    `told` those that need the reports of other seeds too. `bank` numbers the runs of the bank.
+    The arms `fixed` and `engineer` are in every run; `arms` lists the others. `bank` numbers the runs of the bank.
     """
 
     profile: str
-    arms: Annotated[list[str], Once]
-    trained: Annotated[list[str], Once]
-    told: Annotated[list[str], Once]
+    arms: Annotated[list[str], Field(min_length=1), Once]
     seeds: Annotated[list[Seed], Field(min_length=1), Once]
     bank: Annotated[list[Seed], Field(min_length=2), Once]
-
-    @model_validator(mode="after")
-    def _compares(self) -> RunParams:
-        if not self.cells:
-            raise ValueError("arms, trained, told: all are empty; a run takes one arm beside fixed and engineer")
-        return self
-
-    @property
-    def cells(self) -> list[str]:
-        """The arms of notebook 05, in the order of tables."""
-        return [*self.trained, *self.told, *self.arms]
 
 
 class ParamsFile(Sections):

@@ -19,7 +19,7 @@ from typing import Any
 
 from mapflake import repro
 from mapflake.nb import notebooks, params
-from mapflake.nb.folders import NOTEBOOKS, STAGE_LOCK, require, single_writer, stage_lock
+from mapflake.nb.folders import NOTEBOOKS, REPORTS, STAGE_LOCK, require, single_writer, stage_lock
 
 
 class StageError(RuntimeError):
@@ -107,6 +107,25 @@ def bank(root: Path, number: int) -> None:
             TableParams.parse(values["tables"], "tables"),
             samples=values["samples"],
         )
+
+
+def others(root: Path, seed: int) -> None:
+    """Writes hashes of the reports that a training seed's arms can be told, in `runs/<profile>/others/<seed>`.
+
+    They are those of the students of its group (`students.group_of`). So an arm's stage depends on these students, and
+    on no other: reports are read from the records, which are in git.
+    """
+    from mapflake.engineer.students import group_of
+
+    ages = len(params.prepared(root, "student")["students"]["ages"])
+    with _stage(root, f"others/{seed}") as (run, folder):
+        cells = root / REPORTS / "cells" / Path(run).name
+        names = [f"{arm}-{one}" for one in group_of(seed, ages) for arm in ("round_0", "fixed")] if ages > 1 else []
+        records = {
+            name: repro.read_json(cells / f"{name}.json") for name in names if (cells / f"{name}.json").is_file()
+        }
+        reports = {name: [row["report"] for row in record["rounds"]] for name, record in records.items()}
+        repro.write_json(folder / "reports.json", {name: repro.json_sha256(told) for name, told in reports.items()})
 
 
 @contextlib.contextmanager

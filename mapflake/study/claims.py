@@ -40,17 +40,17 @@ CLAIMS = (
     Claim(
         "**RL on designs pays.** An engineer that was trained with RL to design boards yields a better policy than a"
         " fixed random configuration does.",
-        *("trained_engineer", "fixed", "more"),
+        *("engineer_trained", "fixed", "more"),
     ),
     Claim(
         "More samples alone are unlikely to explain this. The fixed configuration is behind even if it trains for more"
         " rounds, although not significantly after correction for all arms.",
-        *("trained_engineer", "fixed_longer", "more, uncorrected"),
+        *("engineer_trained", "fixed_longer", "more, uncorrected"),
     ),
     Claim(
         "The trained engineer also beats the paper's engineer: the current RL checkpoint, which was never trained on"
         " designs.",
-        *("trained_engineer", "engineer", "more"),
+        *("engineer_trained", "engineer", "more"),
     ),
     Claim(
         "The paper's engineer is ahead of the fixed configuration, although not significantly after correction for all"
@@ -60,17 +60,17 @@ CLAIMS = (
     Claim(
         "**We have no evidence that the engineer uses its report.** When the rows of its failure tables are shuffled"
         " between board sizes, the result does not differ significantly.",
-        *("trained_engineer", "trained_shuffled", "no difference"),
+        *("engineer_trained", "engineer_trained_shuffled", "no difference"),
     ),
     Claim(
         "**No gain on the paper's benchmark**, where half of the boards need a wait: the trained engineer does not"
         " differ significantly from the fixed configuration.",
-        *("trained_engineer", "fixed", "no difference", "benchmark"),
+        *("engineer_trained", "fixed", "no difference", "benchmark"),
     ),
     Claim(
         "Over all board sizes, the trained engineer does not differ significantly from a simple rule that samples"
         " boards by learnability, p (1 - p).",
-        *("trained_engineer", "learnability", "no difference"),
+        *("engineer_trained", "learnability", "no difference"),
     ),
 )
 

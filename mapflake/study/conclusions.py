@@ -32,10 +32,12 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
     boards = boards_of(comparison)
     answers, first = asked(study, comparison), others[0]
     missing = [name(other) for other in others if (other,) not in [row.against for row in answers]]
-    contexts = against_each(study, "engineer", ("base_engineer", "shuffled_failures", "schema_only"), metric, **boards)
+    contexts = against_each(
+        study, "engineer", ("engineer_base", "engineer_none"), metric, **boards
+    )
     rules = [candidate for candidate in study.arms if candidate in RULES and candidate not in DRAWS]
-    controls = [candidate for candidate in study.arms if candidate.startswith("trained_")]
-    every_round = [*rules, "trained_engineer"]
+    controls = [candidate for candidate in study.arms if candidate.startswith("engineer_trained_")]
+    every_round = [*rules, "engineer_trained"]
     over_base = [compare(study, [trained], BASE, metric, **boards) for trained in (arm, first)]
     texts = {
         "asked": f"{said(answers)} {f'Not run: *{name(arm)}* against {_listed(missing)}.' if missing else ''}".strip(),
@@ -44,9 +46,9 @@ def sentences(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, 
         "training": " ".join(filter(None, map(said, over_base))),
         "arms": _which(study, "fixed", **boards),
         "matched": _which(study, "evaluation_matched", **boards),
-        "trained": said(against_each(study, "trained_engineer", rules, metric, **boards)),
-        "reading": said(against_each(study, "trained_engineer", controls, metric, **boards)),
-        "every_round": said(against_each(study, "co_trained", every_round, metric, **boards)),
+        "trained": said(against_each(study, "engineer_trained", rules, metric, **boards)),
+        "reading": said(against_each(study, "engineer_trained", controls, metric, **boards)),
+        "every_round": said(against_each(study, "engineer_cotrained", every_round, metric, **boards)),
         "contexts": said(contexts),
         "designs": _designs(study),
         "agents": " ".join(filter(None, (_which(study, "fixed", agents=n) for n in sorted({*study.boards["agents"]})))),

@@ -1,52 +1,41 @@
 """Names of arms, the same in all figures, tables and sentences."""
 
-from mapflake.engineer.designers import BEGINNINGS
+from mapflake.engineer.designers import BEGINNINGS, engineer_arm
 
 APART = ("validation", "held_out")
 """The sets of boards that are not of the paper's benchmark."""
 
 BASE, ROUND_0 = BEGINNINGS
 
-DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3", "fixed_draw_4")
+DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3")
 """The arms that keep one random configuration."""
+
+
+def name(arm: str) -> str:
+    """Returns the name of an arm in figures and tables."""
+    engineer = engineer_arm(arm)
+    return engineer[1] if engineer else NAMES.get(arm, arm.replace("_", " "))
+
 
 NAMES = {
     BASE: "before RL",
     ROUND_0: "round 0",
     "fixed": "fixed configuration",
-    "engineer": "engineer: RL checkpoint",
-    "base_engineer": "engineer: base model",
-    "trained_engineer": "engineer: trained to design",
-    "co_trained": "engineer: trained in every round",
+    **{arm: arm for arm in ("engineer", "engineer_base", "engineer_trained", "engineer_cotrained")},
     "heuristic": "heuristic expert",
     "domain_randomisation": "domain randomisation",
     "learnability": "learnability",
-    "learning_progress": "learning progress",
-    "accel_lite": "ACCEL-lite",
+    "frontier": "frontier, measured",
+    "constant": "constant, of other students",
     "uniform": "uniform",
     "evaluation_matched": "evaluation-matched",
-    "random_search": "random search",
-    "oracle": "oracle",
     "fixed_longer": "fixed, trained longer",
     "fixed_dynamic": "fixed, dynamic sampling",
     "fixed_draw_2": "fixed, a second draw",
     "fixed_draw_3": "fixed, a third draw",
-    "fixed_draw_4": "fixed, a fourth draw",
-    **{f"v{i}": f"engineer, V{i}" for i in range(1, 6)},
-    "v6_full": "engineer, V6 and RL details",
-    "previous_report": "engineer, the report before",
-    "shuffled_failures": "engineer, shuffled tables",
-    "schema_only": "engineer, no report",
-    "trained_shuffled": "trained engineer, shuffled tables",
-    "trained_schema_only": "trained engineer, no report",
-    "told_another": "trained engineer, another's report",
-    "told_near": "trained engineer, report of the next age",
-    "told_mean": "trained engineer, mean report",
-    **{f"trained_v{i}": f"trained engineer, V{i}" for i in range(1, 6)},
+    "learning_progress": "learning progress",  # these three have published records and are no longer arms
+    "accel_lite": "ACCEL-lite",
+    "oracle": "oracle",
 }
 """Arm -> its name, in the order of tables; the first ones have a look of their own in figures (`plots.style.looks`)."""
-
-
-def name(arm: str) -> str:
-    """Returns the name of an arm in figures and tables."""
-    return NAMES.get(arm, arm.replace("_", " "))
+NAMES |= {arm: name(arm) for arm in NAMES}

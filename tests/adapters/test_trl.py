@@ -153,7 +153,7 @@ class Still:
         return {"algorithm": "none", "epochs": 2}
 
 
-@pytest.mark.parametrize("arm", ["heuristic", "learning_progress", "domain_randomisation", "random_search"])
+@pytest.mark.parametrize("arm", ["heuristic", "learnability", "domain_randomisation", "frontier"])
 def test_its_rounds_are_those_of_run_round(tmp_path: Path, arm: str) -> None:
     """What is measured is the same policy in both, so that reports, designs and boards must be the same."""
     watch = Watch()
@@ -474,9 +474,8 @@ def test_a_designer_that_fails_loses_no_round(tmp_path: Path) -> None:
         ({"per_device_train_batch_size": 6}, r"instances \* passes \(16\) must be a multiple .*: 3\)"),
         ({"train_dataset": to_dataset(VALIDATION, "compact")}, "train_dataset: must be the dataset of the boards"),
         ({"validation": []}, "validation: no boards"),
-        ({"designer": "oracle"}, "designer: the arm 'oracle' takes a training or a checkpoint of its own"),
-        ({"designer": "trained_engineer"}, "designer: the arm 'trained_engineer' takes a training"),
-        ({"designer": "heuristics"}, "arm: 'heuristics' is none of engineer, .*"),
+        ({"designer": "engineer_trained"}, "designer: the arm 'engineer_trained' takes a training"),
+        ({"designer": "heuristics"}, "arm: 'heuristics' is none of .*"),
         ({"policy": SimpleNamespace(prompt_format="chat")}, "prompt_format: that of the boards is 'compact'"),
     ],
 )

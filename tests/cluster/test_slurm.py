@@ -172,7 +172,7 @@ def test_the_study_under_slurm_is_that_of_dvc_repro(
     assert trained == (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns  # not trained again
 
     ours, theirs = published(folder), published(undisturbed())
-    arms = ("fixed", "engineer", "trained_engineer", "heuristic")
+    arms = ("fixed", "engineer", "engineer_trained", "heuristic")
     assert {f"reports/cells/smoke/{arm}-0.json" for arm in arms} <= set(ours) - set(before)
     assert set(ours) == set(theirs)
     assert [name for name in ours if ours[name] != theirs[name]] == []

@@ -8,7 +8,7 @@ from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
 from mapflake.engineer.actions import reply_schema
-from mapflake.engineer.designers import ENGINEERS, RULES, RuleInputs, params_of
+from mapflake.engineer.designers import RULES, RuleInputs, engineer_arm, params_of
 from mapflake.engineer.designers.llm import apply_control
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
@@ -90,7 +90,17 @@ def test_agents_are_those_of_the_last_configuration():
 
 
 def inputs(load):
-    return RuleInputs(SIZES, 1, lambda past: load(past[-1].checkpoint), None)
+    return RuleInputs(SIZES, 1, lambda past: load(past[-1].checkpoint), WANTED)
+
+
+ENGINEERS = (
+    "engineer",
+    "engineer_base",
+    "engineer_shuffled",
+    "engineer_none",
+    "engineer_v3",
+    "engineer_trained_near_v3",
+)
 
 
 def test_arms_by_name():
@@ -102,22 +112,54 @@ def test_arms_by_name():
         return policy
 
     past = (*history(1), replace(history(2)[1], checkpoint="last"))
-    for arm in (*ENGINEERS, *RULES):
-        if arm in ("oracle", "random_search", "accel_lite"):  # they train or roll out
-            continue
+    for arm in (*ENGINEERS, *(rule for rule in RULES if rule != "frontier")):  # which rolls out
         asked = params_of(arm, EngineerParams())
         proposal = designer_for(arm, inputs(load), asked, base="warm", load=load)(past[-1].report, past)
         assert proposal.config is not None
         assert (proposal.prompt_format == "compact") == (arm in ENGINEERS)
     assert loaded == ["last", "warm", *["last"] * (len(ENGINEERS) - 2)]
     prompts = dict(zip(ENGINEERS, (call["prompts"][0] for call in policy.calls), strict=True))
-    assert prompts["engineer"] == prompts["base_engineer"] == prompts["constrained_engineer"]
-    assert len({prompts[arm] for arm in ("engineer", "shuffled_failures", "previous_report", "schema_only")}) == 4
-    assert prompts["schema_only"] == "engineer design"
+    assert prompts["engineer"] == prompts["engineer_base"]
+    assert prompts["engineer_v3"] == prompts["engineer_mean_v3"]  # others' reports are told by run_arm
+    assert len({prompts[arm] for arm in ("engineer", "engineer_shuffled", "engineer_none", "engineer_v3")}) == 4
+    assert prompts["engineer_none"] == "engineer design"
     assert len({call["seed"] for call in policy.calls}) == 1  # the same noise for all
-    grammars = [arm for arm, call in zip(ENGINEERS, policy.calls, strict=True) if "grammar" in call]
-    assert grammars == ["constrained_engineer"]
-    assert policy.calls[2]["grammar"] == reply_grammar(SIZES, "compact")
+
+
+def test_a_grammar_is_a_parameter():
+    _, policy = ask([GOOD], samples=1, constrained=True)
+    assert policy.calls[0]["grammar"] == reply_grammar(SIZES, "compact")
+    assert "grammar" not in ask([GOOD], samples=1)[1].calls[0]  # the control
+
+
+@pytest.mark.parametrize(
+    ("arm", "changes", "label"),
+    [
+        ("engineer", {}, "engineer: RL checkpoint"),
+        ("engineer_base", {"model": "base", "base_url": None}, "engineer: base model"),
+        ("engineer_trained", {"design_rl": "before"}, "engineer: trained to design"),
+        ("engineer_cotrained", {"design_rl": "every_round"}, "engineer: trained in every round"),
+        ("engineer_v2", {"variant": "V2"}, "engineer, V2"),
+        ("engineer_trained_none", {"design_rl": "before", "variant": "schema"}, "trained engineer, no report"),
+        (
+            "engineer_trained_another_v3",
+            {"design_rl": "before", "report": "another", "variant": "V3"},
+            "trained engineer, another's report, V3",
+        ),
+    ],
+)
+def test_an_engineers_name_is_its_parameters(arm, changes, label):
+    assert engineer_arm(arm) == (changes, label)
+    assert params_of(arm, EngineerParams(samples=2)) == EngineerParams(samples=2, **changes)
+
+
+@pytest.mark.parametrize(
+    "arm", ["trained", "engineer_", "engineer_v7", "engineer_v3_none", "engineer_none_v3", "engineer_mean_base"]
+)
+def test_what_is_no_engineers_name(arm):
+    assert engineer_arm(arm) is None
+    with pytest.raises(ValueError, match="is none of fixed, "):
+        params_of(arm, EngineerParams())
 
 
 def test_a_model_of_ones_own_is_a_line():
@@ -149,10 +191,10 @@ def test_a_prompt_is_counted_in_the_tokens_of_its_policy():
 
 
 def test_wrong_names_and_values_are_errors():
-    with pytest.raises(ValueError, match=r"arm: 'nobody' is none of engineer, base_engineer, .*, oracle, mine"):
+    with pytest.raises(ValueError, match=r"arm: 'nobody' is none of fixed, .*, frontier, mine, engineer\[_base\|"):
         params_of("nobody", EngineerParams(), {"mine": {}})
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):
-        designer_for("base_engineer", inputs(None), params_of("base_engineer", EngineerParams()), load=None)
+        designer_for("engineer_base", inputs(None), params_of("engineer_base", EngineerParams()), load=None)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +225,3 @@ def test_apply_control_shuffled_rows_belong_to_other_sizes_everywhere():
     assert any(apply_control(REPORTS[1], past, "shuffled", seed=s)[0] != report for s in range(8))
     prompt = build_prompt(report, told, SIZES)
     assert "| 6x6  | 100      | 12 of 100" not in prompt
-
-
-def test_apply_control_the_previous_report_is_told_as_if_it_were_the_last():
-    report, told = apply_control(REPORTS[1], history(2), "previous", seed=3)
-    assert report == REPORTS[0]
-    assert told[-1].report == REPORTS[0]
-    assert told[-1].index == 1
-    assert apply_control(REPORTS[0], history(1), "previous", seed=3) == (REPORTS[0], history(1))  # none is older

@@ -45,7 +45,8 @@ def first_round(folder):
 
 def arm(folder, history, name="engineer", replies=(GOOD,), rounds=1, **changes):
     """The history with rounds of an arm, each design one reply."""
-    return run_arm(name, settings(folder, replies, **changes), history, rounds=rounds, sizes=SIZES, params=ONE_SAMPLE)
+    given = {"rounds": rounds, "sizes": SIZES, "params": ONE_SAMPLE, "constant": WANTED}
+    return run_arm(name, settings(folder, replies, **changes), history, **given)
 
 
 def rewrite(path, row):
@@ -330,33 +331,15 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
     assert replay(path, before=first) == [history[1].config] == [WANTED]
 
 
-def test_the_oracle_trains_on_its_tries_takes_the_best_and_is_charged(tmp_path, first):
-    s = settings(tmp_path / "b")
-    history = run_arm("oracle", s, first, rounds=1, sizes=SIZES)
-    tries = [Ledger(tmp_path / f"b/round-1/try-{i}/rounds.jsonl").rounds[0] for i in range(4)]
-    assert tries[0].config == first[0].config
-    assert len({one.config for one in tries}) == 4
-    assert {one.parent_sha256 for one in tries} == {first[0].checkpoint_sha256}
-    scores = [(one.report.valid_rate + one.report.optimal_rate) / 2 for one in tries]
-    assert history[1].config == tries[scores.index(max(scores))].config
-    assert history[1].proposal.extra_cost == {"rounds": 4}
-    assert len(s.trainer.trained) == 5
-    assert s.trainer.trained[4] == s.trainer.trained[scores.index(max(scores))]  # the same training once more
-    assert replay(tmp_path / "b/rounds.jsonl", before=first) == [history[1].config]
-    again = settings(tmp_path / "b")
-    assert run_arm("oracle", again, first, rounds=1, sizes=SIZES) == history
-    assert again.trainer.trained == []
-
-
 # ---------------------------------------------------------------- engineers that are trained
 
 
 def test_an_engineer_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
     s, spent = settings(tmp_path / "b"), {"rollouts": 7, "replies": 9}
     begin = Start("trained to design", FIRST, spent, "warm")
-    own = (run_round(replace(s, arm="trained_engineer"), (), start=begin),)
-    own = run_arm("trained_engineer", s, own, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    assert [(r.index, r.arm) for r in own] == [(0, "trained_engineer"), (1, "trained_engineer")]
+    own = (run_round(replace(s, arm="engineer_trained"), (), start=begin),)
+    own = run_arm("engineer_trained", s, own, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    assert [(r.index, r.arm) for r in own] == [(0, "engineer_trained"), (1, "engineer_trained")]
     assert (own[0].parent_sha256, own[0].before_design_rl_sha256) == ("trained to design", first[0].parent_sha256)
     assert (own[0].config, own[0].seed) == (first[0].config, first[0].seed)
     assert own[0].training["spent before"] == spent
@@ -383,7 +366,7 @@ class TrainEngineer:
 def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weights(tmp_path, first):
     s, trains = settings(tmp_path / "b"), TrainEngineer()
     given = {"rounds": 2, "sizes": SIZES, "params": ONE_SAMPLE, "train_engineer": trains}
-    history = run_arm("co_trained", s, first, **given)
+    history = run_arm("engineer_cotrained", s, first, **given)
     assert trains.of == [first[0].checkpoint, history[1].checkpoint]
     assert s.trainer.loaded[0] == (tmp_path / "b/round-1/engineer").as_posix()  # asked for the design
     trained = repro.file_sha256(tmp_path / "b/round-1/engineer/weights.json")
@@ -391,10 +374,12 @@ def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weig
     assert history[1].parent_sha256 == trained
     assert history[1].before_design_rl_sha256 == first[0].checkpoint_sha256  # the record continues round 0
     assert [r.proposal.extra_cost for r in history[1:]] == [{"rollouts": 5}] * 2
-    assert run_arm("co_trained", s, first, **given) == history  # recorded: nothing is trained again
+    assert run_arm("engineer_cotrained", s, first, **given) == history  # recorded: nothing is trained again
     assert len(trains.of) == 2
-    with pytest.raises(ValueError, match="arm 'co_trained' trains its engineer in every round: train_engineer is not"):
-        arm(tmp_path / "c", first, "co_trained")
+    with pytest.raises(
+        ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"
+    ):
+        arm(tmp_path / "c", first, "engineer_cotrained")
 
 
 def train_plainly(history, folder):
@@ -404,15 +389,15 @@ def train_plainly(history, folder):
 
 def test_an_engineer_trained_by_a_plain_function_resumes(tmp_path, first):
     given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE}
-    done = run_arm("co_trained", settings(tmp_path / "b"), first, train_engineer=train_plainly, **given)
+    done = run_arm("engineer_cotrained", settings(tmp_path / "b"), first, train_engineer=train_plainly, **given)
     asked = json.loads((tmp_path / "b/rounds.jsonl").read_text())["parameters"]["about"]["train_engineer"]
     assert asked["name"].endswith("test_rounds.train_plainly")
     assert " at 0x" not in json.dumps(asked)
     again = settings(tmp_path / "b")
-    assert run_arm("co_trained", again, first, train_engineer=train_plainly, **given) == done
+    assert run_arm("engineer_cotrained", again, first, train_engineer=train_plainly, **given) == done
     assert again.trainer.trained == []
     with pytest.raises(LedgerError, match=r"about\.train_engineer\.name: recorded '.*', asked 'TrainEngineer\(\)'"):
-        run_arm("co_trained", again, first, train_engineer=TrainEngineer(), **given)
+        run_arm("engineer_cotrained", again, first, train_engineer=TrainEngineer(), **given)
 
 
 # ---------------------------------------------------------------- designers from outside the package
@@ -448,14 +433,13 @@ def test_a_designer_that_nothing_is_known_of_is_refused_before_its_round(tmp_pat
 def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first):
     own = first[-1].report
     other = replace(own, sizes=tuple(replace(one, valid=0, optimal=0, wait_valid=0) for one in own.sizes))
-    designers = {"told_another": {"report": "another"}}
-    given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE, "designers": designers}
-    with pytest.raises(ValueError, match="arm 'told_another' is told reports of other students: told is not given"):
-        run_arm("told_another", settings(tmp_path / "a"), first, **given)
-    told = run_arm("told_another", settings(tmp_path / "b"), first, told=[other], **given)
-    truth = run_arm("told_another", settings(tmp_path / "c"), first, told=[own], **given)
+    given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE}
+    with pytest.raises(ValueError, match="arm 'engineer_another' is told reports of other students: told is not given"):
+        run_arm("engineer_another", settings(tmp_path / "a"), first, **given)
+    told = run_arm("engineer_another", settings(tmp_path / "b"), first, told=[other], **given)
+    truth = run_arm("engineer_another", settings(tmp_path / "c"), first, told=[own], **given)
     assert told[-1].proposal.prompt != truth[-1].proposal.prompt
     assert truth[-1].proposal.prompt == arm(tmp_path / "d", first)[-1].proposal.prompt
-    assert run_arm("told_another", settings(tmp_path / "b"), first, told=[other], **given) == told
+    assert run_arm("engineer_another", settings(tmp_path / "b"), first, told=[other], **given) == told
     with pytest.raises(LedgerError, match="about"):
-        run_arm("told_another", settings(tmp_path / "b"), first, told=[own], **given)
+        run_arm("engineer_another", settings(tmp_path / "b"), first, told=[own], **given)

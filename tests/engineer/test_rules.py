@@ -6,12 +6,13 @@ from engineer_samples import RANDOM, REPORTS, SIZES, history
 
 from mapflake.engineer import FailureReport, Round, random_config
 from mapflake.engineer.designers.rules import (
+    _over_bins,
+    constant,
     domain_randomisation,
     evaluation_matched,
     fixed_random,
     heuristic_expert,
     learnability,
-    learning_progress,
     mixture,
     uniform,
 )
@@ -91,18 +92,19 @@ def test_learnability_by_hand():
     }
 
 
-def test_learning_progress_by_hand():
-    later = bins((3, 0.0, False, 8, 4), (3, 0.2, True, 8, 3), (4, 0.1, False, 8, 7), (4, 0.3, True, 8, 4))
-    past = (*(Round("x", i, RANDOM, report) for i, report in enumerate((FOUR, later))),)
-    config = learning_progress([3, 4])(later, past).config  # changes of p: 0, 0.3, -0.1, 0
-    assert levels(config) == {3: pytest.approx((0.75, 0.2, 1.0)), 4: pytest.approx((0.25, 0.1, 0.0))}
+def test_where_no_bin_has_a_weight_all_are_alike_and_that_is_said():
+    proposal = _over_bins([3, 4], lambda report, history: dict.fromkeys(report.bins, 0.0), "x")(FOUR, history(1))
+    assert proposal.config == EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.2, 0.5)})
+    assert proposal.reply == "x is 0 in every bin: all alike"
 
 
-def test_without_any_change_all_bins_are_alike_and_that_is_said():
-    for past in ((Round("x", 0, RANDOM, FOUR),), (Round("x", 0, RANDOM, FOUR), Round("x", 1, RANDOM, FOUR))):
-        proposal = learning_progress([3, 4])(FOUR, past)
-        assert proposal.config == EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.2, 0.5)})
-        assert proposal.reply == "change of p is 0 in every bin: all alike"
+def test_constant_asks_for_its_configuration_whatever_is_reported():
+    wanted = EnvConfig({4: SizeConfig(0.5, 0.1, 0.5), 6: SizeConfig(0.5, 0.3, None)})
+    design = constant(wanted, SIZES)
+    assert design(REPORTS[0], history(1)).config == design(REPORTS[1], history(2)).config == wanted
+    assert constant(RANDOM, SIZES)(REPORTS[0], history(1)).config != wanted  # the control
+    with pytest.raises(ValueError, match=r"arm 'constant' asks for a configuration that is not given"):
+        constant(None, SIZES)
 
 
 def test_mixture_leaves_out_sizes_of_no_weight():

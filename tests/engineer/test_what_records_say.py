@@ -27,14 +27,14 @@ ARMS = {  # kind -> arm, number of rounds
     "round 0": ("round_0", 0),
     "fixed": ("fixed", 2),
     "rule": ("heuristic", 2),
-    "rule that pays for tries": ("oracle", 2),
+    "rule that pays for answers": ("frontier", 2),
     "trained longer": ("fixed_longer", 3),
     "model": ("engineer", 2),
-    "another model": ("base_engineer", 2),
-    "another report": ("shuffled_failures", 2),
-    "of params.yaml": ("v1", 2),
-    "trained before": ("trained_shuffled", 2),
-    "trained in every round": ("co_trained", 2),
+    "another model": ("engineer_base", 2),
+    "another report": ("engineer_shuffled", 2),
+    "of params.yaml": ("mine", 2),
+    "trained before": ("engineer_trained_shuffled", 2),
+    "trained in every round": ("engineer_cotrained", 2),
 }
 
 
@@ -53,12 +53,12 @@ def run(folder: Path, arm: str, rounds: int) -> tuple[dict[str, Any], History]:
     repro.write_json(boards / "settings.json", {"subsets": ["wr050"]})
     settings = RoundSettings(folder / "first", trainer, TASKS, 3, 2)
     own: History = ()
-    if arm.startswith("trained"):
+    if arm.startswith("engineer_trained"):
         trained = Start(folder / "engineer", FIRST, {"replies": 7}, folder / "base")
-        first = own = (run_round(replace(settings, arm="trained_engineer"), (), start=trained),)
+        first = own = (run_round(replace(settings, arm="engineer_trained"), (), start=trained),)
     else:
         first = (run_round(settings, (), start=Start(folder / "base", FIRST)),)
-    given = {"params": PROFILE, "designers": {"v1": {"variant": "V1"}}, "base": folder / "base"}
+    given = {"params": PROFILE, "designers": {"mine": {"variant": "V1"}}, "base": folder / "base"}
     if arm == "round_0":
         own = first
     else:
@@ -78,24 +78,24 @@ def test_a_record_agrees_with_its_ledger(tmp_path: Path, kind: str) -> None:
     arm, rounds = ARMS[kind]
     record, own = run(tmp_path, arm, rounds)
     assert disagreements(record, own) == []
-    asked = {"heuristic": None, "v1": "V1", "engineer": "V5"}
+    asked = {"heuristic": None, "mine": "V1", "engineer": "V5"}
     if arm in asked:
         assert record["parameters"].get("engineer", {}).get("variant") == asked[arm]
     weights = {name: repro.file_sha256(tmp_path / name / "weights.json") for name in ("base", "engineer")}
-    if arm == "trained_shuffled":
+    if arm == "engineer_trained_shuffled":
         assert record["parameters"]["engineer"]["report"] == "shuffled"
         assert record["rounds"][0]["before_design_rl_sha256"] == weights["base"]
         assert record["rounds"][0]["parent_sha256"] == weights["engineer"]
-    if arm == "base_engineer":
+    if arm == "engineer_base":
         assert record["parameters"]["model_sha256"] == weights["base"]
-    if arm == "co_trained":  # what the training on boards was really given
+    if arm == "engineer_cotrained":  # what the training on boards was really given
         made_of = [repro.read_json(one.checkpoint / "weights.json")["start"] for one in own]
         assert [row["parent_sha256"] for row in record["rounds"]] == made_of
         assert {row["before_design_rl_sha256"] for row in record["rounds"]}.isdisjoint(made_of)
 
 
 def test_a_record_that_says_otherwise_is_found(tmp_path: Path) -> None:
-    record, own = run(tmp_path, "v1", 2)
+    record, own = run(tmp_path, "mine", 2)
     said = record["parameters"]
     wrong: list[tuple[Any, str, Any]] = [
         (said, "engineer", PROFILE.model_dump(mode="json")),

@@ -50,11 +50,10 @@ def test_the_stages_are_those_of_the_pipeline() -> None:
     said = dry.stages(run, params.effective(file, run.profile)).splitlines()[1:]
     names = [re.match(r"  (\w+)", line)[1] for line in said]  # type: ignore[index]
     pipeline = [*YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]]
-    merged = {name.removesuffix("_trained").removesuffix("_told") for name in pipeline} - {"prepare", "publish"}
-    assert {*names} == merged
-    for stage in ("student", "baseline_rl", "engineer_loop", "trained_engineer"):
+    assert {*names} == {*pipeline} - {"prepare", "publish"}
+    for stage in ("student", "baseline_rl", "engineer_loop", "others", "trained_engineer"):
         assert names.count(stage) == len(run.seeds)
-    assert names.count("ablations") == len(run.seeds) * len(run.cells)
+    assert names.count("ablations") == len(run.seeds) * len(run.arms)
 
 
 def test_work_is_what_the_parameters_say() -> None:
@@ -96,7 +95,17 @@ def test_the_command_says_it_and_writes_nothing(
     before = (ROOT / "params.yaml").read_bytes()
     assert main(["dry", "qwen_1gpu"]) == 0
     said = capsys.readouterr().out
-    for part in ("Stages", "Tokens", "Memory", "GPU-hours", "Disk", "This machine", "CUDA", "vLLM", "told_another-1"):
+    for part in (
+        "Stages",
+        "Tokens",
+        "Memory",
+        "GPU-hours",
+        "Disk",
+        "This machine",
+        "CUDA",
+        "vLLM",
+        "engineer_trained_another-1",
+    ):
         assert part in said
     assert (ROOT / "params.yaml").read_bytes() == before
     assert main(["dry", "qwen_9gpu"]) == 1

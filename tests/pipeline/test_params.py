@@ -59,9 +59,6 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
         if section == "analysis":  # by hand: the records that are there
             assert (cell.pop("arms"), cell.pop("seeds")) == (None, None)
             expected = {"comparison": expected["comparison"]}
-        if section == "ablations":  # examples are enough
-            assert cell["designers"].items() < expected["designers"].items()
-            cell["designers"] = expected["designers"]
         kinds = {"warm_start": schema.BaseParams, "rl": schema.RLParams, "engineer": schema.EngineerParams}
         kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams) | {"bank_runs": schema.BankParams}
         for key in kinds.keys() & cell.keys():
@@ -108,17 +105,16 @@ def test_dvc_takes_what_the_docs_say(repo: Path, monkeypatch: pytest.MonkeyPatch
         apply_overrides(repo / "params.yaml", ["profiles.smoke.baseline_rl.samples=3"])
 
 
-V1 = r"    v1: \{variant: V1\}"
+OWN = r"^  designers: \{\} "
 STRATA = r"  hole_ratio: (?:.*\n)*?    strata:\n(?:      - .*\n)+"
 CROWDED = "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    strata:\n      - {agents: 5, sizes: [3]}\n"
 SEED_SAID = (
     r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\? legal keys: seed, sizes, "
 )
-AGAINST = r"arm: trained_engineer, against: \[fixed, engineer, trained_shuffled\]"
+AGAINST = r"arm: engineer_trained, against: \[fixed, engineer, engineer_trained_shuffled\]"
 DEFAULT = r"^  default: \{\}"
 SMOKE = r"^    students: \{ages: \[20\]\}"
-TRAINED = (r"^run: .*trained: \[\w+\]", "run: {profile: default, arms: [], trained: []")
-SIZES = (r"^(  smoke: .*\n.*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n", r"\1shuffled_failures, \2      sizes: [3]\n")
+SIZES = (r"^(  smoke: .*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n", r"\1engineer_shuffled, \2      sizes: [3]\n")
 MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
@@ -127,16 +123,24 @@ MISTAKES = [
     (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"comparison\.sizes: no held_out board has size 9$"),
     (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
-    (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of engineer, base_"),
+    (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, paper, "),
-    (*TRAINED, r"^run: arms, trained, told: all are empt"),
-    (r"^(  smoke: .*\n.*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
-    (r"^(run: .*trained: \[)", r"\1co_trained, ", r"^run\.trained: 'co_trained' belongs in arms"),
-    (r"^(run: .*told: \[)", r"\1v1", r"^run\.told: 'v1' belongs in arms$"),
+    (r"^(run: .*arms: )\[\w+\]", r"\1[]", r"^run\.arms: \[\] is not legal"),
+    (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
+    (r"^(run: .*arms: \[)", r"\1constant, ", r"^run\.arms: 'constant' takes a configuration, and ablations\.constant"),
+    (r"^  constant: null", "  constant: {sizes: {3: {data_ratio: 2}}}", r"^ablations: constant\.sizes"),
     (r"^  ages: \[0\]", "  ages: [0, -1]", r"^students\.ages\.1: -1 is not legal"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
-    (V1, "    v1: {model: base, design_rl: before}", r"designers\.v1: design_rl: trains the current policy, but model"),
-    (V1, "    fixed: {}", r"^profiles\.default\.ablations: .*designers: 'fixed' is the name of an arm already"),
+    (
+        OWN,
+        "  designers: {v1: {model: base, design_rl: before}} ",
+        r"designers\.v1: design_rl: trains the current policy, but model",
+    ),
+    (
+        OWN,
+        "  designers: {fixed: {}} ",
+        r"^run\.arms: designers: 'fixed' is the name of an arm already",
+    ),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: .*'disabled', 'offline' or 'online'$"),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r'^params\.yaml: .*found duplicate key "seed"'),
     (r"^        steps:", "        step:", r"^profiles\.smoke\.warm_start\..*step: unknown key; .*mean 'steps'\?"),
@@ -146,20 +150,28 @@ MISTAKES = [
     (r"wait_ratios: \[0.25, 0.5", "wait_ratios: [0.25, 0.254", r"^env_design: benchmark: wait_ratios: .*wr025, wr025"),
     (r"boards_share: 0.25  ", "boards_share: 0.9995  ", r"boards_share: 0\.9995 of 640 prompts leaves no design"),
     (AGAINST, "arm: orakel, against: [fixed]", r"^profiles\.default\.analysis\.comparison\.arm: arm: 'orakel' is none"),
-    (AGAINST, "arm: random_search, against: [fixed]", r"comparison\.arm: no run makes .*'random_search'"),
-    (AGAINST, "arm: heuristic, against: [fixd]", r"comparison\.against: arm: 'fixd' is none of engineer"),
+    (AGAINST, "arm: frontier, against: [fixed]", r"comparison\.arm: no run makes .*'frontier'"),
+    (AGAINST, "arm: heuristic, against: [fixd]", r"comparison\.against: arm: 'fixd' is none of fixed"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
-    (SMOKE, r"\g<0>\n    analysis: {comparison: {against: [oracle]}}", r"^profiles\.smoke\..*no run makes .* 'oracle'"),
+    (SMOKE, r"\g<0>\n    analysis: {comparison: {against: [frontier]}}", r"^profiles\.smoke\..*no run makes .*frontier"),
     (r"boards: held_out}", "boards: benchmark, sizes: [9]}", r"comparison\.sizes: no benchmark board has size 9$"),
     (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"boards: 24000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
     (r"^    variant: V6 ", "    prompt_tokens: 20\n    variant: V6 ", r"^profiles\.default: prompt_tokens of 'engin"),
-    (V1, "    v1: {variant: V1, prompt_tokens: 9}", r"^profiles\.default: prompt_tokens of 'v1': .* the budget is 9;"),
-    (V1, "    v1: {model: 'openai:'}", r"designers\.v1: model: openai:<name> lacks the name$"),
-    (*SIZES, r"^runs\.smoke\.arms: 'shuffled_failures' exchanges the rows of sizes, and .*sizes has one alone$"),
-    (V1, "    round_0: {variant: V1}", r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records"),
+    (
+        OWN,
+        "  designers: {v1: {variant: V1, prompt_tokens: 9}} ",
+        r"^profiles\.default: prompt_tokens of 'v1': .* the budget is 9;",
+    ),
+    (OWN, "  designers: {v1: {model: 'openai:'}} ", r"designers\.v1: model: openai:<name> lacks the name$"),
+    (*SIZES, r"^runs\.smoke\.arms: 'engineer_shuffled' exchanges the rows of sizes, and .*sizes has one alone$"),
+    (
+        OWN,
+        "  designers: {round_0: {variant: V1}} ",
+        r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records",
+    ),
     (DEFAULT, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
     (DEFAULT, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
 ]
@@ -180,12 +192,12 @@ def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alo
 
 
 def test_arms_told_other_reports_take_two_ages_and_whole_groups_of_seeds(repo: Path) -> None:
-    edit(repo, V1, "    other: {report: another}\n    v1: {variant: V1}")
-    edit(repo, r"^(run: .*told: \[)", r"\1other")
-    with pytest.raises(ParamError, match=r"^run\.told: 'other' is told another's report, and students\.ages has"):
+    edit(repo, OWN, "  designers: {other: {report: another}} ")
+    edit(repo, r"^(run: .*arms: \[)", r"\1other, ")
+    with pytest.raises(ParamError, match=r"^run\.arms: 'other' is told another's report, and students\.ages has"):
         params.check(repo)
     edit(repo, r"^  ages: \[0\]", "  ages: [2, 4, 8]")
-    with pytest.raises(ParamError, match=r"^run\.seeds: .*; seed 2 is of the group \[0, 1, 2\]$"):
+    with pytest.raises(ParamError, match=r"^run\.arms: .*; seed 2 is of the group \[0, 1, 2\]$"):
         params.check(repo)
     edit(repo, r"^(run: .*seeds: )\[2\]", r"\1[0, 1, 2]")
     params.check(repo)
@@ -233,9 +245,9 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     params.choose(repo, "smoke")
     after = path.read_text().splitlines()
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    lists = "arms: [base_engineer, heuristic], trained: [trained_engineer], told: [], seeds: [0], bank: [0, 1]"
+    lists = "arms: [engineer_trained, engineer_base, heuristic], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, smoke, paper, qwen_1gpu, llm"
+    names = "default, study, smoke, llm, qwen_1gpu, paper"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
@@ -254,7 +266,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
         "baseline_rl",
         "bank",
         "trained_engineer",
-        "ablations/trained_engineer",
+        "ablations/engineer_trained",
     ]
     sections += ["engineer_loop", "analysis"]
     assert sorted(build) == sorted(
@@ -265,14 +277,19 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     (repo / "build/params/left_over.json").write_text("{}")
     edit(repo, "^wandb: .*", "wandb: offline   # no part of any result")
     edit(repo, r"sizes: \[3, 4, 5, 6, 7, 8, 9, 10\]", "sizes: [3, 4, 5]")  # of an inactive profile
-    edit(repo, V1, "    v1: {variant: V2}")  # no arm of this run
+    edit(repo, OWN, "  designers: {mine: {variant: V2}} ")  # no arm of this run
+    edit(
+        repo,
+        "^  constant: null",
+        "  constant: {sizes: {3: {data_ratio: 1, hole_ratio: 0, wait_ratio: 0}}, num_agents: 2}",
+    )
     params.prepare(repo)
     assert files(repo / "build") == build
 
     params.choose(repo, "smoke")
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
-    ours = ("analysis", "ablations/base_engineer", "ablations/heuristic")
+    ours = ("analysis", "ablations/engineer_base", "ablations/heuristic")
     assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
     assert validation == {"agents": 2, "boards": 48, "wait_ratios": None, "sizes": None}  # merged: one key from each

@@ -33,7 +33,9 @@ def clone(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     written = (folder / "params.yaml").read_text()
-    wanted = written.replace("arms: [base_engineer, heuristic]", "arms: [co_trained]")
+    wanted = written.replace(
+        "arms: [engineer_trained, engineer_base, heuristic]", "arms: [engineer_trained, engineer_cotrained]"
+    )
     (folder / "params.yaml").write_text(wanted)
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     params.choose(folder, "smoke")
@@ -117,7 +119,7 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     first, last = (one["checkpoint_sha256"] for one in fixed["rounds"])
     assert first != last  # something was trained
     (shared,) = json.loads(one["cells/smoke/round_0-0.json"])["rounds"]
-    own = json.loads(one["cells/smoke/trained_engineer-0.json"])["rounds"][0]
+    own = json.loads(one["cells/smoke/engineer_trained-0.json"])["rounds"][0]
     assert (own["config"], own["seed"]) == (shared["config"], shared["seed"])  # the same boards for all arms
     assert own["parent_sha256"] != shared["parent_sha256"]
     assert {"rollouts", "replies", "demonstrations"} == set(own["training"]["spent before"])
@@ -130,8 +132,8 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
         "round_0": ["baseline_rl/0"],
         "fixed": ["baseline_rl/0"],
         "engineer": ["engineer_loop/0"],
-        "trained_engineer": ["trained_engineer/0", "ablations/trained_engineer-0"],
-        "co_trained": ["ablations/co_trained-0"],
+        "engineer_trained": ["trained_engineer/0", "ablations/engineer_trained-0"],
+        "engineer_cotrained": ["ablations/engineer_cotrained-0"],
     }
     arms = {f"cells/smoke/{arm}-0.json" for arm in ledgers}
     assert cells == arms | {f"cells/smoke/{name}.json" for name in (*names, "design_rl/0")}
@@ -148,7 +150,7 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     assert {"valid", "optimal"} < set(summary["engineer"])
     plots = json.loads(command(folders[0], "dvc", "plots", "show", "--json"))["data"]
     drawn = plots["reports/validation.json"][0]["content"]
-    assert [row["arm"] for row in drawn["data"]["values"] if row["round"] == 2].count(NAMES["co_trained"]) == 1
+    assert [row["arm"] for row in drawn["data"]["values"] if row["round"] == 2].count(NAMES["engineer_cotrained"]) == 1
     assert drawn["encoding"]["color"]["field"] == "arm"
     assert any(name.endswith(".png") for name in plots)
 

@@ -252,10 +252,10 @@ def test_what_designers_spent_is_that_of_their_rounds() -> None:
     found = spent(cells)
     assert {"fixed", "engineer", "uniform", "learnability"}.isdisjoint(found.index)
     cost = engineers.load(ROOT / "reports/cells/default")[0]["cost"]  # the same for all seeds
-    assert found.loc["trained_engineer", [*cost]].to_dict() == cost
+    assert found.loc["engineer_trained", [*cost]].to_dict() == cost
     a_round = 320 * 16 + 2 * 480  # samples of a round's training, and of its evaluation
     assert found.loc["oracle"].to_list() == [2 * 4 * a_round, 0, 0, pytest.approx(8 / 3)]  # four trials in two rounds
-    assert found.loc["trained_engineer", "extra"] == pytest.approx((cost["rollouts"] + cost["replies"]) / (3 * a_round))
+    assert found.loc["engineer_trained", "extra"] == pytest.approx((cost["rollouts"] + cost["replies"]) / (3 * a_round))
     assert study.table(cells).loc["oracle", "extra samples"] == "+267%"
 
 

@@ -1,9 +1,10 @@
-"""The arms by name: who designs the next configuration, a model (`llm`) or a rule (`rules`, `search`).
+"""The arms by name: who designs the next configuration, a model (`llm`) or a rule (`rules`, `frontier`).
 
 Every designer has one signature, `(report, history) -> Proposal`, and all configurations go through the same
-projection. `ENGINEERS` and `RULES` are the one place where the names of arms are given a meaning. A rule of your own is
-one more entry of `RULES`, made in a module that `mapflake.engineer` imports last (docs/bring_your_own.md). params.yaml
-adds model engineers of its own (`ablations.designers`).
+projection. A model's arm is named by the parameters in which it differs from `engineer` (`engineer_arm`), such as
+`engineer_trained_another`; a rule's is an entry of `RULES`. A rule of your own is one more entry, made in a module that
+`mapflake.engineer` imports last (docs/bring_your_own.md). params.yaml adds other model engineers of your own
+(`ablations.designers`).
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mapflake.engineer.designers import rules, search
+from mapflake.engineer.designers import rules
+from mapflake.engineer.designers.frontier import frontier
 from mapflake.engineer.designers.llm import EngineerParams, llm_engineer
-from mapflake.engineer.ledger import Designer, History, Round
+from mapflake.engineer.ledger import Designer, History
+from mapflake.env import EnvConfig
 from mapflake.repro import shown
 from mapflake.trainer.evaluate import Completer
 
 __all__ = [
     "BEGINNINGS",
-    "ENGINEERS",
     "RULES",
     "EngineerParams",
     "RuleInputs",
     "designer_for",
+    "engineer_arm",
     "llm_engineer",
     "params_of",
 ]
@@ -40,28 +43,36 @@ class RuleInputs:
         sizes: Board sizes that may be asked for.
         seed: Root of the run's random streams, the same for all arms.
         current: Gives the checkpoint just trained, as a policy.
-        try_out: Trains a round for real, beside the run (`rounds.run_arm`): number, history, designer -> Round.
+        constant: The configuration of the arm `constant`, if that is run.
     """
 
     sizes: tuple[int, ...]
     seed: int
     current: Callable[[History], Completer]
-    try_out: Callable[[int, History, Designer], Round]
+    constant: EnvConfig | None = None
 
 
-ENGINEERS: dict[str, dict[str, Any]] = {
-    "engineer": {},  # the current policy designs, as params.yaml says
-    "base_engineer": {"model": "base", "base_url": None},  # the model before any RL designs, the policy trains
-    "constrained_engineer": {"constrained": True},
-    "shuffled_failures": {"report": "shuffled"},  # three controls
-    "previous_report": {"report": "previous"},
-    "schema_only": {"variant": "schema"},
-    "trained_engineer": {"design_rl": "before"},  # reinforced over designs before round 0
-    "trained_shuffled": {"design_rl": "before", "report": "shuffled"},  # its two controls
-    "trained_schema_only": {"design_rl": "before", "variant": "schema"},
-    "co_trained": {"design_rl": "every_round"},
+PARTS: dict[str, tuple[dict[str, Any], str]] = {
+    "base": ({"model": "base", "base_url": None}, "base model"),  # before any RL; the policy trains
+    "trained": ({"design_rl": "before"}, "trained engineer"),  # reinforced over designs before round 0
+    "cotrained": ({"design_rl": "every_round"}, "trained in every round"),
+    "another": ({"report": "another"}, "another's report"),  # of a student of another age
+    "near": ({"report": "near"}, "report of the next age"),
+    "mean": ({"report": "mean"}, "mean report"),
+    "none": ({"variant": "schema"}, "no report"),
+    "shuffled": ({"report": "shuffled"}, "shuffled tables"),
+    **{f"v{i}": ({"variant": f"V{i}"}, f"V{i}") for i in range(1, 7)},  # the paper's contexts
 }
-"""The arms in which a model designs: the parameters in which each differs from `engineer`."""
+"""Part of an engineer's name -> the parameters in which it differs from `engineer`, and its label."""
+
+ALONE = {"base": "engineer: base model", "trained": "engineer: trained to design"}
+ALONE["cotrained"] = "engineer: trained in every round"
+"""Weights -> the label of an engineer that differs in nothing else."""
+
+ENGINEER = re.compile(
+    "engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(another|near|mean|shuffled))?(?:_(v[1-6]))?)"
+)
+"""An engineer's name: whose weights, whose report, which context; what is left out is the default."""
 
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "fixed": lambda i: rules.fixed(),  # the fixed configuration of round 0
@@ -69,16 +80,13 @@ RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "fixed_dynamic": lambda i: rules.fixed(),  # with dynamic sampling (notebook 05)
     "fixed_draw_2": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=1),
     "fixed_draw_3": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=2),
-    "fixed_draw_4": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=3),
     "uniform": lambda i: rules.uniform(i.sizes),
     "evaluation_matched": lambda i: rules.evaluation_matched(i.sizes),
+    "constant": lambda i: rules.constant(i.constant, i.sizes),  # the best one of other students (`ablations.constant`)
     "domain_randomisation": lambda i: rules.domain_randomisation(i.sizes, seed=i.seed),
     "heuristic": lambda i: rules.heuristic_expert(i.sizes),
     "learnability": lambda i: rules.learnability(i.sizes),
-    "learning_progress": lambda i: rules.learning_progress(i.sizes),
-    "random_search": lambda i: search.random_search(i.current, i.sizes, seed=i.seed),
-    "accel_lite": lambda i: search.accel_lite(i.current, i.sizes, seed=i.seed),
-    "oracle": lambda i: search.oracle(i.try_out, i.sizes, seed=i.seed),
+    "frontier": lambda i: frontier(i.current, i.sizes, seed=i.seed),
 }
 """The arms in which a rule designs."""
 
@@ -87,13 +95,31 @@ BEGINNINGS = ("base", "round_0")
 named so."""
 
 
+def engineer_arm(arm: str) -> tuple[dict[str, Any], str] | None:
+    """Returns the parameters in which an engineer differs from `engineer`, and its label; None for another arm's name.
+
+    The parameters say where it stands in the pipeline, too: `design_rl: before` begins with the trained engineer,
+    `report: another` (`near`, `mean`) takes the reports of other students (`EngineerParams.told_others`).
+    """
+    match = ENGINEER.fullmatch(arm)
+    if match is None:
+        return None
+    parts = [part for part in match.groups() if part]
+    changes = {key: value for part in parts for key, value in PARTS[part][0].items()}
+    if len(parts) == 1 and parts[0] in ALONE:
+        return changes, ALONE[parts[0]]
+    who = "engineer" if not parts or parts[0] not in ALONE else PARTS[parts[0]][1]
+    told = [PARTS[part][1] for part in parts if part not in ALONE]
+    return changes, ", ".join([who, *told]) if parts else "engineer: RL checkpoint"
+
+
 def params_of(
     arm: str, params: EngineerParams, designers: Mapping[str, Mapping[str, Any]] | None = None
 ) -> EngineerParams | None:
     """Returns the parameters by which the model of an arm is asked; None if the arm is a rule.
 
     Args:
-        arm: A name in `ENGINEERS`, `RULES` or `designers`.
+        arm: An engineer's name (`engineer_arm`), or one in `RULES` or `designers`.
         params: The parameters that arms differ from.
         designers: Further model engineers: arm -> the parameters in which it differs.
 
@@ -105,13 +131,15 @@ def params_of(
     for name in designers:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
-        if name in ENGINEERS or name in RULES:
+        if engineer_arm(name) or name in RULES:
             raise ValueError(f"designers: {name!r} is the name of an arm already")
     if arm in RULES:
         return None
-    if arm not in ENGINEERS and arm not in designers:
-        raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*ENGINEERS, *RULES, *designers])}")
-    changes = ENGINEERS.get(arm) or designers.get(arm) or {}
+    known = engineer_arm(arm)
+    if known is None and arm not in designers:
+        engineer = "engineer[_base|_trained|_cotrained][_another|_near|_mean|_none|_shuffled][_v1 ... _v6]"
+        raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*RULES, *designers])}, {engineer}")
+    changes = known[0] if known else designers[arm]
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 
 
@@ -126,7 +154,7 @@ def designer_for(
     """Returns the designer of an arm.
 
     Args:
-        arm: A name in `ENGINEERS`, `RULES` or the `designers` of `params_of`.
+        arm: A name as `params_of` takes it.
         inputs: The run that it designs for.
         asked: The parameters by which its model is asked, None for a rule (`params_of`).
         base: Checkpoint of the model before any RL.

@@ -1,7 +1,7 @@
 """The designer that asks a model: how it is asked (`EngineerParams`), and controls that are shown other reports.
 
 No rule stands between reply and configuration but the projection. Not covered: the names of arms (`designers`), the
-third control, the task and the schema alone, which is a variant of the prompt (`prompt.VARIANTS`).
+control without a report, the task and the schema alone, which is a variant of the prompt (`prompt.VARIANTS`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mapflake.trainer.evaluate import Completer
 
 logger = logging.getLogger(__name__)
 
-ReportControl = Literal["current", "shuffled", "previous", "another", "near", "mean"]
+ReportControl = Literal["current", "shuffled", "another", "near", "mean"]
 
 
 def _variant(value: Any) -> Any:
@@ -50,8 +50,8 @@ class EngineerParams(Params):
             name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
         base_url: The server's address; None: the one that the `openai` client takes from the environment.
         variant: The prompt's sections: a name in `VARIANTS`, or `{guideline: true, history: all}`.
-        report: The report that is shown: `current`, or a control: `shuffled` or `previous` (`apply_control`), or those
-            of other students, `another`, `near` or `mean` (`students.told`).
+        report: The report that is shown: `current`, or a control: `shuffled` (`apply_control`), or those of other
+            students, `another`, `near` or `mean` (`students.told`).
         samples: Replies drawn; the first legal one counts, all are recorded.
         temperature: Sampling temperature; 0 is greedy (then one sample says it all).
         constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
@@ -83,6 +83,11 @@ class EngineerParams(Params):
             raise ValueError(f"design_rl: trains the current policy, but model is {shown(self.model)}")
         check_address(self.base_url, "base_url")
         return self
+
+    @property
+    def told_others(self) -> bool:
+        """Whether it is told reports of other students."""
+        return self.report in ("another", "near", "mean")
 
     def weights(self, base: str | Path | None) -> str | Path | None:
         """Returns the fixed weights that are asked; None if they change every round or lie behind a server.
@@ -179,16 +184,12 @@ def apply_control(
     Args:
         report: The report on the current checkpoint.
         history: The rounds so far.
-        control: `current` (and whatever is told by others' reports), the truth; `shuffled`, every row of the tables (of
-            all rounds, in one way) belongs to another size, while examples stay; `previous`, the report of the round
-            before (round 1 has no older one, and is told the truth).
+        control: `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples
+            stay. Otherwise the truth; others' reports are told by `students.telling`.
         seed: Root of the shuffling's random stream; the round's index goes in too.
     """
-    if control not in ("shuffled", "previous") or (control == "previous" and len(history) < 2):
+    if control != "shuffled":
         return report, history
-    if control == "previous":
-        older = history[-2].report
-        return older, (*history[:-1], replace(history[-1], report=older))
     sizes = [s.size for s in report.sizes]
     order = rng_for(seed, "shuffled", next_index(history)).permutation(len(sizes)).tolist()
     other = {sizes[order[i - 1]]: sizes[order[i]] for i in range(len(sizes))}  # one cycle: no size keeps its row

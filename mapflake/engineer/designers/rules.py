@@ -1,10 +1,10 @@
 """The rules that a model engineer is compared with: none asks a model, none draws a board.
 
-All see what the engineer sees (the report and the rounds so far) and pass the same projection. The curricula over
-bins (learnability, learning progress) give weights q_b to the kinds of validation boards b = (size, holes, needs a
+All see what the engineer sees (the report and the rounds so far) and pass the same projection. The curriculum over
+bins (learnability) gives weights q_b to the kinds of validation boards b = (size, holes, needs a
 wait), from which r_s = sum of q_b, h_s = E_q[holes | s], w_s = P_q[wait | s]. In the papers cited the weights choose
 single levels; that a curriculum is a *configuration* here is our choice, and makes them comparable. Not covered:
-designers that pay for rollouts (`search`).
+the designer that pays for rollouts (`frontier`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,17 @@ def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
         return ruled(ratios(drawn), history, f"random draw {number}, the same every round", sizes)
 
     return design
+
+
+def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
+    """Returns the designer that asks for one given configuration, whatever the policy does.
+
+    Raises:
+        ValueError: There is no configuration.
+    """
+    if config is None:
+        raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
+    return lambda report, history: ruled(ratios(config), history, "the constant configuration", sizes)
 
 
 def uniform(sizes: Sequence[int]) -> Designer:
@@ -127,21 +138,6 @@ def learnability(sizes: Sequence[int]) -> Designer:
     advantage, by which PLR ranks (Jiang et al. 2021), gives the same order for rewards of 0 and 1.
     """
     return _over_bins(sizes, lambda report, history: {b: _p(b) * (1 - _p(b)) for b in report.bins}, "p (1 - p)")
-
-
-def learning_progress(sizes: Sequence[int]) -> Designer:
-    """Returns the designer that weights bins by |p_t - p_(t-1)|, their change since the round before.
-
-    Source: absolute learning progress, Oudeyer et al. 2007, as in teacher-student curricula (Matiisen et al. 2017,
-    arXiv 1707.00183; ALP-GMM, Portelas et al. 2019). After round 0 nothing has changed yet: all bins alike.
-    """
-
-    def weights(report: FailureReport, history: History) -> Mapping[BoardBin, float]:
-        earlier = history[-2].report.bins if len(history) > 1 else ()
-        before = {(b.size, b.hole_ratio, b.needs_wait): _p(b) for b in earlier}
-        return {b: abs(_p(b) - before.get((b.size, b.hole_ratio, b.needs_wait), _p(b))) for b in report.bins}
-
-    return _over_bins(sizes, weights, "change of p")
 
 
 def _over_bins(

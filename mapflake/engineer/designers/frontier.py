@@ -1,0 +1,76 @@
+"""The designer that measures: fresh boards of each kind before each round, and the kinds that are worth most.
+
+It reads no report, and the answers that it takes are charged (`Proposal.extra_cost`), so it shows what a designer that
+knew its policy well could win. Not covered: hole ratios, of which it takes the mean of the validation boards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from mapflake.engineer.actions import Proposal, Requested
+from mapflake.engineer.designers.rules import ruled
+from mapflake.engineer.ledger import Designer, History, next_index
+from mapflake.engineer.report import FailureReport
+from mapflake.env import EnvConfig, GenerationError, generate
+from mapflake.repro import seed_for
+from mapflake.trainer.evaluate import Completer, rollout
+
+BOARDS, SAMPLES = 16, 4  # fresh boards of a kind, answers to each; our choice
+NEAR = 0.8  # of the best kind's value, from which a kind is asked for; our choice
+
+
+def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
+    """Returns the designer that asks, in equal parts, for the kinds whose p (1 - p) is at least 0.8 of the best.
+
+    A kind is a size and whether a wait is needed; p is the chance of a valid plan on a board, and p (1 - p) its mean
+    over boards, estimated without bias (`half_solved`). Our choice; the paper has no such designer.
+
+    Args:
+        policy_for: Gives the policy just trained.
+        sizes: Board sizes that may be asked for.
+        seed: Root of boards and noise; the round's index goes in too.
+    """
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        policy, own = policy_for(history), seed_for(seed, "frontier", next_index(history))
+        seen = [one for one in report.bins if one.size in sizes]
+        holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
+        values: dict[tuple[int, bool], float] = {}
+        for kind in ((size, wait) for size in sizes for wait in (False, True)):
+            value = half_solved(policy, kind, holes, seed=own)
+            if value is not None:
+                values[kind] = value
+        best = max(values.values(), default=0.0)
+        near = [kind for kind, value in values.items() if value >= NEAR * best]
+        asked: Requested = {
+            size: {
+                "data_ratio": float(len(waits)),
+                "hole_ratio": holes,
+                "wait_ratio": sum(waits) / len(waits),
+            }
+            for size in sizes
+            if (waits := [wait for of, wait in near if of == size])
+        }
+        told = ", ".join(f"{size}x{size}{' with waits' * wait} {value:.3f}" for (size, wait), value in values.items())
+        cost = {"rollouts": len(values) * BOARDS * SAMPLES}
+        return ruled(asked, history, f"kinds with p (1 - p) near the best: {told}", sizes, cost)
+
+    return design
+
+
+def half_solved(policy: Completer, kind: tuple[int, bool], holes: float, *, seed: int) -> float | None:
+    """Returns the mean of p (1 - p) over fresh training boards of a kind; None if its boards cannot be drawn.
+
+    Without bias: k of n answers valid give (k / n) (1 - k / n) n / (n - 1).
+    """
+    size, wait = kind
+    try:
+        tasks = generate(EnvConfig.uniform([size], holes, float(wait)), BOARDS, seed=seed, split="train")
+    except GenerationError:
+        return None
+    rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
+    p = np.array([one.verdict.valid for one in rollouts], dtype=float).reshape(BOARDS, SAMPLES).mean(axis=1)
+    return float((p * (1 - p)).mean() * SAMPLES / (SAMPLES - 1))

@@ -1,0 +1,81 @@
+"""The designer that measures: what it asks for follows what the policy solves, and it is charged for its answers."""
+
+from dataclasses import replace
+
+import pytest
+from engineer_samples import REPORTS, SIZES, history
+
+from mapflake.engineer.designers import frontier as module
+from mapflake.engineer.designers.frontier import BOARDS, SAMPLES, frontier, half_solved
+from mapflake.engineer.report import BoardBin
+from mapflake.env import GenerationError, format_plan, generate, render_prompt
+
+TASKS = {}
+REPORT = replace(REPORTS[0], bins=(BoardBin(3, 0.1, False, 30, 9), BoardBin(4, 0.2, True, 10, 3)))
+HOLES = 0.125  # the mean over its rollouts
+
+
+class Learner:
+    """Solves the boards of some kinds in some of each four answers, and no other board."""
+
+    prompt_format = "compact"
+
+    def __init__(self, solved):
+        self.solved = solved
+
+    def complete(self, prompts, *, n=1, **options):
+        texts = []
+        for prompt in prompts:
+            task = TASKS[prompt]
+            right = self.solved.get((task.instance.size, task.needs_wait), 0)
+            plan = format_plan(task.instance, task.solution.plan, "compact")
+            texts.append([plan if i < right else "no plan" for i in range(n)])
+        return texts
+
+
+@pytest.fixture(autouse=True)
+def remember_boards(monkeypatch):
+    """Lets the learner look up the answer of every board that is drawn."""
+
+    def drawn(config, n, **options):
+        tasks = generate(config, n, **options)
+        TASKS.update({render_prompt(t.instance, "compact"): t for t in tasks})
+        return tasks
+
+    monkeypatch.setattr(module, "generate", drawn)
+
+
+def test_the_kinds_near_the_best_are_asked_for_in_equal_parts_and_answers_are_charged():
+    # of four answers two are right: p (1 - p) is 1/4 x 4/3; one: 3/16 x 4/3, which is 0.75 of it; four: 0
+    solved = {(3, False): 4, (4, False): 2, (4, True): 2, (5, True): 2, (6, False): 1}
+    proposal = frontier(lambda past: Learner(solved), SIZES, seed=2)(REPORT, history(1))
+    shares = {size: (part.data_ratio, part.wait_ratio) for size, part in proposal.config.sizes.items()}
+    assert {size: value for size, value in shares.items() if value[0]} == {
+        4: (pytest.approx(2 / 3), 0.5),
+        5: (pytest.approx(1 / 3), 1.0),
+    }
+    assert proposal.config.sizes[4].hole_ratio == pytest.approx(HOLES)
+    assert proposal.extra_cost == {"rollouts": 2 * len(SIZES) * BOARDS * SAMPLES}
+    assert "5x5 with waits 0.333" in proposal.reply
+    assert "6x6 0.250" in proposal.reply
+    other = frontier(lambda past: Learner({(6, False): 1}), SIZES, seed=2)(REPORT, history(1))
+    assert other.config.data_ratios[6] == 1.0  # it asks the policy, not the report
+    assert frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1)).config.data_ratios == {
+        size: pytest.approx(1 / len(SIZES))
+        for size in SIZES  # nothing is better than anything else
+    }
+
+
+def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
+    def without_waits(config, n, **options):
+        if any(part.wait_ratio for part in config.sizes.values()):
+            raise GenerationError("no", 3)
+        tasks = generate(config, n, **options)
+        TASKS.update({render_prompt(t.instance, "compact"): t for t in tasks})
+        return tasks
+
+    monkeypatch.setattr(module, "generate", without_waits)
+    assert half_solved(Learner({}), (3, True), 0.1, seed=1) is None
+    proposal = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
+    assert {part.wait_ratio for part in proposal.config.sizes.values()} == {0.0}
+    assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}
