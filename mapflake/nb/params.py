@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from mapflake.engineer.students import group_of
 from mapflake.extras import needs
 
 with needs("lab"):
@@ -140,6 +141,8 @@ def prepare(root: Path) -> None:
     everything = sections.model_dump(mode="json")
     values["warm_start"] = everything["warm_start"]
     values["student"] = {key: everything[key] for key in ("warm_start", "students")}
+    ages = len(sections.students.ages)
+    values["others"] = {"groups": {str(seed): group_of(seed, ages) if ages > 1 else [] for seed in file.run.seeds}}
     shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
     shared |= {key: everything[key] for key in ("warm_start", "students")}
     trained = everything["trained_engineer"]

@@ -115,12 +115,10 @@ def others(root: Path, seed: int) -> None:
     They are those of the students of its group (`students.group_of`). So an arm's stage depends on these students, and
     on no other: reports are read from the records, which are in git.
     """
-    from mapflake.engineer.students import group_of
-
-    ages = len(params.prepared(root, "student")["students"]["ages"])
+    group = params.prepared(root, "others")["groups"][str(seed)]
     with _stage(root, f"others/{seed}") as (run, folder):
         cells = root / REPORTS / "cells" / Path(run).name
-        names = [f"{arm}-{one}" for one in group_of(seed, ages) for arm in ("round_0", "fixed")] if ages > 1 else []
+        names = [f"{arm}-{one}" for one in group for arm in ("round_0", "fixed")]
         records = {
             name: repro.read_json(cells / f"{name}.json") for name in names if (cells / f"{name}.json").is_file()
         }

@@ -3,7 +3,7 @@
 - `board_sets`: the boards that all cells are measured on.
 - `records`: measures a cell and writes its record. `cells`: reads records.
 - `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
-- `report`: the tables and files. `conclusions`: their sentences. `claims`: the claims of the README.
+- `report`: the tables and files. `claims`: the claims of the README.
 - `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
 - `gate`: how much could be gained by designing, from a table of trials.
 
@@ -14,7 +14,6 @@ from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load
 from mapflake.study.claims import claims_markdown
 from mapflake.study.comparisons import compare
-from mapflake.study.conclusions import sentences
 from mapflake.study.designs import changes
 from mapflake.study.records import Record, benchmark, made, write_record
 from mapflake.study.report import metrics, results_markdown, table
@@ -30,7 +29,6 @@ __all__ = [
     "made",
     "metrics",
     "results_markdown",
-    "sentences",
     "table",
     "write_boards",
     "write_record",

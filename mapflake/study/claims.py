@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import Difference, compare
-from mapflake.study.conclusions import place, points
+from mapflake.study.comparisons import Difference, compare, place, points
 from mapflake.study.designs import spent
 
 

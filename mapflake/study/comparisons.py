@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from mapflake.study import statistics
 from mapflake.study.cells import Study
+from mapflake.study.names import name
 from mapflake.study.statistics import Estimate, estimate, paired
 
 ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["fixed"], "boards": "benchmark"}
@@ -119,6 +121,48 @@ def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
         differences = paired(*(study.rates(side, metric, "validation") for side in (arm, against)))
         shown = [100 * statistics.detectable(differences, n) for n in counts]
     return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
+
+
+def points(estimate: Estimate, star: bool = False) -> str:
+    """Returns a difference in points, with its 95% interval in brackets if it has one, and a star if asked for."""
+    return percent(estimate, "+.1f") + ("*" if star else "")
+
+
+def percent(estimate: Estimate, form: str = ".1f") -> str:
+    """Returns a mean in percent, with its 95% interval in brackets if it has one; `form` formats each number."""
+    mean = f"{100 * estimate.mean:{form}}"
+    if estimate.low is None or estimate.high is None:
+        return mean
+    return f"{mean} ({100 * estimate.low:{form}} to {100 * estimate.high:{form}})"
+
+
+def place(row: Difference) -> str:
+    """Returns the boards of a difference in words."""
+    number = row.estimate.boards
+    where = {
+        "validation": "the validation boards",
+        "held_out": f"{number} held-out boards",
+        "benchmark": f"the benchmark's {number} boards",
+    }[row.boards]
+    sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
+    agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
+    return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents)
+
+
+def listed(rows: Sequence[Difference]) -> pd.DataFrame:
+    """Returns differences as a table of text, one row for each: points, and p corrected for those made together."""
+    shown = [
+        {
+            "arm": name(row.arm),
+            "against": " and ".join(map(name, row.against)),
+            "boards": place(row),
+            "seeds": row.estimate.seeds,
+            "points": points(row.estimate, row.significant),
+            "p": "" if row.holm is None else f"{row.holm:.2g}",
+        }
+        for row in rows
+    ]
+    return pd.DataFrame(shown, columns=["arm", "against", "boards", "seeds", "points", "p"]).set_index("arm")
 
 
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:

@@ -65,32 +65,6 @@ def table(records: Records) -> pd.DataFrame:
     return pd.DataFrame(rows).T.fillna("")
 
 
-def sentence(records: Records) -> str:
-    """Returns in words what design RL changed on held-out real contexts; "" without records."""
-    found = readings(records)
-    real = found[found["situations"] == REAL] if len(found) else found
-    if real.empty:
-        return ""
-    after, before = (real[real["engineer"] == stage].set_index("seed") for stage in (AFTER, BEFORE))
-    unseen = found[(found["situations"] == MADE_UP) & (found["engineer"] == AFTER)]
-    elsewhere, unseen_elsewhere = after["another's"], unseen["another's"]
-    rules = {name: [record["yardsticks"][REAL][name] for record in records] for name in records[0]["yardsticks"][REAL]}
-    hand = {name: float(np.mean(values)) for name, values in rules.items() if name.endswith("rule")}
-    best = max(hand, key=lambda name: hand[name])
-    solving = [100 * record["solving"]["mean"] for record in records]
-    seeds = f"Over {len(records)} seeds" if len(records) > 1 else "With one seed (no interval)"
-    return (
-        f"{seeds} of design RL, the mean reward of a design on held-out real contexts is {_said(after['own'])}, and "
-        f"{_said(before['own'])} before design RL. For comparison, the {best} gets {hand[best]:.2f} and the best "
-        f"single kind of boards {np.mean(rules['best kind']):.2f}. The same designs get {_said(elsewhere)} in the "
-        f"contexts of other policies, and designs written from shuffled tables get {_said(after['shuffled'])}. On "
-        f"synthetic contexts, which differ more from each other, designs get {_said(unseen['own'])}, and "
-        f"{_said(unseen_elsewhere)} in other contexts. {after['accepted'].mean():.0%} of the replies are legal "
-        f"({before['accepted'].mean():.0%} before). Design RL changes the valid rate on boards by "
-        f"{_said(solving, '+.1f')} points."
-    )
-
-
 def _said(values: Sequence[float], form: str = ".2f") -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
     if not values:

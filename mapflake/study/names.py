@@ -1,4 +1,4 @@
-"""Names of arms, the same in all figures, tables and sentences."""
+"""Names of arms, the same in all figures and tables."""
 
 from mapflake.engineer.designers import BEGINNINGS, engineer_arm
 

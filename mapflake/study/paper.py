@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import Difference
-from mapflake.study.names import BASE, name
+from mapflake.study.names import BASE
 
 METRICS = ("valid", "optimal")
 
@@ -39,23 +38,3 @@ def with_paper(study: Study) -> pd.DataFrame:
         for arm in rates.keys() - {BASE, "fixed"} if "fixed" in rates else ():
             cells[title][PAPER[arm][0]] += f" ({rates[arm][0] - rates['fixed'][0]:+.1f})"
     return pd.DataFrame(cells, index=[label for label, _ in PAPER.values()]).fillna("")
-
-
-def paper_gain(study: Study, row: Difference) -> str:
-    """Returns a sentence on whether the interval of a difference includes the paper's relative gain with 3 agents.
-
-    It is "" if the paper did not compare these arms.
-    """
-    (against,) = row.against
-    if not {row.arm, against} <= {*PAPER} or row.metric not in METRICS:
-        return ""
-    own, other = (PAPER[arm][1][3][METRICS.index(row.metric)] for arm in (row.arm, against))
-    gain, here = own / other - 1, row.estimate
-    expected = gain * float(study.rates(against, row.metric, row.boards, **row.kept).to_numpy().mean())
-    text = (
-        f"With 3 agents, the paper reports a gain of {gain:.0%} over *{name(against)}*. The same relative gain would "
-        f"be {100 * expected:+.2f} points here"
-    )
-    if here.low is None or here.high is None:
-        return f"{text}."
-    return f"{text}, which the interval {'includes' if here.low <= expected <= here.high else 'excludes'}."

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, Difference, asked, compare
-from mapflake.study.conclusions import percent, points, sentences
+from mapflake.study.comparisons import ASKED, Difference, asked, compare, listed, percent, points
 from mapflake.study.designs import spent
 from mapflake.study.names import BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
@@ -56,14 +55,16 @@ def compared(study: Study, against: str, metric: str, boards: str = "benchmark")
     return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, metric, boards)]
 
 
-def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, *more: str) -> str:
-    """Returns the text of reports/results.md: the full table, the conclusions, and the commits of the cells.
+def results_markdown(
+    study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, design_rl: pd.DataFrame | None = None
+) -> str:
+    """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
     Args:
         study: Finished cells.
         profile: The profile that they were run with.
         comparison: The questions that were written down beforehand.
-        more: Further conclusions, one string each.
+        design_rl: From `engineers.table`.
     """
     made = [record.made for record in study.records.values()]
     commits = sorted({origin.commit or "no commit" for origin in made})
@@ -80,12 +81,37 @@ def results_markdown(study: Study, profile: str, comparison: Mapping[str, Any] =
         "A star marks p < 5% after Holm's correction for all arms of the column. Designers see the validation boards",
         "only. Extra samples are those of design RL, probes and trials, relative to the rounds that all arms train.",
         "",
-        *(f"- {text}" for text in [*sentences(study, comparison).values(), *more] if text),
+        "## The questions that were written down before the first run",
         "",
+        answers(study, comparison).to_markdown(disable_numparse=True),
+        "",
+        *_design_rl(design_rl),
         f"The cells were made at commit {', '.join(commits)} (working tree {clean}).",
         f"The code that decides results {'is still the same' if same else 'has changed since'}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
+    """Returns the questions that were written down beforehand as a table, the first also on the validation boards."""
+    arm, first, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
+    seen = compare(study, [arm], first, metric, "validation")
+    return pd.concat([listed(asked(study, comparison)), listed(seen)])
+
+
+def _design_rl(table: pd.DataFrame | None) -> list[str]:
+    if table is None or table.empty:
+        return []
+    return [
+        "## Design RL",
+        "",
+        "The mean reward of a design, by set of contexts, of the engineer before and after design RL and of others,",
+        "with 95% intervals over seeds. *own*: in its own context; *another's*: the same designs in the contexts of",
+        "other policies; *shuffled*: of designs for tables whose rows were exchanged between sizes.",
+        "",
+        table.rename_axis(["contexts", "designs"]).reset_index().to_markdown(index=False, disable_numparse=True),
+        "",
+    ]
 
 
 def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:

@@ -99,7 +99,7 @@ ENGINEERS = (
     "engineer_shuffled",
     "engineer_none",
     "engineer_v3",
-    "engineer_trained_near_v3",
+    "engineer_mean_v3",
 )
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from engineer_samples import REPORTS, SIZES, history
 
-from mapflake.engineer.designers import frontier as module
-from mapflake.engineer.designers.frontier import BOARDS, SAMPLES, frontier, half_solved
+from mapflake.engineer.designers import measured as module
+from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, half_solved
 from mapflake.engineer.report import BoardBin
 from mapflake.env import GenerationError, format_plan, generate, render_prompt
 

@@ -376,9 +376,7 @@ def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weig
     assert [r.proposal.extra_cost for r in history[1:]] == [{"rollouts": 5}] * 2
     assert run_arm("engineer_cotrained", s, first, **given) == history  # recorded: nothing is trained again
     assert len(trains.of) == 2
-    with pytest.raises(
-        ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"
-    ):
+    with pytest.raises(ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"):
         arm(tmp_path / "c", first, "engineer_cotrained")
 
 

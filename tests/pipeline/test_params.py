@@ -154,7 +154,11 @@ MISTAKES = [
     (AGAINST, "arm: heuristic, against: [fixd]", r"comparison\.against: arm: 'fixd' is none of fixed"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
-    (SMOKE, r"\g<0>\n    analysis: {comparison: {against: [frontier]}}", r"^profiles\.smoke\..*no run makes .*frontier"),
+    (
+        SMOKE,
+        r"\g<0>\n    analysis: {comparison: {against: [frontier]}}",
+        r"^profiles\.smoke\..*no run makes .*frontier",
+    ),
     (r"boards: held_out}", "boards: benchmark, sizes: [9]}", r"comparison\.sizes: no benchmark board has size 9$"),
     (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
@@ -268,7 +272,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
         "trained_engineer",
         "ablations/engineer_trained",
     ]
-    sections += ["engineer_loop", "analysis"]
+    sections += ["engineer_loop", "analysis", "others"]
     assert sorted(build) == sorted(
         [f"params/{section}.json" for section in sections]
         + [f"code/{name}.py" for name in NOTEBOOKS.values()]
@@ -289,7 +293,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     params.choose(repo, "smoke")
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
-    ours = ("analysis", "ablations/engineer_base", "ablations/heuristic")
+    ours = ("analysis", "others", "ablations/engineer_base", "ablations/heuristic")
     assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
     assert validation == {"agents": 2, "boards": 48, "wait_ratios": None, "sizes": None}  # merged: one key from each

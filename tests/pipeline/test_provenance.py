@@ -44,7 +44,7 @@ CHANGES = {
     f"{TRAINED} {SHOWN}": """
         trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/brief
         engineer/ledger engineer/prompt engineer/report engineer/compact/__init__ engineer/compact/words
-        engineer/designers/__init__ engineer/designers/llm engineer/designers/rules engineer/designers/search""",
+        engineer/designers/__init__ engineer/designers/llm engineer/designers/rules engineer/designers/measured""",
     f"{CELLS} bank round record": "engineer/backend engineer/rounds engineer/students",
     "baseline_rl trained_engineer warm_start student bank record": "engineer/compact/base trainer/pretrained",
     f"{CELLS} warm_start student bank record": "engineer/compact/demonstrations engineer/situations",
@@ -54,9 +54,8 @@ CHANGES = {
     f"env_design {CELLS} record {SHOWN}": "study/__init__ study/board_sets",
     f"{CELLS} record {SHOWN}": "study/records",
     SHOWN: """
-        env/pictures study/cells study/comparisons study/conclusions study/designs study/names study/paper
-        study/statistics""",
-    "analysis": "plots/__init__ plots/study plots/style study/engineers study/report",
+        env/pictures study/cells study/comparisons study/designs study/names study/statistics""",
+    "analysis": "plots/__init__ plots/study plots/style study/engineers study/paper study/report",
     "publish": "nb/publish study/claims",
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env
@@ -132,13 +131,13 @@ def test_what_a_run_executes_is_hashed(tmp_path: Path, monkeypatch: pytest.Monke
 
     sys.setprofile(watch)
     try:
-        for arm in ("heuristic", "random_search"):
+        for arm in ("heuristic", "frontier"):
             toy_learner.run(arm, tmp_path / arm, sizes=(3,), rounds=1)
     finally:
         sys.setprofile(None)
     package = f"{provenance.PACKAGE}/"
     ran = {path.removeprefix(package) for path in files if path.startswith(package)}
-    assert {"env/generator.py", "engineer/rounds.py", "engineer/designers/search.py", "trainer/evaluate.py"} < ran
+    assert {"env/generator.py", "engineer/rounds.py", "engineer/designers/measured.py", "trainer/evaluate.py"} < ran
     assert ran <= {*deciding(["mapflake.engineer.rounds"])}
 
 

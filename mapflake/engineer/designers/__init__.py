@@ -1,4 +1,4 @@
-"""The arms by name: who designs the next configuration, a model (`llm`) or a rule (`rules`, `frontier`).
+"""The arms by name: who designs the next configuration, a model (`llm`) or a rule (`rules`, `measured`).
 
 Every designer has one signature, `(report, history) -> Proposal`, and all configurations go through the same
 projection. A model's arm is named by the parameters in which it differs from `engineer` (`engineer_arm`), such as
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mapflake.engineer.designers import rules
-from mapflake.engineer.designers.frontier import frontier
 from mapflake.engineer.designers.llm import EngineerParams, llm_engineer
+from mapflake.engineer.designers.measured import frontier
 from mapflake.engineer.ledger import Designer, History
 from mapflake.env import EnvConfig
 from mapflake.repro import shown

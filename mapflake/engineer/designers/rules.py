@@ -4,7 +4,7 @@ All see what the engineer sees (the report and the rounds so far) and pass the s
 bins (learnability) gives weights q_b to the kinds of validation boards b = (size, holes, needs a
 wait), from which r_s = sum of q_b, h_s = E_q[holes | s], w_s = P_q[wait | s]. In the papers cited the weights choose
 single levels; that a curriculum is a *configuration* here is our choice, and makes them comparable. Not covered:
-the designer that pays for rollouts (`frontier`).
+the designer that pays for rollouts (`measured.frontier`).
 """
 
 from __future__ import annotations

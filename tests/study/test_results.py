@@ -1,4 +1,4 @@
-"""Tables, sentences and figures say what the records say, whatever was run."""
+"""Tables and figures say what the records say, whatever was run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulated import simulate
 
 from mapflake import repro, study
 from mapflake.plots import study as figures
-from mapflake.study import claims, comparisons, conclusions, engineers, paper, statistics
+from mapflake.study import claims, comparisons, engineers, paper, report, statistics
 from mapflake.study.designs import by_round, spent
 from mapflake.study.names import BASE, name
 
@@ -47,37 +47,22 @@ def test_compare_is_paired_and_corrected_for_the_arms(five: study.Study) -> None
     assert study.compare(five, five.arms, "oracle") == []
 
 
-def test_what_is_said_has_direction_interval_and_whether_it_is_seen(five: study.Study) -> None:
-    rows = {row.arm: row for row in study.compare(five, five.arms, "fixed")}
-
-    def said(arm: str) -> str:
-        found, holm = rows[arm].estimate, rows[arm].holm
-        assert found.low is not None
-        assert found.high is not None
-        return (
-            f"*fixed configuration* ({100 * found.mean:+.1f} points, 95%: {100 * found.low:+.1f} to "
-            f"{100 * found.high:+.1f}; p = {holm:.2g})"
-        )
-
-    for arm, verb in {"engineer": "higher", "evaluation_matched": "lower"}.items():
-        start = f"Over 5 training seeds, on the benchmark's 80 boards, *{name(arm)}* has a {verb} rate of valid plans"
-        assert conclusions.said([rows[arm]]) == f"{start} than {said(arm)}."
-    assert f"*{name('heuristic')}* does not differ significantly from {said('heuristic')}." in conclusions.said(
-        [rows["heuristic"]]
-    )
-    assert conclusions.said([]) == ""
-    several = comparisons.against_each(five, "engineer", ["evaluation_matched", "oracle", "fixed", "heuristic"])
+def test_differences_are_listed_with_their_boards_and_corrected_p(five: study.Study) -> None:
+    several = comparisons.against_each(five, "engineer", ["evaluation_matched", "frontier", "fixed", "heuristic"])
     assert [row.against for row in several] == [("evaluation_matched",), ("fixed",), ("heuristic",)]
-    text = conclusions.said([replace(several[0], holm=0.5), *several[1:]])
-    assert " has a higher rate of valid plans than *fixed configuration* (" in text
-    assert ". It does not differ significantly from *evaluation-matched* (" in text
-    assert ") and *heuristic expert* (" in text
-    assert text.endswith("The p-values are corrected for 3 comparisons (Holm).")
+    shown = comparisons.listed(several)
+    assert shown.index.to_list() == [name("engineer")] * 3
+    assert shown["against"].to_list() == ["evaluation-matched", "fixed configuration", "heuristic expert"]
+    assert shown["points"].to_list() == [comparisons.points(row.estimate, row.significant) for row in several]
+    assert shown["p"].to_list() == [f"{row.holm:.2g}" for row in several]
+    assert shown["points"].str.endswith("*").all()
+    assert comparisons.listed([]).empty
     for boards, kept, where in [
-        ("validation", {}, "on the validation boards"),
-        ("benchmark", {"agents": 3}, "on the benchmark's 40 boards with 3 agents"),
+        ("validation", {}, "the validation boards"),
+        ("benchmark", {"agents": 3}, "the benchmark's 40 boards with 3 agents"),
     ]:
-        assert where in conclusions.said(study.compare(five, ["engineer"], "fixed", boards=boards, **kept))
+        (row,) = study.compare(five, ["engineer"], "fixed", boards=boards, **kept)
+        assert comparisons.place(row) == where
 
 
 def test_questions_may_be_about_some_sizes_alone(five: study.Study) -> None:
@@ -88,39 +73,15 @@ def test_questions_may_be_about_some_sizes_alone(five: study.Study) -> None:
     values = (five.rates("engineer", "valid") - five.rates("fixed", "valid")).to_numpy()[:, kept]
     assert row.estimate == statistics.estimate(values)
     assert row.estimate != comparisons.asked(five)[0].estimate  # the control
-    assert f"on the benchmark's {kept.sum()} boards of 3x3 and 5x5, *" in study.sentences(five, some)["asked"]
+    assert comparisons.place(row) == f"the benchmark's {kept.sum()} boards of 3x3, 5x5"
 
 
-def test_sentences_name_the_arms_that_differ(five: study.Study) -> None:
-    said = study.sentences(five)
-    assert "3 arms are compared with *fixed configuration*" in said["arms"]
-    assert "*engineer: RL checkpoint* +1" in said["arms"]
-    assert "*evaluation-matched* -1" in said["arms"]
-    assert "heuristic" not in said["arms"]
-    assert "a gain of 28% over *fixed configuration*" in said["paper"]
-    assert {"trained", "contexts", "designs"}.isdisjoint(said)  # not run
-    assert conclusions.passage(said, "trained", "arms", "paper") == f"{said['arms']}\n\n{said['paper']}"
-    assert conclusions.passage(said, "trained") == "not run"
-
-
-def test_sentences_of_one_seed_claim_nothing(one: study.Study) -> None:
-    said = study.sentences(one)
-    assert said["asked"].startswith(
-        "With one training seed, on the benchmark's 80 boards, *engineer: RL checkpoint* differs by +"
-    )
-    assert said["asked"].endswith("from *fixed configuration*. One seed gives no interval.")
-    assert said["arms"].endswith(
-        "no arm has more than one seed, so there is no interval against *fixed configuration*."
-    )
-    everything = [
-        *said.values(),
-        study.results_markdown(one, "smoke"),
-    ]
-    for text in everything:
-        for claim in ("significant", "has a higher", "has a lower", "p ="):
-            assert claim not in text
-        assert "95%:" not in text
-        assert "*|" not in text.replace(" ", "")
+def test_one_seed_claims_nothing(one: study.Study) -> None:
+    shown = report.answers(one)
+    assert shown["p"].to_list() == ["", ""]
+    assert not shown["points"].str.contains(r"[(*]").any()
+    results = study.results_markdown(one, "smoke")
+    assert "*|" not in results.replace(" ", "")
 
 
 def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: study.Study) -> None:
@@ -135,19 +96,21 @@ def test_table_shows_rates_and_points_of_the_records(five: study.Study, one: stu
 
 
 def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) -> None:
-    level = ("heuristic", "uniform", "learnability", "learning_progress", "accel_lite", "oracle", "evaluation_matched")
+    level = ("heuristic", "uniform", "learnability", "fixed_draw_2", "fixed_draw_3", "frontier", "evaluation_matched")
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
     (alone,) = study.compare(cells, ["engineer"], "fixed")
     among = study.compare(cells, cells.arms, "fixed")[0]
     assert alone.significant
     assert not among.significant
     few, column = study.table(cells, ["fixed", "engineer"]), "benchmark, against fixed"
-    assert few.loc["engineer: RL checkpoint", column] == conclusions.points(alone.estimate)  # without a star
+    assert few.loc["engineer: RL checkpoint", column] == comparisons.points(alone.estimate)  # without a star
 
 
 def test_results_hold_what_was_asked(five: study.Study) -> None:
     results = study.results_markdown(five, "smoke")
-    assert study.sentences(five)["asked"] in results
+    for row in report.answers(five).itertuples():
+        assert all(str(value) in results for value in row)
+    assert "Design RL" not in results
     assert "profile smoke" in results
     assert results.endswith(
         "The cells were made at commit c0ffee (working tree clean).\nThe code that decides results has changed since.\n"
@@ -159,7 +122,7 @@ def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Stu
     (row,) = study.compare(five, ["engineer"], "fixed")
     said = study.claims_markdown(five, [more])
     assert said.startswith(
-        f"1. It helps. **{conclusions.points(row.estimate)} points** on the benchmark's 80 boards, 5 "
+        f"1. It helps. **{comparisons.points(row.estimate)} points** on the benchmark's 80 boards, 5 "
     )
     assert said.endswith("training seeds.")
     for wrong in (
@@ -203,18 +166,18 @@ def test_the_table_with_the_paper_has_gains_of_both(five: study.Study) -> None:
 def test_a_question_can_be_asked_on_held_out_boards(five: study.Study) -> None:
     asked = comparisons.ASKED | {"boards": "held_out"}
     own, fixed = (five.rates(arm, "valid", "held_out") for arm in ("engineer", "fixed"))
-    said, alone = study.sentences(five, asked), own - fixed
-    assert "on 40 held-out boards" in said["asked"]
+    alone = own - fixed
+    assert report.answers(five, asked)["boards"].to_list() == ["40 held-out boards", "the validation boards"]
     of_three = own.loc[:, [b for b in own if b % 2]]  # simulated boards have 2 and 3 agents by turns
     assert five.rates("engineer", "valid", "held_out", agents=3).equals(of_three)
-    three = study.compare(five, ["engineer"], "fixed", boards="held_out", agents=3)
-    assert "on 20 held-out boards with 3 agents" in conclusions.said(three)
+    (three,) = study.compare(five, ["engineer"], "fixed", boards="held_out", agents=3)
+    assert comparisons.place(three) == "20 held-out boards with 3 agents"
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(float(alone.to_numpy().mean()), 4)
     assert not {*alone} & {*five.boards.index}  # none of them counts as one of the benchmark
     row = study.table(five).loc["engineer: RL checkpoint"]
-    assert row["held out, against fixed"].startswith(conclusions.points(statistics.estimate(alone)))
+    assert row["held out, against fixed"].startswith(comparisons.points(statistics.estimate(alone)))
     without = study.Study(five.records, {name: rows for name, rows in five.sets.items() if name != "held_out"})
-    assert study.sentences(without, asked)["asked"].startswith("Not run: ")
+    assert report.answers(without, asked)["boards"].to_list() == ["the validation boards"]
     assert not [column for column in study.table(without) if "held out" in column]
 
 
@@ -224,9 +187,6 @@ def test_questions_asked_first_are_corrected_together(five: study.Study) -> None
     assert [row.against for row in rows] == [("fixed",), ("heuristic",), ("evaluation_matched",)]
     alone = [study.compare(five, ["engineer"], row.against)[0].estimate.p for row in rows]
     assert [row.holm for row in rows] == statistics.holm(alone)
-    said = study.sentences(five, three)["asked"]
-    assert "corrected for 3 comparisons" in said
-    assert said.endswith("Not run: *engineer: RL checkpoint* against oracle.")
     assert study.metrics(five, three)["asked"]["against"].keys() == {"fixed", "heuristic", "evaluation_matched"}
 
 
@@ -307,9 +267,7 @@ def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) ->
 def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict[str, float]) -> None:
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
     found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
-    said = study.sentences(found)
-    assert said["asked"] == "Not run: *engineer: RL checkpoint* against fixed configuration."
-    assert {"paper", "validation", "arms", "agents"}.isdisjoint(said)
+    assert report.answers(found).empty
     assert study.metrics(found)["asked"] == {**comparisons.ASKED, "against": {}}
     assert comparisons.power(found).empty
     assert study.compare(found, found.arms, "fixed") == []
