@@ -35,8 +35,8 @@ CHANGES = {
     "env_design": "env/benchmark env/maps",
     f"{TRAINED} {SHOWN} grpo supervised": "extras provenance trainer/__init__",
     f"{TRAINED} grpo supervised": """
-        trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/lora trainer/params trainer/policy
-        trainer/precision trainer/training trainer/vllm_worker trainer/weights""",
+        trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/lora trainer/packing trainer/params
+        trainer/policy trainer/precision trainer/training trainer/vllm_worker trainer/weights""",
     f"{CELLS} bank round record grpo": """
         env/dataset env/rewards trainer/dynamic_sampling trainer/grpo trainer/logps trainer/round_trainer
         trainer/accelerate/fsdp2.yaml""",
@@ -60,7 +60,7 @@ CHANGES = {
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env
         adapters/reasoning adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__
-        nb/cards nb/code nb/dry nb/folders nb/notebooks nb/params nb/report nb/schema nb/stages plots/boards
+        nb/cards nb/code nb/dry nb/folders nb/notebooks nb/page nb/params nb/report nb/schema nb/stages plots/boards
         plots/figures plots/page plots/tables study/gate""",
 }
 EXPECTED = {
