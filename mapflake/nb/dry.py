@@ -128,7 +128,7 @@ def dry(root: Path, name: str, gpu: Gpu = GPU) -> str:
         memory(shape, sections, work, gpu),
         hours(shape, work, gpu),
         disk(shape, run, sections),
-        checks(root, sections, gpu),
+        checks(root, sections, gpu, room(shape, run, sections)),
     ]
     return "\n\n".join(parts)
 
@@ -295,22 +295,29 @@ def hours(shape: Shape, work: list[Work], gpu: Gpu) -> str:
 
 def disk(shape: Shape, run: RunParams, sections: Sections) -> str:
     """Returns the room that the weights on the hub and the checkpoints of all rounds take."""
-    lora, rounds = sections.baseline_rl.rl.lora, sections.baseline_rl.rounds
-    each = 4 * shape.adapters(lora) if lora else 2 * shape.parameters
-    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.arms) * rounds) + len(run.bank)
+    weights, each, cells = room(shape, run, sections)
+    what = "adapters alone" if sections.baseline_rl.rl.lora else "whole weights"
     return (
-        f"Disk: {2 * shape.parameters / GIB:.1f} GiB of weights from the hub; {cells} checkpoints of "
-        f"{each / GIB:.2f} GiB ({'adapters alone' if lora else 'whole weights'}) = {cells * each / GIB:.1f} GiB, once "
-        "in runs/ and once in DVC's cache where the file system links nothing"
+        f"Disk: {weights / GIB:.1f} GiB of weights from the hub; {cells} checkpoints of {each / GIB:.2f} GiB ({what}) = "
+        f"{cells * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file system links nothing"
     )
 
 
-def checks(root: Path, sections: Sections, gpu: Gpu) -> str:
-    """Returns what of the machine is there: CUDA, its memory, vLLM, room on the disk."""
+def room(shape: Shape, run: RunParams, sections: Sections) -> tuple[int, int, int]:
+    """Returns the bytes of the weights, the bytes of a round's checkpoint, and the number of checkpoints."""
+    lora, rounds = sections.baseline_rl.rl.lora, sections.baseline_rl.rounds
+    each = 4 * shape.adapters(lora) if lora else 2 * shape.parameters
+    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.arms) * rounds) + len(run.bank)
+    return 2 * shape.parameters, each, cells
+
+
+def checks(root: Path, sections: Sections, gpu: Gpu, asked: tuple[int, int, int]) -> str:
+    """Returns what of the machine is there: CUDA, its memory, vLLM, room on the disk for what `room` says."""
     import torch
 
     cuda = torch.cuda.is_available()
-    free = shutil.disk_usage(root).free
+    weights, each, cells = asked
+    free, wanted = shutil.disk_usage(root).free, weights + 2 * cells * each
     found = {"CUDA": f"{torch.cuda.get_device_name(0)}" if cuda else "missing: torch sees no GPU"}
     if cuda:
         has = torch.cuda.get_device_properties(0).total_memory
@@ -320,5 +327,6 @@ def checks(root: Path, sections: Sections, gpu: Gpu) -> str:
     if sections.baseline_rl.rl.vllm != "off":
         there = importlib.util.find_spec("vllm") is not None
         found["vLLM"] = "installed" if there else "missing: make install EXTRAS=dev,gpu"
-    found["disk"] = f"{free / GIB:.0f} GiB are free"
+    enough = "enough" if free > wanted else "TOO LITTLE"
+    found["disk"] = f"{free / GIB:.0f} GiB are free: {enough} for {wanted / GIB:.1f}"
     return "\n".join(["This machine", *(f"  {what}: {said}" for what, said in found.items())])

@@ -48,7 +48,7 @@ def serving(**settings):
     told = ThreadPoolExecutor(1).submit(server.stdout.read)  # a full pipe would stop it
     url = f"http://127.0.0.1:{port}"
     try:
-        until(lambda: server.poll() is not None or healthy(url), 60)
+        until(lambda: server.poll() is not None or healthy(url), 300)  # imports alone take a minute on a busy machine
         yield url, server.pid
         assert healthy(url)  # whatever was done to it
     finally:
@@ -187,7 +187,7 @@ WRONG = {
     "leaves 8 free cells for 9 agents": {
         "config": {"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.1}}, "num_agents": 9}
     },
-    "no solvable board that needs a wait found in 200000 attempts": {"config": to_json(NONE), "seed": 1},
+    r"no solvable board that needs a wait found in \d+ attempts": {"config": to_json(NONE), "seed": 1},
     "'sized': unknown key; legal keys: seed, episode_id, config": {"sized": 1},
     "seed: -1 is not an integer": {"seed": -1},
     "split: 'test' is none of": {"split": "test"},

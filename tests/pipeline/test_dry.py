@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -86,6 +87,13 @@ def test_memory_and_hours_follow_the_parameters() -> None:
     rate = 64 * dry.GPU.bandwidth / (2 * shape.parameters + 64 * 900 * shape.cached)
     by_hand = 200_000 / rate + 8 * shape.parameters * 280_000 / dry.GPU.flops
     assert float(found[1]) == pytest.approx(by_hand / 3600, abs=0.05)
+
+
+@pytest.mark.parametrize(("free", "said"), [(9.0, "TOO LITTLE"), (11.0, "enough")])
+def test_the_disk_is_checked(free: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of 3.2 GiB, and 26 adapters of 0.13 GiB twice."""
+    monkeypatch.setattr(dry.shutil, "disk_usage", lambda path: SimpleNamespace(free=free * dry.GIB))
+    assert f"disk: {free:.0f} GiB are free: {said} for 10.0" in dry.dry(ROOT, "qwen_1gpu")
 
 
 def test_the_command_says_it_and_writes_nothing(
