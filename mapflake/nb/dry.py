@@ -298,8 +298,8 @@ def disk(shape: Shape, run: RunParams, sections: Sections) -> str:
     weights, each, cells = room(shape, run, sections)
     what = "adapters alone" if sections.baseline_rl.rl.lora else "whole weights"
     return (
-        f"Disk: {weights / GIB:.1f} GiB of weights from the hub; {cells} checkpoints of {each / GIB:.2f} GiB ({what}) = "
-        f"{cells * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file system links nothing"
+        f"Disk: {weights / GIB:.1f} GiB of weights from the hub; {cells} checkpoints of {each / GIB:.2f} GiB ({what}) "
+        f"= {cells * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file system links nothing"
     )
 
 
