@@ -230,8 +230,16 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     for regime in dict.fromkeys(row["regime"] for row in rows):
         own = [row for row in rows if row["regime"] == regime]
         parts += [f"## {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
-        parts.append(matrix(own).to_markdown(floatfmt="+.1f"))
-        if (found := whole(own)) is not None and {*DRAWS} <= {*found.designs}:
+        shown = matrix(own).map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
+        parts.append(shown.to_markdown(disable_numparse=True))
+        found = whole(own)
+        if found is None or not {*DRAWS} <= {*found.designs}:
+            parts.append(
+                f"There is no gate yet: it takes all {len(designs())} designs under two seeds or more; there are "
+                f"{len(own)} trials, of {len({row['student'] for row in own})} students under "
+                f"{len({row['seed'] for row in own})} seeds."
+            )
+        else:
             constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
             for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
                 values = gate.values(trials, DRAWS, constants)
@@ -278,7 +286,7 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes.set_xticklabels([f"{int(s):,} steps\n{begun[s]:.0f}% valid" for s in gains.columns])
     axes.set(xlabel="student: supervised steps, valid rate before the round", ylabel="")
     seeds = len({row["seed"] for row in rows})
-    axes.set_title(f"Points gained by one round on a design's boards\n(mean of {seeds} seeds; box: best of a student)")
+    axes.set_title(f"Points gained by one round on a design's boards\n(mean of up to {seeds} seeds; box: best of a student)")
     return made
 
 
