@@ -286,7 +286,9 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     axes.set_xticklabels([f"{int(s):,} steps\n{begun[s]:.0f}% valid" for s in gains.columns])
     axes.set(xlabel="student: supervised steps, valid rate before the round", ylabel="")
     seeds = len({row["seed"] for row in rows})
-    axes.set_title(f"Points gained by one round on a design's boards\n(mean of up to {seeds} seeds; box: best of a student)")
+    axes.set_title(
+        f"Points gained by one round on a design's boards\n(mean of up to {seeds} seeds; box: best of a student)"
+    )
     return made
 
 
