@@ -1,0 +1,54 @@
+"""Rewards judged by simulated trials: the reward that made the gains, and scores that have nothing to do with them."""
+
+import numpy as np
+import pytest
+
+from benchmarks import laboratory, rewards
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.situations import ExpectedGain
+from mapflake.repro import rng_for
+
+KNOWN = {str(i): made_up(i, laboratory.SPACE, seed=3, reported=laboratory.SIZES) for i in range(5)}
+TRUTH = ExpectedGain(near_sizes=0.7, other_waits=0.25, size_power=0.0, forgetting=1.0, kept=0.5)
+
+
+def rows(seeds=(0, 1), noise=0.1):
+    """Trials whose gains are what `TRUTH` expects, in points, with noise."""
+    for student, situation in KNOWN.items():
+        for name, config in laboratory.designs().items():
+            for seed in seeds:
+                gain = 100 * TRUTH(situation, config) + rng_for(seed, student, name).normal(0, noise)
+                yield {"student": student, "design": name, "seed": seed, "gain": gain, "tokens": 1}
+
+
+@pytest.fixture(scope="module")
+def few():
+    """A grid that has the truth in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            rewards, "GRID", {name: {getattr(TRUTH, name), getattr(ExpectedGain(), name)} for name in rewards.GRID}
+        )
+        yield
+
+
+def test_the_reward_that_made_the_gains_is_found_by_the_other_students(few):
+    found = laboratory.whole(rows())
+    some = rewards.candidates()
+    chosen, judged = rewards.held_out([rewards.scores(one, found, KNOWN) for one in some], found)
+    assert judged["share"].mean() > 0.9
+    assert judged["rank"].mean() > 0.9
+    assert {some[c].forgetting for c in chosen} == {TRUTH.forgetting}
+
+
+def test_scores_without_a_relation_to_gains_go_no_way():
+    found = laboratory.whole(rows())
+    shares = [rewards.judged(rng_for(i).random(found.gain.shape[:2]), found)["share"].mean() for i in range(200)]
+    assert abs(np.mean(shares)) < 4 * np.std(shares, ddof=1) / len(shares) ** 0.5
+
+
+def test_the_table_says_what_is_missing_and_what_was_chosen(few):
+    assert rewards.table(list(rows(seeds=(0,))), KNOWN).startswith("The trials are too few")
+    text = rewards.table([*rows(), {"student": "99", "design": "uniform", "seed": 0, "gain": 1.0, "tokens": 1}], KNOWN)
+    lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
+    assert {"expected gain, as it is set", "mean learnability", "the mean design"} <= {*lines}
+    assert f"'forgetting': {TRUTH.forgetting}" in text.splitlines()[-1]
