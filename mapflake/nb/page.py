@@ -23,7 +23,7 @@ from mapflake.nb.folders import REPORTS, require
 from mapflake.plots import tables
 from mapflake.plots.boards import describe_all
 from mapflake.study import Study, engineers
-from mapflake.study.conclusions import percent, points
+from mapflake.study.comparisons import percent, points
 from mapflake.study.names import BASE, ROUND_0, name
 from mapflake.study.statistics import estimate
 from mapflake.trainer import evaluate
@@ -104,7 +104,7 @@ def _found(found: Study, designs: engineers.Records) -> list[str]:
             f"In unseen situations its designs earn a reward of {before:.2f} before reinforcement learning on designs "
             f"and {after:.2f} after it; in the situations of other students the latter earn {elsewhere:.2f}."
         )
-    taught = study.compare(found, ["trained_engineer"], "fixed", "valid", boards)
+    taught = study.compare(found, ["engineer_trained"], "fixed", "valid", boards)
     said.append(
         f"Students that the trained engineer designed for differ from those of the fixed configuration by "
         f"{points(taught[0].estimate)} points."
@@ -157,7 +157,7 @@ def _text(said: str) -> str:
 
 def _design(found: Study, seed: int) -> list[str]:
     """Returns the first design that a model made: its prompt, its reply, the ratios, and boards drawn from it."""
-    for arm in ("trained_engineer", "engineer"):
+    for arm in ("engineer_trained", "engineer"):
         history: History = found.history(arm, seed) if seed in found.seeds(arm) else ()
         for one in history:
             if one.proposal and one.proposal.prompt:

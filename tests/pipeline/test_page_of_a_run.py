@@ -66,7 +66,7 @@ def run(tmp_path_factory):
         arms = {
             "fixed": "baseline_rl/0",
             "engineer": "engineer_loop/0",
-            "trained_engineer": "ablations/trained_engineer-0",
+            "engineer_trained": "ablations/engineer_trained-0",
         }
         for arm, stage in arms.items():
             as_run = arm if arm == "fixed" else "engineer"
@@ -112,7 +112,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert missing == [
         "the same architecture with random weights", "the model as engineer of another model's students"
     ]  # fmt: skip
-    history = study.load(root / "reports/cells/llm").history("trained_engineer", 0)
+    history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
     assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
     for arm in arms:
