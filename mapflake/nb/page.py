@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from mapflake.extras import needs
+
+with needs("lab"):
+    import pandas as pd
 
 from mapflake import env, plots, repro, study
 from mapflake.engineer import History, Ledger, Proposal, Round

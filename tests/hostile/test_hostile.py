@@ -179,15 +179,19 @@ def test_keys_and_addresses(server, monkeypatch):
 # ---------------------------------------------------------------- the pipeline's stages (mapflake.nb)
 
 
-ARM = "    v1: {variant: V1}"
+ARM = "  designers: {}"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
         ("seed: 0", f"seed: !!python/object/apply:os.system ['touch {CANARY}']", "could not determine a constructor"),
-        (ARM, "    ../../../x: {variant: V1}", "'../../../x' is no name"),
-        (ARM, f"    v1: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}", "base_url: has a user"),
+        (ARM, "  designers: {../../../x: {variant: V1}}", "'../../../x' is no name"),
+        (
+            ARM,
+            f"  designers: {{own: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}}}",
+            "base_url: has a user",
+        ),
     ],
 )
 def test_parameters(folder, old, new, text):
