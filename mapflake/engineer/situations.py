@@ -155,8 +155,8 @@ class ExpectedGain:
     The nearness K falls with the distance in size (a normal curve of deviation `near_sizes`) and in holes
     (`near_holes`), and is less by the factor `other_waits` between boards of which one needs a wait. The second sum is
     over the two classes c, boards that need a wait and boards that need none: a class that is hardly trained on is
-    forgotten, the more so the better it was solved. The form and its numbers are our choice, made by what designs
-    taught students of different strength (reports/laboratory.md).
+    forgotten, the more so the better it was solved. The form and its numbers are our choice, those of a
+    prototype; they are not fitted to the trials of reports/laboratory.md yet (`benchmarks.rewards` judges them there).
     """
 
     near_sizes: float = 1.0
