@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from mapflake.extras import needs
 
@@ -150,7 +150,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     torch.set_num_threads(params.threads)
     full = params.lora is None  # small steps vanish in bfloat16
     saves = checkpoint.resumable(out, input_hash)
-    precision = settle(params.precision, Path(start) if Path(start).is_dir() else None, saves)
+    precision = _precision(start, params, saves)
     policy = load_policy(start, full_precision=full, precision=precision)
     lora = params.lora and configuration(params.lora)
     rewards = problem.rewards(policy.prompt_format)
@@ -181,6 +181,10 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
         run(trainer, start, out, input_hash, policy.tokenizer, precision)
     finally:
         engine.free()
+
+
+def _precision(start: str | Path, params: RLParams, saves: Path) -> Literal["float32", "bfloat16"]:
+    return settle(params.precision, Path(start) if Path(start).is_dir() else None, saves)
 
 
 def sampler(start: str | Path, params: RLParams) -> engine.Engine | engine.Server | None:
@@ -262,6 +266,7 @@ def training_arguments(
 def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     """Runs `main` in `params.processes` processes and waits for them."""
     folder = checkpoint.resumable(out, input_hash)
+    _precision(start, params, folder)
     (folder / "problem.pickle").write_bytes(pickle.dumps(problem))
     job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
     repro.write_json(folder / "job.json", job)

@@ -69,12 +69,12 @@ def settle(asked: Precision, start: object = None, saves: Path | None = None) ->
         saves: The folder of `checkpoint.resumable`, where the answer is written down.
     """
     mark = saves / MARK if saves else None
+    begun = mark.read_text() if mark and mark.is_file() else None
     taken: Any = asked
     if asked == "auto":
-        begun = mark.read_text() if mark and mark.is_file() else None
         trained = checkpoint.precision_of(start) if isinstance(start, Path) else None
         taken = begun or trained or of_processor()
-    if mark:
+    if mark and begun != taken:  # one of several processes finds it written by that which started them
         repro.write_text(mark, taken)
     return taken  # type: ignore[no-any-return]
 

@@ -143,7 +143,7 @@ class Kill(TrainerCallback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 def train(out):  # the folder of saves is made once, as by the process that starts the ranks
-    while os.environ["RANK"] != "0" and not Path(out + ".unfinished/input_hash.txt").exists():
+    while os.environ["RANK"] != "0" and not Path(out + ".unfinished/precision.txt").exists():
         time.sleep(0.01)
     grpo.train_round({start!r}, grpo.Boards(starts.TASKS), RLParams.parse({params!r}, "rl"), out, seed=0)
 
