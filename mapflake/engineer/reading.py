@@ -1,12 +1,13 @@
 """What an engineer's designs are worth in given situations, and whether they depend on the report.
 
 An engineer that reads designs better for the report that it was shown than for another one. So the same designs are
-scored in all situations of other runs too, and it is asked again with the report's rows exchanged.
+scored in all situations of other runs too, and it is asked again with the report's rows exchanged. `response` says what
+it reads: its designs for a made-up report of which one row is moved at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from mapflake import repro
 from mapflake.engineer.actions import reply_format
 from mapflake.engineer.designers.llm import answers, apply_control
 from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
+from mapflake.engineer.ledger import Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
-from mapflake.engineer.situations import Reward, Situation, best_kind, expected_gain, only
-from mapflake.env import EnvConfig
+from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.engineer.situations import Reward, Situation, best_kind, expected_gain, kind_shares, only
+from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer
 
@@ -140,6 +143,83 @@ def yardsticks(
     if len({one.origin for one in situations}) > 1:
         found_worth["best kind for another's"] = elsewhere(best, situations, reward)
     return found_worth
+
+
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""The success rates that `response` tells, one after the other."""
+
+
+def response(
+    policy: Completer,
+    sizes: Sequence[int],
+    reported: Sequence[int],
+    *,
+    variant: str | Variant = DEFAULT_VARIANT,
+    replies: int = 16,
+    max_new_tokens: int | None = None,
+    seed: int,
+) -> pd.DataFrame:
+    """Returns what an engineer asks for as one row of a made-up report is moved and the others stay.
+
+    The report is one after round 0. Its success falls evenly from 0.9 on the smallest size to 0.1 on the largest; half
+    of the boards need a wait, and there success is the same. All of it is our choice. A size's row is moved as a whole.
+    The row `waits` moves success on the boards that need a wait, of all sizes, as a share of that on the others.
+
+    Args:
+        policy: The engineer.
+        sizes: Board sizes that may be asked for.
+        reported: Board sizes of the report, at least two, a part of `sizes`.
+        variant: The prompt's sections.
+        replies: Replies to each report.
+        max_new_tokens: Most tokens of a reply, as in `EngineerParams`.
+        seed: Seed of the noise.
+
+    Returns:
+        A row for each of `LEVELS` and each row of the report that was moved, with the columns `moved` (a size as text,
+        or `waits`), `told` (the level), `asked` and `accepted`. `asked` is the mean over the accepted replies: of a
+        size its share of the boards, of `waits` the share of boards that need one; NaN if no reply was accepted.
+    """
+    usual = dict(zip(reported, np.linspace(0.9, 0.1, len(reported)), strict=True))
+    moves: list[tuple[int | None, float]] = [(row, level) for row in (*reported, None) for level in LEVELS]
+    situations = []
+    for row, level in moves:
+        success = {size: level if size == row else rate for size, rate in usual.items()}
+        told = _report(success, level if row is None else 1.0)
+        situations.append((told, (Round("made up", 0, EnvConfig.uniform(sizes, 0.15, 0.5), told),)))
+    form = reply_format(policy.prompt_format)
+    asks: dict[str, Any] = {"variant": variant, "prompt_format": form}
+    prompts = [build_prompt(*one, sizes, **asks) for one in situations for _ in range(replies)]
+    designs = answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
+    rows = []
+    for i, (row, level) in enumerate(moves):
+        kept = [one for one in designs[i * replies : (i + 1) * replies] if one is not None]
+        asked = [_waits(one) if row is None else one.data_ratios.get(row, 0.0) for one in kept]
+        mean = float(np.mean(asked)) if asked else float("nan")
+        rows.append(
+            {
+                "moved": "waits" if row is None else str(row),
+                "told": level,
+                "asked": mean,
+                "accepted": len(kept) / replies,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _report(success: Mapping[int, float], waiting: float, boards: int = 80) -> FailureReport:
+    """Returns a report in which success is so high on boards without a wait, and that share of it on the others."""
+    rows = []
+    for size, rate in success.items():
+        calm, wait = round(boards * rate / 2), round(boards * rate * waiting / 2)
+        valid = calm + wait
+        failures = tuple(boards - valid if kind == "goal" else 0 for kind in KINDS)
+        rows.append(SizeReport(size, boards, valid, valid, boards // 2, wait, 0, failures))
+    return FailureReport(tuple(rows))
+
+
+def _waits(config: EnvConfig) -> float:
+    """Returns the share of a configuration's boards that need a wait."""
+    return sum(share for (_, _, waits), share in kind_shares(config).items() if waits)
 
 
 def data_ratios(designs: Designs, sizes: Sequence[int]) -> pd.Series:

@@ -125,7 +125,8 @@ def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, A
         | {"before": values["trained_engineer"]["before"], "bank_runs": values["trained_engineer"]["bank"]}
         | {"bank": run.bank}
         | {key: values[key] for key in ("warm_start", "students")},
-        "analysis": values["analysis"] | {"arms": ["fixed", "engineer", *run.arms], "seeds": run.seeds},
+        "analysis": values["analysis"]
+        | {"arms": ["fixed", "engineer", *run.arms], "seeds": run.seeds, "ages": values["students"]["ages"]},
     }
 
 

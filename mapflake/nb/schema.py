@@ -190,7 +190,7 @@ class Comparison(Params):
     """The questions asked first, named before the runs: an arm against others, in one metric on one set of boards.
 
     They are corrected together; the first is the primary one. `held_out` are boards like those of validation, which no
-    designer sees; `sizes` keeps boards of these alone.
+    designer sees; `sizes` and `agents` keep boards of these alone.
     """
 
     metric: Literal["valid", "optimal"]
@@ -198,6 +198,7 @@ class Comparison(Params):
     against: Annotated[list[str], Field(min_length=1), Once]
     boards: Literal["held_out", "benchmark"]
     sizes: Sizes | None = None
+    agents: Annotated[list[Agents], Field(min_length=1), Once] | None = None
 
     @model_validator(mode="after")
     def _others(self) -> Comparison:

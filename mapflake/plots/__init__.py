@@ -8,6 +8,7 @@ from mapflake.plots.figures import (
     feasibility_map,
     frontier,
     rates,
+    response,
 )
 from mapflake.plots.style import show
 
@@ -21,5 +22,6 @@ __all__ = [
     "frontier",
     "gallery",
     "rates",
+    "response",
     "show",
 ]

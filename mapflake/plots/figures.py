@@ -214,3 +214,30 @@ def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
     for ax, stage in zip(axes[0], success.columns, strict=True):
         ax.set_title(str(stage), loc="left")
     return figure
+
+
+@style.styled
+def response(table: pd.DataFrame) -> Figure:
+    """Returns what an engineer asks for as one row of its report is moved (`reading.response`).
+
+    Left: the share of boards of a size against the success told of that size, a line a size. Right: the share of boards
+    that need a wait against success on those. A flat line says that the row is not read.
+    """
+    figure = Figure(figsize=(7.4, 3.1), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    sizes = table[table["moved"] != "waits"]
+    shades = sns.color_palette("Blues", sizes["moved"].nunique() + 2)[2:]
+    for shade, (size, rows) in zip(shades, sizes.groupby("moved", sort=False), strict=True):
+        left.plot(rows["told"], rows["asked"], "o-", color=shade, markersize=4, label=style.tick("size", size))
+    waits = table[table["moved"] == "waits"]
+    right.plot(waits["told"], waits["asked"], "o-", color=style.COLORS[0], markersize=4)
+    left.set(xlabel="success told of this size", title="Boards asked of a size")
+    right.set(
+        xlabel="success told where a wait is needed,\nas a share of that elsewhere",
+        title="Boards asked that need a wait",
+    )
+    for ax, rows in ((left, sizes), (right, waits)):
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        style.percent(ax, float(np.nanmax([*rows["asked"], 0.0])))
+    left.legend(fontsize=8, ncols=2)
+    return figure

@@ -174,6 +174,32 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 
 @style.styled
+def doses(table: pd.DataFrame) -> Figure:
+    """Returns dose and response: what an engineer lost by a report, against how far the report was from its student's.
+
+    A dot is a training seed and a control. Above zero: the engineer that was told its own student's report ended ahead.
+
+    Args:
+        table: From `study.engineers.doses`.
+    """
+    if table.empty:
+        return _nothing()
+    figure = Figure(figsize=(5.2, 3.3), layout="constrained")
+    ax = figure.subplots()
+    looks = {"another": "another student's", "near": "of the next age", "mean": "mean of all ages"}
+    for i, (report, label) in enumerate(looks.items()):
+        own = table[table["report"] == report]
+        if len(own):
+            ax.plot(own["distance"], own["gained"], style.MARKERS[i], color=style.COLORS[i], label=label, markersize=6)
+    ax.axhline(0, color="#444444", lw=1)
+    ax.axvline(0, color="#bbbbbb", lw=0.8)
+    ax.set(xlabel="valid rate told minus the student's own, points", ylabel="own report ahead by, points")
+    ax.set_title("What a report costs that is not one's own", loc="left")
+    style.legend(figure, ax)
+    return figure
+
+
+@style.styled
 def frontiers(study: Study, arms: Sequence[str]) -> Figure:
     """Returns what policies solve (above) and which boards they trained on (below), by size.
 

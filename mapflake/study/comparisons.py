@@ -26,7 +26,7 @@ class Difference:
         arm: The arm.
         against: The other arms, whose mean is subtracted.
         metric: One of `records.METRICS`.
-        boards: "benchmark", "validation" or "held_out".
+        boards: "benchmark", one of its subsets, "validation" or "held_out".
         kept: The subset of these boards, e.g. `{"agents": 2}`; empty: all of them.
         estimate: The mean difference in rates, a share, with its 95% interval.
         by_seed: The mean difference of each training seed.
@@ -107,7 +107,8 @@ def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Differenc
 
 def boards_of(comparison: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the boards that `comparison` is about, as keyword arguments of `compare`."""
-    return {"boards": comparison["boards"]} | ({"size": comparison["sizes"]} if comparison.get("sizes") else {})
+    kept = {"size": comparison.get("sizes"), "agents": comparison.get("agents")}
+    return {"boards": comparison["boards"]} | {key: value for key, value in kept.items() if value}
 
 
 def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
@@ -143,7 +144,7 @@ def place(row: Difference) -> str:
         "validation": "the validation boards",
         "held_out": f"{number} held-out boards",
         "benchmark": f"the benchmark's {number} boards",
-    }[row.boards]
+    }.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
     agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
     return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents)

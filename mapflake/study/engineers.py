@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from mapflake import repro
-from mapflake.study.statistics import LEVEL
+from mapflake.engineer.students import Other, group_of, told
+from mapflake.study.cells import Study
+from mapflake.study.statistics import student
 
 BEFORE, AFTER, LATER = "before design RL", "after design RL", "after a round on boards"
 REAL, MADE_UP = "real, held out", "made up, unseen"
@@ -43,13 +44,6 @@ def readings(records: Records) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the mean over seeds and the ends of its 95% interval, which are NaN with one seed."""
-    array, n = np.asarray(values, dtype=float), len(values)
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * array.std(ddof=1) / n**0.5 if n > 1 else np.nan
-    return float(array.mean()), float(array.mean() - half), float(array.mean() + half)
-
-
 def table(records: Records) -> pd.DataFrame:
     """Returns a table as text, with a row for each set of contexts and stage or baseline: means and 95% intervals."""
     found = readings(records)
@@ -65,9 +59,37 @@ def table(records: Records) -> pd.DataFrame:
     return pd.DataFrame(rows).T.fillna("")
 
 
+def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) -> pd.DataFrame:
+    """Returns how far the reports told to an engineer were from its own student's, and what they cost.
+
+    A row for each training seed and control (another student's report, that of the next age, the mean of all ages),
+    with the columns `seed`, `report`, `distance` and `gained`. `distance` is the valid rate that was told minus the
+    student's own, in points, a mean over the designs. `gained` is how many points of `asked` the engineer that is told
+    its own report ends above the one that is not.
+
+    Args:
+        study: Finished cells, those of `fixed` among them, whose reports are told.
+        ages: How many ages of students there are.
+        arm: The engineer.
+        asked: Metric and boards, as for `Study.rates`.
+    """
+    rows = []
+    for other in get_args(Other):
+        control = f"{arm}_{other}"
+        for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
+            group = {one: study.history("fixed", one) for one in group_of(seed, ages)}
+            own = study.history(control, seed)
+            reports = zip(told(other, seed, ages, group), own[:-1], strict=False)
+            distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in reports])
+            gained = [study.rates(one, **asked).loc[seed].mean() for one in (arm, control)]
+            row = {"seed": seed, "report": other, "distance": 100 * distance, "gained": 100 * (gained[0] - gained[1])}
+            rows.append(row)
+    return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
+
+
 def _said(values: Sequence[float], form: str = ".2f") -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
     if not values:
         return ""
-    mean, low, high = interval(values)
-    return f"{mean:{form}}" if np.isnan(low) else f"{mean:{form}} ({low:{form}} to {high:{form}})"
+    one = student(values)
+    return f"{one.mean:{form}}" + (f" ({one.low:{form}} to {one.high:{form}})" if one.low is not None else "")

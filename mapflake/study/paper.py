@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from mapflake.study.cells import Study
-from mapflake.study.names import BASE
+from mapflake.study.comparisons import compare, percent
+from mapflake.study.designs import overlap
+from mapflake.study.names import APART, BASE
+from mapflake.study.statistics import Estimate, student
 
 METRICS = ("valid", "optimal")
 
@@ -38,3 +43,58 @@ def with_paper(study: Study) -> pd.DataFrame:
         for arm in rates.keys() - {BASE, "fixed"} if "fixed" in rates else ():
             cells[title][PAPER[arm][0]] += f" ({rates[arm][0] - rates['fixed'][0]:+.1f})"
     return pd.DataFrame(cells, index=[label for label, _ in PAPER.values()]).fillna("")
+
+
+MODULES = {"V1": 20.0, "V2": 8.6, "V3": 6.4, "V4": 3.8, "V5": 12.6}
+"""Context -> by how many points V6 is ahead of it on the paper's subset wr025."""
+
+ENGINEERS = ("engineer", "engineer_trained")
+"""The paper's engineer, which is the current RL checkpoint, and ours, which is trained to design."""
+
+
+def claims(study: Study) -> pd.DataFrame:
+    """Returns the paper's claims as a table of text: what it says, and what came out here for each of `ENGINEERS`.
+
+    A claim is a difference that should be above zero, of valid rates in points unless it says otherwise, with its 95%
+    interval over seeds and boards, not corrected for several claims. "yes" stands where the interval is above zero,
+    "no" where it is below, "not shown" otherwise, and nothing where the arms were not run.
+    """
+    gains = " / ".join(f"{PAPER['engineer'][1][n][0] - PAPER['fixed'][1][n][0]:+.1f}" for n in PAPER["fixed"][1])
+    base = PAPER["engineer"][1][3][0] - PAPER["engineer_base"][1][3][0]
+    agents = sorted({*study.boards["agents"]})
+    places: dict[str, dict[str, Any]] = {f"subset {name}": {"boards": name} for name in study.sets if name not in APART}
+    places |= {f"boards of {n} agents": {"agents": n} for n in agents}
+    rows: list[tuple[str, str, list[Estimate | None]]] = []
+
+    def ahead(claim: str, says: str, others: list[str], **kept: Any) -> None:
+        found = [compare(study, [arm], other, **kept) for arm, other in zip(ENGINEERS, others, strict=True)]
+        rows.append((claim, says, [one[0].estimate if one else None for one in found]))
+
+    for place, kept in places.items():
+        says = gains + " with 3 / 4 / 5 agents" if not rows else ""
+        ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
+    ahead("a trained checkpoint designs better than the untrained model", f"{base:+.1f}", ["engineer_base"] * 2)
+    for other, points in MODULES.items():
+        own = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
+        ahead(f"context V6 is ahead of {other}", f"{points:+.1f}", own)
+    for control, what in (("another", "another student's report"), ("none", "no report")):
+        own = [f"{arm}_{control}" for arm in ENGINEERS]
+        ahead(f"designs rest on the failures that were read: ahead of {what}", "in words", own)
+    shares = [overlap(study, arm) for arm in ENGINEERS]
+    differences = [student((one["helped"] - one["others"]).to_numpy()) if len(one) else None for one in shares]
+    rows.append(("designs keep what helped (points of data kept, sizes that rose - others)", "in words", differences))
+    named = ("RL checkpoint", "trained to design")
+    table = {
+        claim: {"the paper": says} | {name: _verdict(one) for name, one in zip(named, found, strict=True)}
+        for claim, says, found in rows
+        if any(found)
+    }
+    return pd.DataFrame(table).T.rename_axis("claim")
+
+
+def _verdict(found: Estimate | None) -> str:
+    """Returns whether a difference is above zero, with the difference in points."""
+    if found is None:
+        return ""
+    shown = ("yes" if found.mean > 0 else "no") if found.excludes_zero else "not shown"
+    return f"{shown}: {percent(found, '+.1f')}"

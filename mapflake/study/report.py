@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import ASKED, Difference, asked, compare, listed, percent, points
 from mapflake.study.designs import spent
@@ -84,6 +85,12 @@ def results_markdown(
         "## The questions that were written down before the first run",
         "",
         answers(study, comparison).to_markdown(disable_numparse=True),
+        "",
+        "## The paper's claims",
+        "",
+        "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
+        "",
+        paper.claims(study).to_markdown(disable_numparse=True),
         "",
         *_design_rl(design_rl),
         f"The cells were made at commit {', '.join(commits)} (working tree {clean}).",

@@ -85,6 +85,16 @@ def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
     return Estimate(mean, seeds, boards, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, df)))
 
 
+def student(values: Sequence[float] | np.ndarray) -> Estimate:
+    """Returns the mean of one value a seed with Student's 95% interval over the seeds; `boards` is 1."""
+    found, n = np.asarray(values, dtype=float), len(values)
+    mean, error = float(found.mean()), float(stats.sem(found)) if n > 1 else 0.0
+    if error == 0:
+        return Estimate(mean, n, 1)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error
+    return Estimate(mean, n, 1, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, n - 1)))
+
+
 def mean_squares(values: np.ndarray) -> tuple[float, float, float]:
     """Returns the mean squares between seeds, between boards, and of the rest, of `values`, `[seeds, boards]`.
 

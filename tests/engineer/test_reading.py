@@ -8,7 +8,7 @@ from mapflake import repro
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.prompt import build_prompt
-from mapflake.engineer.reading import ask, data_ratios, elsewhere, reading, worth, yardsticks
+from mapflake.engineer.reading import ask, data_ratios, elsewhere, reading, response, worth, yardsticks
 from mapflake.engineer.situations import best_kind, expected_gain, only
 
 SIZES = (3, 4, 5)
@@ -88,3 +88,23 @@ def test_yardsticks_lie_between_nothing_and_the_best_kind():
     assert list(yardsticks(alike, SIZES, seed=0)) == ["random", "half-solved rule", "best kind"]
     with pytest.raises(ValueError, match="situations: all are of one run"):
         reading(READER, alike, SIZES, seed=0)
+
+
+def half_solved_reply(prompt):
+    """All boards of the first size that is solved half of the time; a wait where waits are never solved."""
+    words = prompt.split()
+    told = {words[i]: words[i + 1 : i + 5] for i, word in enumerate(words) if word.startswith("size")}
+    size = next((name for name, row in told.items() if row[0] == "p50"), "size3")
+    return f"{size} p100 p15 {'p100' if told['size3'][2] == 'p00' else 'p00'} end"
+
+
+def test_response_is_to_the_row_that_moves():
+    table = response(Engineer(half_solved_reply), SIZES, SIZES, replies=2, seed=0)
+    assert table["accepted"].eq(1).all()
+    asked = {row: own.set_index("told")["asked"] for row, own in table.groupby("moved")}
+    assert list(asked) == ["3", "4", "5", "waits"]
+    assert asked["3"].to_dict() == {0: 0, 0.25: 0, 0.5: 1, 0.75: 0, 1: 0}
+    assert asked["waits"].to_dict() == {0: 1, 0.25: 0, 0.5: 0, 0.75: 0, 1: 0}
+    deaf = response(Engineer(lambda prompt: "size4 p100 p15 p50 end"), SIZES, SIZES, replies=2, seed=0)
+    assert deaf.groupby("moved")["asked"].nunique().eq(1).all()
+    assert response(Engineer(lambda prompt: "no"), SIZES, SIZES, replies=2, seed=0)["asked"].isna().all()

@@ -1,12 +1,11 @@
 """Trained engineers over seeds, from records made by hand."""
 
 import json
-import math
 
 import pytest
 from scipy import stats
 
-from mapflake.study import engineers
+from mapflake.study import engineers, statistics
 
 REAL = engineers.REAL
 
@@ -40,7 +39,9 @@ def test_intervals_are_students_over_seeds(tmp_path):
     found = engineers.load(tmp_path)
     assert [engineers.readings([one])["own"].tolist()[1] for one in found] == [0.5, 0.6, 0.7]  # by seed, not by name
     expected = stats.ttest_1samp([0.5, 0.6, 0.7], 0).confidence_interval(0.95)
-    assert engineers.interval([0.5, 0.6, 0.7]) == pytest.approx((0.6, expected.low, expected.high))
+    one = statistics.student([0.5, 0.6, 0.7])
+    assert (one.mean, one.low, one.high) == pytest.approx((0.6, expected.low, expected.high))
+    assert one.p == pytest.approx(stats.ttest_1samp([0.5, 0.6, 0.7], 0).pvalue)
     row = engineers.table(found).loc[(REAL, engineers.AFTER)]
     assert row["own"] == "0.60 (0.35 to 0.85)"
 
@@ -54,6 +55,6 @@ def test_what_a_record_leaves_out_is_left_out_of_the_mean():
 
 
 def test_one_seed_has_no_interval_and_none_nothing(tmp_path):
-    assert math.isnan(engineers.interval([0.5])[1])
+    assert statistics.student([0.5]).low is None
     assert engineers.table([record(0.5)]).loc[(REAL, engineers.AFTER), "own"] == "0.50"
     assert engineers.table([]).empty

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -12,8 +14,12 @@ from drawn import texts
 from simulated import simulate
 
 from mapflake import repro, study
+from mapflake.engineer import History, Round
+from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.env import KINDS, EnvConfig
+from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
-from mapflake.study import claims, comparisons, engineers, paper, report, statistics
+from mapflake.study import claims, comparisons, designs, engineers, paper, report, statistics
 from mapflake.study.designs import by_round, spent
 from mapflake.study.names import BASE, name
 
@@ -135,6 +141,70 @@ def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Stu
     for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
             study.claims_markdown(cells, [absent])
+
+
+def test_the_papers_claims_are_answered_by_their_intervals(tmp_path: Path, five: study.Study) -> None:
+    arms = {"fixed": 0.0, "engineer": 0.15, "engineer_base": 0.3, "engineer_trained": 0.15, "engineer_trained_v1": 0.15}
+    cells = study.load(simulate(tmp_path, arms))
+    found = paper.claims(cells)
+    subset = "the engineer is ahead of the fixed configuration: subset wr025"
+    (row,) = study.compare(cells, ["engineer"], "fixed", boards="wr025")
+    assert found.loc[subset, "RL checkpoint"] == f"yes: {comparisons.points(row.estimate)}"
+    assert found.loc["a trained checkpoint designs better than the untrained model", "RL checkpoint"].startswith(
+        "no: -"
+    )
+    assert found.loc["context V6 is ahead of V1"].tolist()[:2] == ["+20.0", ""]
+    assert found.loc["context V6 is ahead of V1", "trained to design"].startswith("not shown: ")
+    assert not any("V2" in claim or "report" in claim for claim in found.index)  # no such arm was run
+    assert paper.claims(five)["trained to design"].eq("").all()
+    assert f"| {subset} |" in " ".join(study.results_markdown(cells, "smoke").split())
+
+
+def test_a_difference_may_be_asked_on_boards_of_some_agents(five: study.Study) -> None:
+    two = comparisons.asked(five, {**comparisons.ASKED, "agents": [2]})[0]
+    assert two == study.compare(five, ["engineer"], "fixed", agents=[2])[0]
+    assert comparisons.place(two) == "the benchmark's 40 boards with 2 agents"
+
+
+def sized(valid: dict[int, float]) -> tuple[SizeReport, ...]:
+    return tuple(SizeReport(s, 100, round(100 * v), 0, 0, 0, 0, (0,) * len(KINDS)) for s, v in valid.items())
+
+
+def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int, float]) -> History:
+    """Returns rounds of these data ratios and the valid rates after them."""
+    history: History = ()
+    for index, (ratios, valid) in enumerate(rounds):
+        config = EnvConfig({s: SizeConfig(r, 0.1, None) for s, r in ratios.items()})
+        report = FailureReport(sized(valid), before=sized(before))
+        history, before = (*history, Round("arm", index, config, report)), valid
+    return history
+
+
+def test_overlap_tells_data_that_helped_from_the_rest() -> None:
+    low, high = {3: 0.1, 4: 0.1}, {3: 0.5, 4: 0.1}
+    kept = played(({3: 0.5, 4: 0.5}, high), ({3: 1.0}, high), before=low)  # size 3 rose and keeps its half
+    left = played(({3: 0.5, 4: 0.5}, high), ({4: 1.0}, high), before=low)
+    cells: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: (kept, left)[seed])
+    assert designs.overlap(cells, "engineer").to_dict("index") == {
+        0: {"helped": 1.0, "others": 0.0},
+        1: {"helped": 0.0, "others": 1.0},
+    }
+
+
+def test_doses_are_differences_between_what_was_told_and_the_student(tmp_path: Path) -> None:
+    folder = simulate(tmp_path, {"fixed": 0.0, "engineer_trained": 0.2, "engineer_trained_another": 0.0}, seeds=[0, 1])
+    cells = study.load(folder)
+    weak, strong = ({3: rate, 4: rate} for rate in (0.2, 0.7))
+    histories = [played(*[({3: 1.0}, level)] * 3, before=level) for level in (weak, strong)]
+    object.__setattr__(cells, "history", lambda arm, seed: histories[seed])
+    table = engineers.doses(cells, 2, metric="valid", boards="benchmark")
+    assert table["report"].to_list() == ["another", "another"]
+    assert table["distance"].to_list() == pytest.approx([50, -50])  # each is told the other
+    own, other = (cells.rates(arm).mean(axis=1) for arm in ("engineer_trained", "engineer_trained_another"))
+    assert table["gained"].to_list() == pytest.approx((100 * (own - other)).to_list())
+    assert "another student's" in texts(figures.doses(table))
+    assert engineers.doses(cells, 2, arm="engineer").empty
+    assert texts(figures.doses(table[:0]))
 
 
 def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
