@@ -229,9 +229,13 @@ class Sections(Params):
     def _sizes(self) -> Sections:
         if any(self.students.ages) and not (self.students.training or self.warm_start.training):
             raise ValueError("students.ages: are steps of students.training or warm_start.training, and both are null")
-        asked, there = self.analysis.comparison, {*(self.env_design.validation.sizes or self.env_design.sizes)}
+        asked, validation = self.analysis.comparison, self.env_design.validation
+        there, agents = {*(validation.sizes or self.env_design.sizes)}, {validation.agents}
         if asked.boards == "benchmark":
-            there = {size for stratum in self.env_design.benchmark.strata for size in stratum.sizes}
+            strata = self.env_design.benchmark.strata
+            there, agents = {size for one in strata for size in one.sizes}, {one.agents for one in strata}
+        if few := {*(asked.agents or ())} - agents:
+            raise ValueError(f"analysis.comparison.agents: no {asked.boards} board has {min(few)} agents")
         if unknown := {*(asked.sizes or ())} - there:
             raise ValueError(f"analysis.comparison.sizes: no {asked.boards} board has size {min(unknown)}")
         return self

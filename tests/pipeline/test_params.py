@@ -58,7 +58,7 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
             assert cell.pop(item) in getattr(run, f"{item}s")
         if section == "analysis":  # by hand: the records that are there
             assert (cell.pop("arms"), cell.pop("seeds")) == (None, None)
-            expected = {"comparison": expected["comparison"]}
+            expected = {key: expected[key] for key in ("comparison", "ages")}
         kinds = {"warm_start": schema.BaseParams, "rl": schema.RLParams, "engineer": schema.EngineerParams}
         kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams) | {"bank_runs": schema.BankParams}
         for key in kinds.keys() & cell.keys():
@@ -121,10 +121,11 @@ MISTAKES = [
     (r"boards: 480", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
     (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"comparison\.sizes: no held_out board has size 9$"),
+    (r"boards: held_out}", "boards: held_out, agents: [3]}", r"comparison\.agents: no held_out board has 3 agents$"),
     (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
-    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, paper, "),
+    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, "),
     (r"^(run: .*arms: )\[\w+\]", r"\1[]", r"^run\.arms: \[\] is not legal"),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (r"^(run: .*arms: \[)", r"\1constant, ", r"^run\.arms: 'constant' takes a configuration, and ablations\.constant"),
@@ -226,7 +227,7 @@ def test_a_mistake_is_one_line_and_touches_nothing(
 
 def test_check_names_a_notebook_that_does_not_fit(repo: Path) -> None:
     path = repo / "notebooks" / "06_analysis.ipynb"
-    fits = "comparison = {}\narms = None\nseeds = None\nrun = ''"
+    fits = "comparison = {}\narms = None\nseeds = None\nages = []\nrun = ''"
     for sources, said in [
         (
             (fits.replace("arms", "arm"),),
@@ -251,7 +252,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [engineer_trained, engineer_base, heuristic], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, smoke, llm, qwen_1gpu, paper"
+    names = "default, study, smoke, laboratory, llm, qwen_1gpu, paper"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
@@ -280,7 +281,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     )
     (repo / "build/params/left_over.json").write_text("{}")
     edit(repo, "^wandb: .*", "wandb: offline   # no part of any result")
-    edit(repo, r"sizes: \[3, 4, 5, 6, 7, 8, 9, 10\]", "sizes: [3, 4, 5]")  # of an inactive profile
+    edit(repo, "^      feasibility_boards: 50", "      feasibility_boards: 40")  # of an inactive profile
     edit(repo, OWN, "  designers: {mine: {variant: V2}} ")  # no arm of this run
     edit(
         repo,
