@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from engineer_samples import RANDOM, REPORTS, SIZES, history
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mapflake.engineer import FailureReport, Round, random_config
+from mapflake.engineer import VARIANTS, FailureReport, Round, build_prompt, random_config
+from mapflake.engineer.designers import RULES, RuleInputs
 from mapflake.engineer.designers.rules import (
     _over_bins,
     constant,
@@ -16,8 +19,8 @@ from mapflake.engineer.designers.rules import (
     mixture,
     uniform,
 )
-from mapflake.engineer.report import BoardBin
-from mapflake.env import EnvConfig, SizeConfig
+from mapflake.engineer.report import BoardBin, SizeReport
+from mapflake.env import KINDS, EnvConfig, SizeConfig
 from mapflake.repro import rng_for
 
 
@@ -112,3 +115,34 @@ def test_mixture_leaves_out_sizes_of_no_weight():
     assert mixture({one: 0.0, other: 2.0}) == {4: {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 1.0}}
     with pytest.raises(ValueError, match="the report has no bins to weigh"):
         learnability([3])(FailureReport(()), history(1))
+
+
+def extreme(size: int, rate: float, waits: int) -> tuple[SizeReport, BoardBin]:
+    """A size of which 40 answers are all wrong, half right or all right, and on so many boards that need a wait."""
+    valid = round(40 * rate)
+    failures = tuple((40 - valid) * (kind == "goal") for kind in KINDS)
+    row = SizeReport(size, 40, valid, valid, waits, round(waits * rate), 0, failures)
+    return row, BoardBin(size, 0.2, waits > 20, 40, valid)
+
+
+reports = st.dictionaries(
+    st.sampled_from(SIZES), st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0, 20, 40])), min_size=1
+)
+
+
+@given(reports)
+def test_extreme_reports_have_a_prompt_and_a_legal_design_of_every_rule(told):
+    """No success at all, nothing but success, a size that is not reported, a size without boards that need a wait."""
+    rows = [extreme(size, *one) for size, one in sorted(told.items())]
+    report = FailureReport(tuple(row for row, _ in rows), bins=tuple(one for _, one in rows))
+    past = (Round("x", 0, RANDOM, report),)
+    inputs = RuleInputs(sizes=SIZES, seed=0, constant=RANDOM, current=lambda history: None)
+    for name, rule in RULES.items():
+        if name != "frontier":  # reads boards of its own in place of the report (test_frontier)
+            config = rule(inputs)(report, past).config
+            assert config is not None
+            assert sum(config.data_ratios.values()) == pytest.approx(1)
+            assert {*config.sizes} <= {*SIZES}
+    for variant in VARIANTS:
+        for form in ("compact", "json", "brief"):
+            assert build_prompt(report, past, SIZES, variant=variant, prompt_format=form)
