@@ -65,7 +65,7 @@ define cells
 @dvc dag --dot | awk -F'"' '$$2 !~ /@/ {next} /->/ {if ($$4 ~ /@/) print -2, "cell/" $$4 ": cell/" $$2; next} \
 	{n = split($$2, at, /[@-]/); print ($$2 ~ /^bank/ ? -1 : at[n] + ($$2 !~ /^trained/) / 2), "all: cell/" $$2}' \
 	| sort -sg | cut -d' ' -f2- > build/cells.mk
-@echo 'cell/%: ; $(1)' >> build/cells.mk
+@echo 'cell/%: ; $(1) && python -m mapflake.nb left $(JOBS)' >> build/cells.mk
 @$(MAKE) --no-print-directory -kj$(JOBS) -f build/cells.mk all
 endef
 

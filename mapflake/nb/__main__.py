@@ -21,6 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
     choose.add_argument("name")
     planned = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
     planned.add_argument("name")
+    left = commands.add_parser("left", help="say how much of the active run is done, and how long the rest takes")
+    left.add_argument("jobs", type=int, help="how many run at once")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     student = commands.add_parser("student", help="train the student of one training seed")
     student.add_argument("seed", type=int)
@@ -53,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
             "prepare": lambda: params.prepare(base),
             "choose": lambda: params.choose(base, chosen.name),
             "dry": lambda: print(_module("dry").dry(base, chosen.name)),
+            "left": lambda: print(_module("progress").left(base, chosen.jobs), flush=True),
             "warm_start": lambda: stages.warm_start(base),
             "student": lambda: stages.student(base, chosen.seed),
             "others": lambda: stages.others(base, chosen.seed),

@@ -150,14 +150,17 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
         os.environ[STAGE_LOCK] = str(stage_lock(root, run, stage))
         folder = root / run / stage
         folder.mkdir(parents=True, exist_ok=True)
+        done = False
         try:
             yield run, folder
+            done = True
         finally:
             seconds = time.monotonic() - began
             used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
             cpu = sum(one.ru_utime + one.ru_stime for one in used)
             peak = max(one.ru_maxrss for one in used) / (2**30 if sys.platform == "darwin" else 2**20)
-            row = {"stage": stage, "seconds": round(seconds), "cpu_seconds": round(cpu), "peak_gib": round(peak, 2)}
+            row = {"stage": stage, "done": done, "seconds": round(seconds), "cpu_seconds": round(cpu)}
+            row["peak_gib"] = round(peak, 2)
             repro.append_jsonl(root / run / "times" / f"{stage.replace('/', '_')}.jsonl", row)
     print(f"[{stage}] done in {seconds:.0f} s", flush=True)
 

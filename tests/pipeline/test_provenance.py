@@ -61,8 +61,8 @@ CHANGES = {
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env
         adapters/reasoning adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__
-        nb/cards nb/code nb/dry nb/folders nb/notebooks nb/page nb/params nb/report nb/schema nb/stages plots/boards
-        plots/figures plots/page plots/tables study/gate""",
+        nb/cards nb/code nb/dry nb/folders nb/notebooks nb/page nb/params nb/progress nb/report nb/schema nb/stages
+        plots/boards plots/figures plots/page plots/tables study/gate""",
 }
 EXPECTED = {
     name if "." in name else f"{name}.py": {*changed.split()}

@@ -58,7 +58,7 @@ def test_run_ends_well(run, repo: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert executed.cells[3].outputs[0].text == "arms ['fixed', 'heuristic'] runs/default\n. disabled\n"
     assert not list((repo / "runs/default/unfinished").iterdir())
     (row,) = read_jsonl(repo / "runs/default/times/analysis.jsonl")
-    assert row["stage"] == "analysis"
+    assert (row["stage"], row["done"]) == ("analysis", True)
     assert row["cpu_seconds"] > 0
 
 
@@ -67,6 +67,7 @@ def test_run_shows_the_failing_cell_and_keeps_the_work(run, repo: Path, capfd: p
     fail = "x = 1\nassert os.path.exists('go'), 'no go'"
     with pytest.raises(stages.StageError) as caught:
         run(BEGIN, count, fail)
+    assert not read_jsonl(repo / "runs/default/times/analysis.jsonl")[-1]["done"]
     kept = "runs/default/unfinished/analysis.ipynb"
     assert str(caught.value) == f"{NAME}, cell 5: AssertionError: no go; the notebook as far as it got: {kept}"
     err = capfd.readouterr().err

@@ -1,0 +1,54 @@
+"""How much of the active run is done, and about how long the rest takes; `make repro` and `make study` print it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mapflake import repro
+from mapflake.nb import params
+from mapflake.nb.folders import REPORTS
+from mapflake.nb.schema import RunParams
+
+
+def left(root: Path, jobs: int) -> str:
+    """Returns a sentence: how many cells of the active run are done, and about how many minutes are left.
+
+    A missing cell takes the mean of the finished ones of its notebook on this machine, or of all of them if there is
+    none yet. Cells that only their record is there of are done and say nothing of the time.
+
+    Args:
+        root: The repository.
+        jobs: How many cells run at once.
+    """
+    run = params.load(root).run
+    times, records = root / f"runs/{run.profile}/times", root / REPORTS / "cells" / run.profile
+    took: dict[str, list[int]] = {}
+    missing, total = [], 0
+    for stage, record in cells(run):
+        total += 1
+        path = times / f"{stage.replace('/', '_')}.jsonl"
+        rows = [row for row in repro.read_jsonl(path) if row.get("done")] if path.is_file() else []
+        kind = stage.partition("/")[0]
+        if rows:
+            took.setdefault(kind, []).append(max(row["seconds"] for row in rows))
+        elif not (record and (records / f"{record}.json").is_file()):
+            missing.append(kind)
+    said = f"{total - len(missing)} of {total} cells are done"
+    known = [seconds for ones in took.values() for seconds in ones]
+    if not missing or not known:
+        return said
+    seconds = sum(sum(ones) / len(ones) for ones in (took.get(kind, known) for kind in missing))
+    return f"{said}; about {round(seconds / 60 / jobs)} minutes are left, {jobs} at once"
+
+
+def cells(run: RunParams) -> Iterator[tuple[str, str | None]]:
+    """Yields the stages of a run that have many cells, each with the name of its record; a run of the bank has none."""
+    for number in run.bank:
+        yield f"bank/{number}", None
+    for seed in run.seeds:
+        yield f"baseline_rl/{seed}", f"fixed-{seed}"
+        yield f"engineer_loop/{seed}", f"engineer-{seed}"
+        yield f"trained_engineer/{seed}", f"design_rl/{seed}"
+        for arm in run.arms:
+            yield f"ablations/{arm}-{seed}", f"{arm}-{seed}"
