@@ -25,14 +25,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from tqdm import tqdm
 
-from mapflake import env, provenance, repro
+from mapflake import env, provenance, repro, study
 from mapflake.engineer import Grpo, random_config
 from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.compact.base import BaseParams, base_model, student
 from mapflake.env import EnvConfig, Task
+from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.plots.style import show, styled
-from mapflake.study import gate
+from mapflake.study import gate, paper, report
 from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
@@ -51,6 +52,7 @@ DEMONSTRATIONS = (  # agents, boards, sizes, wait ratio; an equal part of each h
 HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3)
 AGES = (600, 1_000, 1_500, 3_200, 6_000)  # the study has other ages and seeds
 SEEDS = (0, 1, 2)
+UNITS = 16  # of the study: four ages, four seeds each
 SAMPLES = 8  # answers to each validation board
 LESSONS: dict[str, Any] = {  # what makes a student of a policy that speaks the engineer's language
     "seed": 100,
@@ -215,21 +217,24 @@ def collect(folder: Path, records: Path) -> list[dict[str, Any]]:
     return found
 
 
-def page(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns reports/laboratory.md of the records: of each regime its gate, and the matrix of its trials."""
+def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
+    """Returns reports/laboratory.md: the study so far, and of each regime its gate and the matrix of its trials."""
     parts = [
-        "# The gate of the next laboratory",
+        "# Students of different strength",
+        *filter(None, [study_so_far]),
+        "## How much there is to be won",
         "What one round of GRPO on the boards of a design gains, in points of valid plans on "
         f"{BOARDS * len(SIZES) * len(WAIT_RATIOS)} validation boards ({SAMPLES} answers each), for students of "
         "different age. Values with 95% intervals over students and training seeds; every choice is made under other "
         "seeds than it is scored under. `python -m benchmarks.laboratory` runs more.",
     ]
+    intervals = len(parts)
     if len(screened := recipes(rows)):
-        parts += ["## The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
+        parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     table: dict[str, dict[str, str]] = {}
     for regime in dict.fromkeys(row["regime"] for row in rows):
         own = [row for row in rows if row["regime"] == regime]
-        parts += [f"## {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
+        parts += [f"### {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
         shown = matrix(own).map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
         parts.append(shown.to_markdown(disable_numparse=True))
         found = whole(own)
@@ -245,8 +250,31 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 values = gate.values(trials, DRAWS, constants)
                 table[f"{regime}, equal {budget}"] = {name: said(one) for name, one in values.items()}
     if table:
-        parts.insert(2, pd.DataFrame(table).T.to_markdown(disable_numparse=True))
+        parts.insert(intervals, pd.DataFrame(table).T.to_markdown(disable_numparse=True))
     return "\n\n".join(parts) + "\n"
+
+
+def units(base: Path) -> str:
+    """Returns the part of the page on the study: its questions and all arms, for the units that are there."""
+    cells = base / REPORTS / "cells/laboratory"
+    if not any(cells.glob("engineer_trained-*.json")):
+        return ""
+    sections = params.effective(params.load(base), "laboratory")
+    comparison, found = sections.analysis.comparison.model_dump(), study.load(cells)
+    done, ages = found.seeds("engineer_trained"), len(sections.students.ages)
+    parts = [
+        "## The study so far",
+        f"{len(done)} of {UNITS} units are there (training seeds {', '.join(map(str, done))}). A unit is a student of "
+        f"one of {ages} ages with a training seed of its own. The questions, and what was expected, were written down "
+        "before the first of them ([log](log.md)). Differences are in points of valid plans after two designed rounds, "
+        "paired by unit and board, with 95% intervals over both.",
+        report.answers(found, comparison).to_markdown(disable_numparse=True),
+        "### All arms",
+        study.table(found).to_markdown(disable_numparse=True),
+        "### The paper's claims",
+        paper.claims(found).to_markdown(disable_numparse=True),
+    ]
+    return "\n\n".join(parts)
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -321,7 +349,7 @@ def main() -> None:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in dict.fromkeys(row["regime"] for row in rows):
             show(figure([row for row in rows if row["regime"] == regime]), reports / f"laboratory/{regime}.png")
-        repro.write_text(reports / "laboratory.md", page(rows))
+        repro.write_text(reports / "laboratory.md", page(rows, units(root())))
 
 
 if __name__ == "__main__":
