@@ -24,7 +24,7 @@ from mapflake.engineer.designers.rules import heuristic_expert, learnability, ra
 from mapflake.engineer.ledger import Round
 from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
 from mapflake.engineer.report import FailureReport, SizeReport
-from mapflake.engineer.situations import Reward, Situation, best_kind, expected_gain, kind_shares, only
+from mapflake.engineer.situations import Reward, Situation, best_of_one_size, expected_gain, kind_shares
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer
@@ -122,12 +122,11 @@ def reading(
 def yardsticks(
     situations: Sequence[Situation], sizes: Sequence[int], *, reward: Reward = expected_gain, seed: int
 ) -> dict[str, float]:
-    """Returns the worth of designs of others: random ones, the hand rules', and of the best single kind of boards.
+    """Returns the worth of designs of others: random ones, those of the hand rules, and the best design of one size.
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
-    The best kind is the largest of many noisy values where a table was measured, and so too high; beside it, if the
-    situations are of several runs, what the best kind for situations of other runs is worth: no engineer could lose
-    more by another's report.
+    The best of one size (`best_of_one_size`) is the largest of many noisy values where a table was measured, and so
+    too high. If the situations are of several runs, what it is worth in those of other runs stands beside it.
     """
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):
@@ -138,10 +137,10 @@ def yardsticks(
     for name, rule in rules.items():
         found[name] = [rule(one.report, one.history).config for one in situations]
     found_worth = {name: worth(designs, situations, reward) for name, designs in found.items()}
-    best = [only(best_kind(one, reward)) for one in situations]
-    found_worth["best kind"] = worth(best, situations, reward)
+    best = [best_of_one_size(one, reward) for one in situations]
+    found_worth["best of one size"] = worth(best, situations, reward)
     if len({one.origin for one in situations}) > 1:
-        found_worth["best kind for another's"] = elsewhere(best, situations, reward)
+        found_worth["best of one size for another's"] = elsewhere(best, situations, reward)
     return found_worth
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from mapflake import repro
+from mapflake.engineer.actions import format_config
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reading import ask, data_ratios, elsewhere, reading, response, worth, yardsticks
-from mapflake.engineer.situations import best_kind, expected_gain, only
+from mapflake.engineer.situations import best_of_one_size, expected_gain
 
 SIZES = (3, 4, 5)
 SITUATIONS = [made_up(i, SIZES, seed=11) for i in range(40)]
@@ -29,9 +30,8 @@ class Engineer:
 
 
 def best_reply(one):
-    """The kind of boards that is worth most in a situation, in words."""
-    size, hole, waits = best_kind(one)
-    return f"size{size} p100 p{100 * hole:02.0f} p{100 * waits:02d} end"
+    """The design of one size that is worth most in a situation, in words."""
+    return format_config(best_of_one_size(one), "compact")
 
 
 KNOWN = {build_prompt(s.report, s.history, SIZES, prompt_format="compact"): best_reply(s) for s in SITUATIONS}
@@ -40,7 +40,7 @@ READER = Engineer(lambda prompt: KNOWN.get(prompt, "size3 p100 p00 p00 end"))  #
 
 def test_one_that_reads_loses_by_anothers_report():
     found = reading(READER, SITUATIONS, SIZES, seed=0)
-    best = sum(expected_gain(one, only(best_kind(one))) for one in SITUATIONS) / len(SITUATIONS)
+    best = sum(expected_gain(one, best_of_one_size(one)) for one in SITUATIONS) / len(SITUATIONS)
     assert found["own"] == pytest.approx(best)
     assert found["reading"] > 0.25 * best
     assert found["shuffled"] < 0.75 * found["own"]
@@ -72,20 +72,20 @@ def test_rejected_replies_are_worth_nothing():
 
 def test_another_is_one_of_another_run():
     runs = [replace(one, origin=f"run {i % 2}") for i, one in enumerate(SITUATIONS[:4])]
-    designs = [only(best_kind(one)) for one in runs]
+    designs = [best_of_one_size(one) for one in runs]
     by_hand = [expected_gain(runs[j], designs[i]) for i in range(4) for j in range(4) if (i - j) % 2]
     assert elsewhere(designs, runs) == pytest.approx(sum(by_hand) / 8)
     assert elsewhere([*designs, None], [*runs, runs[0]]) == pytest.approx(sum(by_hand) / 10)
 
 
-def test_yardsticks_lie_between_nothing_and_the_best_kind():
+def test_yardsticks_lie_above_random_designs_and_tell_situations_apart():
     found = yardsticks(SITUATIONS, SIZES, seed=0)
-    assert list(found) == ["random", "half-solved rule", "best kind", "best kind for another's"]
-    assert 0 < found["random"] < found["half-solved rule"] < found["best kind"] <= 1
-    assert 0 < found["best kind for another's"] < 0.75 * found["best kind"]
+    assert list(found) == ["random", "half-solved rule", "best of one size", "best of one size for another's"]
+    assert 0 < found["random"] < min(found["half-solved rule"], found["best of one size"]) <= 1
+    assert 0 < found["best of one size for another's"] < 0.75 * found["best of one size"]
     assert worth([None] * len(SITUATIONS), SITUATIONS) == 0
     alike = [replace(one, origin="run 1") for one in SITUATIONS[:2]]  # no other run to compare with
-    assert list(yardsticks(alike, SIZES, seed=0)) == ["random", "half-solved rule", "best kind"]
+    assert list(yardsticks(alike, SIZES, seed=0)) == ["random", "half-solved rule", "best of one size"]
     with pytest.raises(ValueError, match="situations: all are of one run"):
         reading(READER, alike, SIZES, seed=0)
 

@@ -18,7 +18,7 @@ from mapflake.engineer.situations import (
     KindTable,
     Situation,
     TableParams,
-    best_kind,
+    best_of_one_size,
     boards_of_kinds,
     expected_gain,
     kind_shares,
@@ -127,9 +127,12 @@ def test_boards_without_waits_cost_a_policy_that_can_wait():
     assert expected_gain(learning, calm) > expected_gain(learning, half)
 
 
-def test_the_best_kind_is_near_the_frontier():
+def test_the_best_of_one_size_is_near_the_frontier_and_no_design_of_one_size_is_worth_more():
     weak, strong = (situation(lambda kind, s=s: 1 / (1 + math.exp(3 * (kind[0] - s)))) for s in (3, 5))
-    assert best_kind(weak)[0] < best_kind(strong)[0]
+    (small,), (large,) = (best_of_one_size(one).sizes for one in (weak, strong))
+    assert small < large
+    others = [EnvConfig.uniform([size], 0.15, waits) for size in SIZES for waits in (0.0, 0.5, 1.0)]
+    assert expected_gain(strong, best_of_one_size(strong)) >= max(expected_gain(strong, one) for one in others)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
