@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from mapflake import provenance, repro
-from mapflake.engineer.actions import Proposal, legal_sizes
+from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
 from mapflake.engineer.designers import EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Round, next_index
+from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.engineer.rounds import behaviour_of
 from mapflake.env import EnvConfig, Task, to_dataset

@@ -1,22 +1,23 @@
-"""The engineer's prompt in a fifth of the tokens, for a small pretrained model that a warm start has shown it.
+"""The engineer's prompt in its two short forms, for models that a warm start has shown them.
 
-It has the sections of its variant (`prompt.VARIANTS`) as plain lines, each number behind its name: rates in percent,
-ratios as in the answer, which is JSON as ever. The task and the meaning of the ratios are left to the demonstrations.
-Not covered: examples of failures, and prose of the model's own (the summary of a design is its ratios).
+Both have the sections of their variant (`variants`). `prompt_lines`, for a small pretrained model, takes a fifth of the
+tokens of a prompt in full: plain lines, each number behind its name, rates in percent, ratios as in the answer, which
+is JSON. `prompt_words`, for a policy from scratch, has one word of the closed vocabulary (`words`) for each fact, rates
+rounded to 1/20; a guideline is one word (`guide`), which carries only the principles that training ties to it, and
+full training details are one word. The task and the meaning of the ratios are left to the demonstrations. Not covered:
+examples of failures, and prose of the model's own (the summary of a design is its ratios).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.report import FailureReport, SizeReport, describe, rate
+from mapflake.engineer.variants import Variant
+from mapflake.engineer.words import config_words, percent, words_a_size
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import DIMENSIONS
-
-if TYPE_CHECKING:
-    from mapflake.engineer.prompt import Variant
 
 
 def prompt_lines(
@@ -75,3 +76,75 @@ def _ratios(values: Mapping[str, float | None]) -> str:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * rate(part, whole):.0f}"
+
+
+# ---------------------------------------------------------------- in closed words
+
+
+def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int = 0) -> str:
+    """Returns the prompt with the sections of `variant`, the first `left_out` rounds of the history left out."""
+    words = ["engineer"]
+    if variant.failures:
+        words += report_words(report)
+    if variant.guideline:
+        words.append("guide")
+    if variant.history != "none":
+        shown = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
+        words += history_words(shown)
+    if variant.summary:
+        words += summary_words(history)
+    if variant.training != "none":
+        words.append(_round_word(history[-1].index) if history else "none")
+    if variant.training == "full":
+        words.append("details")
+    return " ".join([*words, "design"])
+
+
+def report_words(report: FailureReport) -> list[str]:
+    """Returns the failures, 13 words a size.
+
+    They are `size4`, the rates valid, optimal, valid where a wait is needed, valid elsewhere (`none` if there is no
+    such board), then the share of rollouts that fail each of the 8 checks.
+    """
+    words = ["report"]
+    for s in report.sizes:
+        others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
+        words += [
+            f"size{s.size}",
+            percent(s.valid_rate),
+            percent(s.optimal_rate),
+            percent(rate(s.wait_valid, s.wait_rollouts)) if s.wait_rollouts else "none",
+            percent(rate(others_valid, others)) if others else "none",
+            *(percent(rate(n, s.rollouts)) for n in s.failures),
+        ]
+    return words
+
+
+def history_words(rounds: Sequence[Round]) -> list[str]:
+    """Returns the rounds, oldest first: for each size its configuration and the valid rate after the round.
+
+    A round is `round1` (and `rejected`, if its reply was), then for each size `size4`, the ratio of every dimension,
+    the valid rate; `none` where configuration or report lack the size.
+    """
+    words = ["history"]
+    for r in rounds:
+        words += [_round_word(r.index), *(["rejected"] if r.was_rejected else [])]
+        asked, each = config_words(r.config), words_a_size()
+        ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
+        for size in r.sizes:
+            after = r.report.at(size)
+            words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * (each - 1))]
+            words.append(percent(after.valid_rate) if after else "none")
+    return words if rounds else [*words, "none"]
+
+
+def summary_words(history: History) -> list[str]:
+    """Returns the previous design: a reply in words has no prose that could be its summary."""
+    previous = history[-1].proposal if history else None
+    if previous is None:
+        return ["summary", "none"]
+    return ["summary", *(config_words(previous.config) if previous.config else ["rejected"])]
+
+
+def _round_word(index: int) -> str:
+    return f"round{min(index, 9)}"

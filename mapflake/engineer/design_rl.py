@@ -21,11 +21,12 @@ with needs("train"):
     from datasets import Dataset
 
 from mapflake import repro
-from mapflake.engineer.actions import format_config, read_reply, reply_format
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.ledger import History
-from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
+from mapflake.engineer.prompt import build_prompt
+from mapflake.engineer.reply import format_config, read_reply, reply_format
 from mapflake.engineer.situations import DesignRLParams, Reward, Situation, expected_gain, kinds, measure
+from mapflake.engineer.variants import DEFAULT_VARIANT, Variant
 from mapflake.env import EnvConfig, generate
 from mapflake.env.rewards import answer_of
 from mapflake.provenance import code_sha256, identity

@@ -19,8 +19,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from mapflake import repro
-from mapflake.engineer.actions import Proposal, project, read_replies
+from mapflake.engineer.actions import project
 from mapflake.engineer.boards import Fallback, apply_fallback
+from mapflake.engineer.reply import Proposal, read_replies
 from mapflake.engineer.report import FailureReport
 from mapflake.env import EnvConfig
 

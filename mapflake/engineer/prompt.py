@@ -1,14 +1,11 @@
 """The engineer's prompt: the sections that a variant has, within a budget of tokens.
 
-The paper's sections are F (failures), G (guideline), H (history of configurations and results), S (the model's own
-summary of its previous design) and T (training details); its variants V1 to V6 are named combinations in `VARIANTS`.
-params.yaml takes a name, or another combination: `variant: {guideline: true, history: all}`. The paper's wording
-is not public; all texts are ours.
+Which sections there are is in `variants`. The paper's wording is not public; all texts are ours.
 
 "Without the default" is read literally: round 0 is not shown, so after round 0 the history is empty and the engineer
 does not see the random configuration that it would anchor on (nor, in F, the statistics of the boards drawn from it;
-that its results change from round 0 to 1 is shown). Not covered: the same in the small policy's words
-(`compact.words`) and in few lines (`brief`), controls with falsified reports (`designers.llm`).
+that its results change from round 0 to 1 is shown). Not covered: the same in few lines and in closed words (`brief`),
+controls with falsified reports (`designers.llm`).
 """
 
 from __future__ import annotations
@@ -16,57 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
 
-from mapflake.engineer.actions import check_format, reply_schema
-from mapflake.engineer.brief import prompt_lines
-from mapflake.engineer.compact.words import prompt_words
+from mapflake.engineer.brief import prompt_lines, prompt_words
 from mapflake.engineer.ledger import History, Round
+from mapflake.engineer.reply import check_format, reply_schema
 from mapflake.engineer.report import FailureReport, describe, quote, share, table
+from mapflake.engineer.variants import DEFAULT_VARIANT, VARIANTS, Variant, known_variant
 from mapflake.env.config import DIMENSIONS
-from mapflake.repro import Params, shown
-
-
-class Variant(Params):
-    """The sections that a prompt has.
-
-    Attributes:
-        failures: F.
-        guideline: G.
-        history: H: "none", "all" rounds, or the "designed" ones (without the round-0 default).
-        summary: S.
-        training: T: "none", "bookkeeping" or "full".
-    """
-
-    failures: bool = True
-    guideline: bool = False
-    history: Literal["none", "all", "designed"] = "none"
-    summary: bool = False
-    training: Literal["none", "bookkeeping", "full"] = "none"
-
-
-VARIANTS = {
-    "V1": Variant(),
-    "V2": Variant(guideline=True),
-    "V3": Variant(guideline=True, history="all"),
-    "V4": Variant(guideline=True, history="designed"),
-    "V5": Variant(guideline=True, history="designed", summary=True),
-    "V6": Variant(guideline=True, history="designed", training="bookkeeping"),
-    "V6-full": Variant(guideline=True, history="designed", training="full"),
-    "schema": Variant(failures=False),
-}
-"""The paper's variants; V6-full is V6 with full RL details instead of bookkeeping. `schema` is a control, ours: the
-task and the form of the answer alone."""
-
-DEFAULT_VARIANT = "V6"
-"""The paper's best."""
-
-
-def known_variant(name: str) -> str:
-    """Returns the name of a variant; ValueError if it is none."""
-    if name not in VARIANTS:
-        raise ValueError(f"variant {shown(name)} is unknown; legal: {', '.join(VARIANTS)}")
-    return name
 
 
 def build_prompt(
@@ -87,7 +40,7 @@ def build_prompt(
         history: Rounds so far, the one just finished last.
         sizes: Board sizes that may be asked for.
         variant: A name in `VARIANTS`, or another combination.
-        prompt_format: One of `actions.PROMPT_FORMATS`.
+        prompt_format: One of `reply.PROMPT_FORMATS`.
         num_agents: Agents on a training board.
         budget: Most tokens that the prompt may have; None: as many as it takes. It is met by leaving out examples of
             failures, the least typical first, then rounds of the history, the oldest first; no text is ever cut, and

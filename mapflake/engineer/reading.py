@@ -18,13 +18,14 @@ with needs("train"):
     import pandas as pd
 
 from mapflake import repro
-from mapflake.engineer.actions import reply_format
 from mapflake.engineer.designers.llm import answers, apply_control
 from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
 from mapflake.engineer.ledger import Round
-from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt
+from mapflake.engineer.prompt import build_prompt
+from mapflake.engineer.reply import reply_format
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.situations import Reward, Situation, best_of_one_size, expected_gain, kind_shares
+from mapflake.engineer.variants import DEFAULT_VARIANT, Variant
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer

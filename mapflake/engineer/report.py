@@ -3,7 +3,7 @@
 A report is raw evidence, counted, not interpreted: it has no advice and no score of difficulty, so that an engineer (a
 model or a rule) draws its own conclusions. The text helpers at the end also write the other parts of a prompt; model
 text is quoted so that it cannot act. Not covered: rates with intervals (`mapflake.trainer.evaluate`), the report in
-the small policy's words (`compact.words`).
+the small policy's words (`brief`).
 """
 
 from __future__ import annotations

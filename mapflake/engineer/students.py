@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mapflake.engineer.actions import Proposal
 from mapflake.engineer.ledger import Designer, History
+from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport, SizeReport
 
 Other = Literal["another", "near", "mean"]

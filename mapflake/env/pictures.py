@@ -1,7 +1,7 @@
 """Boards drawn with matplotlib: the picture of an instance at the end of a notebook cell, and the colours of figures.
 
 `mapflake.plots` draws plans, violations and animations on the same boards. `Instance` imports this module when it is
-shown, so that `import mapflake.env` pays for no matplotlib. Agents differ in colour, for colour-blind readers too, and
+shown: `import mapflake.env` does not import matplotlib. Agents differ in colour, for colour-blind readers too, and
 in their numbers, which count from 1 as in every text.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,9 +22,6 @@ with needs("lab"):
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 
-if TYPE_CHECKING:
-    from mapflake.env.instance import Cell, Instance
-
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#7B3294", "#B2182B")
 """Colours of agents here and of lines in `mapflake.plots`. The first six are those of Okabe and Ito (2008)."""
 
@@ -35,6 +32,28 @@ CELL, WIDEST = 0.55, 6.4
 """Inches of a cell, and of a picture: cells of larger boards are smaller."""
 
 DETAILED = 32  # rows; cells of larger boards are not drawn one by one
+
+Cell = tuple[int, int]
+
+
+class Board(Protocol):
+    """What is drawn: an `Instance`, which imports this module when it is shown."""
+
+    @property
+    def size(self) -> int:
+        """Rows and columns."""
+
+    @property
+    def holes(self) -> frozenset[Cell]:
+        """Cells with a hole."""
+
+    @property
+    def starts(self) -> tuple[Cell, ...]:
+        """Start of each agent."""
+
+    @property
+    def goals(self) -> tuple[Cell, ...]:
+        """Goal of each agent."""
 
 
 def colour(agent: int) -> str:
@@ -52,44 +71,44 @@ def path_offset(agent: int, num_agents: int) -> float:
     return min(0.13, 0.6 / num_agents) * (agent - (num_agents - 1) / 2)
 
 
-def png(instance: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -> bytes:
+def png(board: Board, trajectory: Sequence[Sequence[Cell]] = ()) -> bytes:
     """Returns the picture of a board, the same bytes for the same board; with the agents' cells at time 0, 1, ..."""
-    side = min(CELL * instance.size, WIDEST)
+    side = min(CELL * board.size, WIDEST)
     figure, written = Figure(figsize=(side, side), dpi=100), io.BytesIO()
-    draw(figure.add_axes((0, 0, 1, 1)), instance, trajectory)
+    draw(figure.add_axes((0, 0, 1, 1)), board, trajectory)
     figure.savefig(written, format="png", metadata={"Software": None})
     return written.getvalue()
 
 
-def draw(ax: Axes, instance: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -> None:
+def draw(ax: Axes, board: Board, trajectory: Sequence[Sequence[Cell]] = ()) -> None:
     """Draws a board: starts as rings, goals as squares, and the agents' paths: arrows are moves, dots are waits."""
-    ground(ax, instance)
+    ground(ax, board)
     for agent, cells in enumerate(zip(*trajectory, strict=True)):
-        _path(ax, instance, agent, cells)
-    goals(ax, instance, covered=instance.starts)
-    _starts(ax, instance)
+        _path(ax, board, agent, cells)
+    goals(ax, board, covered=board.starts)
+    _starts(ax, board)
 
 
-def ground(ax: Axes, instance: Instance) -> None:
+def ground(ax: Axes, board: Board) -> None:
     """Draws ice and holes, and sets the axes up: a cell is a unit, y runs down."""
-    size = instance.size
+    size = board.size
     if size > DETAILED:
         holes = np.zeros((size, size))
-        holes[tuple(np.array(sorted(instance.holes), dtype=int).reshape(-1, 2).T)] = 1
+        holes[tuple(np.array(sorted(board.holes), dtype=int).reshape(-1, 2).T)] = 1
         ax.imshow(holes, cmap=ListedColormap([ICE, HOLE]), extent=(0, size, size, 0), interpolation="nearest")
     else:
         for cell in np.ndindex(size, size):
             _square(ax, cell, 0.47, 0.08, fc=ICE, ec=EDGE, lw=0.8)
-        for cell in sorted(instance.holes):
-            ax.add_patch(Ellipse(middle(cell), 0.78, 0.72, fc=HOLE, ec=RIM, lw=2 * scale(ax, instance)))
+        for cell in sorted(board.holes):
+            ax.add_patch(Ellipse(middle(cell), 0.78, 0.72, fc=HOLE, ec=RIM, lw=2 * scale(ax, board)))
     ax.set(xlim=(-0.08, size + 0.08), ylim=(size + 0.08, -0.08), aspect="equal", xticks=[], yticks=[])
     ax.set_frame_on(False)
 
 
-def goals(ax: Axes, instance: Instance, covered: Sequence[Cell] = ()) -> None:
+def goals(ax: Axes, board: Board, covered: Sequence[Cell] = ()) -> None:
     """Draws the goals, as numbered squares; where a ring will cover one of `covered`, the number stands beside it."""
-    small = scale(ax, instance)
-    for agent, cell in enumerate(instance.goals):
+    small = scale(ax, board)
+    for agent, cell in enumerate(board.goals):
         _square(ax, cell, 0.27, 0.06, fc=colour(agent), ec="none", zorder=5)
         x, y = middle(cell)
         if cell in covered:
@@ -98,23 +117,23 @@ def goals(ax: Axes, instance: Instance, covered: Sequence[Cell] = ()) -> None:
             number(ax, (x, y), agent, ink(agent), 10 * small, zorder=6)
 
 
-def _starts(ax: Axes, instance: Instance) -> None:
-    small = scale(ax, instance)
-    for agent, cell in enumerate(instance.starts):
-        radius = 0.19 if cell in instance.goals else 0.3
+def _starts(ax: Axes, board: Board) -> None:
+    small = scale(ax, board)
+    for agent, cell in enumerate(board.starts):
+        radius = 0.19 if cell in board.goals else 0.3
         ax.add_patch(Circle(middle(cell), radius, fc="white", ec=colour(agent), lw=2.4 * small, zorder=5))
         number(ax, middle(cell), agent, INK, 10 * small, zorder=6)
 
 
-def _path(ax: Axes, instance: Instance, agent: int, path: Sequence[Cell]) -> None:
-    color, shift, small = colour(agent), path_offset(agent, instance.num_agents), scale(ax, instance)
+def _path(ax: Axes, board: Board, agent: int, path: Sequence[Cell]) -> None:
+    color, shift, small = colour(agent), path_offset(agent, len(board.starts)), scale(ax, board)
     points = [(x + shift, y + shift) for x, y in map(middle, path)]
     ax.plot(*zip(*points, strict=True), color=color, lw=2.4 * small, solid_capstyle="round", zorder=3, alpha=0.9)
     last_move = max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0)
     for time in range(1, last_move + 1):
         (x0, y0), (x1, y1) = points[time - 1], points[time]
         x, y, wait = x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0), path[time] == path[time - 1]
-        if wait and path[time] in (*instance.starts, *instance.goals):  # the ring or square would hide it
+        if wait and path[time] in (*board.starts, *board.goals):  # the ring or square would hide it
             x, y = path[time][1] + 0.14, path[time][0] + 0.14
         marker = "o" if wait else (3, 0, math.degrees(math.atan2(x0 - x1, y0 - y1)))
         ax.plot(x, y, marker=marker, color=color, markersize=8 * small, markeredgecolor="white", zorder=4)
@@ -137,8 +156,8 @@ def middle(cell: tuple[float, ...]) -> tuple[float, float]:
     return cell[1] + 0.5, cell[0] + 0.5
 
 
-def scale(ax: Axes, instance: Instance) -> float:
+def scale(ax: Axes, board: Board) -> float:
     """Returns the factor by which lines and letters, measured in points, shrink where cells are small."""
     figure = ax.get_figure(root=True)
     width = figure.get_figwidth() * ax.get_position().width if figure else 0.0
-    return min(1.0, 72 * width / instance.size / 20)
+    return min(1.0, 72 * width / board.size / 20)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mapflake.engineer import build_prompt
-from mapflake.engineer.actions import reply_format
 from mapflake.engineer.compact.demonstrations import synthetic_report
+from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import kinds
 from mapflake.env import EnvConfig, generate, render_prompt
 from mapflake.nb import params

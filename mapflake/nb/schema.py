@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from mapflake.engineer import EngineerParams, build_prompt, params_of
-from mapflake.engineer.actions import reply_format
 from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams, StudentParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
 from mapflake.engineer.designers import BEGINNINGS
+from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import DesignRLParams
 from mapflake.engineer.students import group_of
 from mapflake.env import EnvConfig, benchmark_sets

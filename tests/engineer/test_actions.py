@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
-from mapflake.engineer.actions import PROMPT_FORMATS, reply_schema
 from mapflake.engineer.boards import apply_fallback, sample_boards
+from mapflake.engineer.reply import PROMPT_FORMATS, reply_schema
 from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))

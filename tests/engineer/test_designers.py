@@ -7,9 +7,9 @@ from chat_server import Chat, completion, serving
 from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
-from mapflake.engineer.actions import reply_schema
 from mapflake.engineer.designers import RULES, RuleInputs, engineer_arm, params_of
 from mapflake.engineer.designers.llm import apply_control
+from mapflake.engineer.reply import reply_schema
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
 

@@ -8,8 +8,8 @@ import pytest
 from engineer_samples import GOLDEN, REPORTS, SIZES, golden, history
 
 from mapflake.engineer import VARIANTS, FailureReport, Proposal, Round, Variant, build_prompt, read_reply
-from mapflake.engineer.actions import reply_schema
 from mapflake.engineer.prompt import history_section, summary_section, training_section
+from mapflake.engineer.reply import reply_schema
 from mapflake.engineer.report import SizeReport
 from mapflake.env import EnvConfig
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from mapflake import repro
-from mapflake.engineer.actions import format_config
 from mapflake.engineer.compact.demonstrations import made_up
-from mapflake.engineer.compact.words import reply_words
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reading import ask, data_ratios, elsewhere, reading, response, worth, yardsticks
+from mapflake.engineer.reply import format_config
 from mapflake.engineer.situations import best_of_one_size, expected_gain
+from mapflake.engineer.words import reply_words
 
 SIZES = (3, 4, 5)
 SITUATIONS = [made_up(i, SIZES, seed=11) for i in range(40)]

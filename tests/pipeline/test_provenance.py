@@ -43,12 +43,13 @@ CHANGES = {
     f"{TRAINED} supervised": "trainer/warmstart",
     f"{TRAINED} {SHOWN}": """
         trainer/evaluate trainer/openai_client engineer/__init__ engineer/actions engineer/boards engineer/brief
-        engineer/ledger engineer/prompt engineer/report engineer/compact/__init__ engineer/compact/words
+        engineer/ledger engineer/prompt engineer/reply engineer/report engineer/variants engineer/words
         engineer/designers/__init__ engineer/designers/llm engineer/designers/rules engineer/designers/measured""",
     f"{CELLS} bank round record": "engineer/backend engineer/rounds",
     f"{CELLS} bank round record analysis": "engineer/students",
     "baseline_rl trained_engineer warm_start student bank record": "engineer/compact/base trainer/pretrained",
-    f"{CELLS} warm_start student bank record": "engineer/compact/demonstrations engineer/situations",
+    f"{CELLS} warm_start student bank record": """
+        engineer/compact/__init__ engineer/compact/demonstrations engineer/situations""",
     "trained_engineer bank record": "engineer/bank",
     "ablations trained_engineer record": "engineer/design_rl",
     "engineer_loop trained_engineer": "engineer/reading",

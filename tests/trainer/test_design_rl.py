@@ -10,11 +10,11 @@ import torch
 
 from mapflake import env
 from mapflake.engineer import design_rl
-from mapflake.engineer.actions import read_reply
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
-from mapflake.engineer.compact.words import VOCABULARY, reply_words
 from mapflake.engineer.design_rl import CoTraining, Designs, beside_boards, cost, mixed
+from mapflake.engineer.reply import read_reply
 from mapflake.engineer.situations import DesignRLParams, TableParams, kind_shares
+from mapflake.engineer.words import VOCABULARY, reply_words
 from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy

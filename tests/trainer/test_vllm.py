@@ -24,7 +24,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import EngineerParams, Round, diagnose, llm_engineer, read_reply, reply_grammar
-from mapflake.engineer.actions import reply_schema
+from mapflake.engineer.reply import reply_schema
 from mapflake.env import VOCABULARY, EnvConfig, render_prompt, to_dataset
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo

@@ -1,6 +1,5 @@
-"""The language of small policies as engineers, the demonstrations that teach it, and the model before RL.
+"""What a small policy is taught before RL: demonstrations of designs, and the model that has seen them.
 
-`words` is the closed vocabulary, which `actions` and `prompt` use for policies of the prompt format `compact`;
-`demonstrations` writes pairs in it or in JSON; `base` makes the model from which all arms start, from scratch or
-pretrained. A large pretrained model that is taken as it is reads prose, answers in JSON, and is shown none of this.
+`demonstrations` writes pairs of prompt and reply, in closed words or in JSON; `base` makes the model from which all
+arms start, from scratch or pretrained. A large pretrained model that is taken as it is is shown none of this.
 """

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from mapflake import env, provenance, repro
-from mapflake.engineer.actions import reply_format
 from mapflake.engineer.compact.demonstrations import demonstrations
-from mapflake.engineer.compact.words import VOCABULARY
-from mapflake.engineer.prompt import known_variant
+from mapflake.engineer.reply import reply_format
+from mapflake.engineer.variants import known_variant
+from mapflake.engineer.words import VOCABULARY
 from mapflake.env import Task, format_plan, naive_plan_fails, render_prompt, transform_task
 from mapflake.repro import Params, rng_for, seed_for
 from mapflake.trainer.params import WarmStartParams

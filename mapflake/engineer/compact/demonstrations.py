@@ -26,12 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, format_config, legal_sizes, project, rounded
+from mapflake.engineer.actions import legal_sizes, project
 from mapflake.engineer.designers.rules import half_solved, random_config, towards_half
 from mapflake.engineer.ledger import History, Round
-from mapflake.engineer.prompt import DEFAULT_VARIANT, VARIANTS, build_prompt, known_variant
+from mapflake.engineer.prompt import build_prompt
+from mapflake.engineer.reply import Proposal, format_config, rounded
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.situations import Kind, Situation, kinds, table
+from mapflake.engineer.variants import DEFAULT_VARIANT, VARIANTS, known_variant
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import custom_dimensions
 from mapflake.repro import rng_for

@@ -14,19 +14,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mapflake.engineer.actions import (
+from mapflake.engineer.actions import legal_sizes
+from mapflake.engineer.ledger import Designer, History, next_index
+from mapflake.engineer.prompt import build_prompt
+from mapflake.engineer.reply import (
     Proposal,
-    legal_sizes,
     read_replies,
     read_reply,
     reply_format,
     reply_grammar,
     reply_schema,
 )
-from mapflake.engineer.compact.words import reply_words
-from mapflake.engineer.ledger import Designer, History, next_index
-from mapflake.engineer.prompt import DEFAULT_VARIANT, Variant, build_prompt, known_variant
 from mapflake.engineer.report import FailureReport, storable
+from mapflake.engineer.variants import DEFAULT_VARIANT, Variant, known_variant
+from mapflake.engineer.words import reply_words
 from mapflake.env import EnvConfig
 from mapflake.repro import Params, check_address, rng_for, seed_for, shown
 from mapflake.trainer.evaluate import Completer

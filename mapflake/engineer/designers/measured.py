@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, Requested
+from mapflake.engineer.actions import Requested
 from mapflake.engineer.designers.rules import ruled
 from mapflake.engineer.ledger import Designer, History, next_index
+from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport
 from mapflake.env import EnvConfig, GenerationError, generate
 from mapflake.repro import seed_for

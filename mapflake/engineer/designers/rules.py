@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from mapflake.engineer.actions import Proposal, Requested, legal_sizes, project, ratios
-from mapflake.engineer.compact.words import STEP
+from mapflake.engineer.actions import Requested, legal_sizes, project, ratios
 from mapflake.engineer.ledger import Designer, History, next_index
+from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport
+from mapflake.engineer.words import STEP
 from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS
 from mapflake.repro import rng_for

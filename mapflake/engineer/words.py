@@ -1,26 +1,17 @@
-"""The small policy's language: a closed vocabulary for prompts and replies; ratios in steps of 1/20.
+"""The small policy's language: its closed vocabulary, and replies in it; ratios are in steps of 1/20.
 
-A prompt says the same facts as one for a real LLM (`prompt`), each by a word in its place, rates rounded to 1/20
-(`p00`, `p05`, ... `p100`). Less can be said: a guideline is one word (`guide`), which carries only the principles that
-training ties to it, full training details are one word, and examples are left out. A reply is `size3 p25 p10 p50 ...
-end`: for each size the ratio of every dimension, in the table's order. All of it is our choice; the paper has no such
-policy.
+A reply is `size3 p25 p10 p50 ... end`: for each size the ratio of every dimension (`p00`, `p05`, ... `p100`), in the
+table's order. All of it is our choice; the paper has no such policy. For prompts in these words see `brief`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from mapflake.engineer.report import FailureReport, rate
 from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import shown
-
-if TYPE_CHECKING:
-    from mapflake.engineer.ledger import History, Round
-    from mapflake.engineer.prompt import Variant
 
 STEP = 20  # steps from 0 to 1
 ANY = "any"  # a ratio of None: as chance gives it
@@ -109,72 +100,3 @@ def words_grammar(sizes: Sequence[int]) -> str:
 def _ratio_rule(dimension: Dimension) -> str:
     number = "unit" if dimension.top == 1 else "half"
     return f"({number} | <{ANY}>)" if dimension.nullable else number
-
-
-def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int = 0) -> str:
-    """Returns the prompt with the sections of `variant`, the first `left_out` rounds of the history left out."""
-    words = ["engineer"]
-    if variant.failures:
-        words += report_words(report)
-    if variant.guideline:
-        words.append("guide")
-    if variant.history != "none":
-        shown = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
-        words += history_words(shown)
-    if variant.summary:
-        words += summary_words(history)
-    if variant.training != "none":
-        words.append(_round_word(history[-1].index) if history else "none")
-    if variant.training == "full":
-        words.append("details")
-    return " ".join([*words, "design"])
-
-
-def report_words(report: FailureReport) -> list[str]:
-    """Returns the failures, 13 words a size.
-
-    They are `size4`, the rates valid, optimal, valid where a wait is needed, valid elsewhere (`none` if there is no
-    such board), then the share of rollouts that fail each of the 8 checks.
-    """
-    words = ["report"]
-    for s in report.sizes:
-        others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
-        words += [
-            f"size{s.size}",
-            percent(s.valid_rate),
-            percent(s.optimal_rate),
-            percent(rate(s.wait_valid, s.wait_rollouts)) if s.wait_rollouts else "none",
-            percent(rate(others_valid, others)) if others else "none",
-            *(percent(rate(n, s.rollouts)) for n in s.failures),
-        ]
-    return words
-
-
-def history_words(rounds: Sequence[Round]) -> list[str]:
-    """Returns the rounds, oldest first: for each size its configuration and the valid rate after the round.
-
-    A round is `round1` (and `rejected`, if its reply was), then for each size `size4`, the ratio of every dimension,
-    the valid rate; `none` where configuration or report lack the size.
-    """
-    words = ["history"]
-    for r in rounds:
-        words += [_round_word(r.index), *(["rejected"] if r.was_rejected else [])]
-        asked, each = config_words(r.config), words_a_size()
-        ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
-        for size in r.sizes:
-            after = r.report.at(size)
-            words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * (each - 1))]
-            words.append(percent(after.valid_rate) if after else "none")
-    return words if rounds else [*words, "none"]
-
-
-def summary_words(history: History) -> list[str]:
-    """Returns the previous design: a reply in words has no prose that could be its summary."""
-    previous = history[-1].proposal if history else None
-    if previous is None:
-        return ["summary", "none"]
-    return ["summary", *(config_words(previous.config) if previous.config else ["rejected"])]
-
-
-def _round_word(index: int) -> str:
-    return f"round{min(index, 9)}"

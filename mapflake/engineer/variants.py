@@ -1,0 +1,54 @@
+"""The sections that an engineer's prompt can have, and the paper's combinations of them.
+
+The sections are F (failures), G (guideline), H (history of configurations and results), S (the model's own summary of
+its previous design) and T (training details); the variants V1 to V6 are named combinations in `VARIANTS`. params.yaml
+takes a name, or another combination: `variant: {guideline: true, history: all}`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mapflake.repro import Params, shown
+
+
+class Variant(Params):
+    """The sections that a prompt has.
+
+    Attributes:
+        failures: F.
+        guideline: G.
+        history: H: "none", "all" rounds, or the "designed" ones (without the round-0 default).
+        summary: S.
+        training: T: "none", "bookkeeping" or "full".
+    """
+
+    failures: bool = True
+    guideline: bool = False
+    history: Literal["none", "all", "designed"] = "none"
+    summary: bool = False
+    training: Literal["none", "bookkeeping", "full"] = "none"
+
+
+VARIANTS = {
+    "V1": Variant(),
+    "V2": Variant(guideline=True),
+    "V3": Variant(guideline=True, history="all"),
+    "V4": Variant(guideline=True, history="designed"),
+    "V5": Variant(guideline=True, history="designed", summary=True),
+    "V6": Variant(guideline=True, history="designed", training="bookkeeping"),
+    "V6-full": Variant(guideline=True, history="designed", training="full"),
+    "schema": Variant(failures=False),
+}
+"""The paper's variants; V6-full is V6 with full RL details instead of bookkeeping. `schema` is a control, ours: the
+task and the form of the answer alone."""
+
+DEFAULT_VARIANT = "V6"
+"""The paper's best."""
+
+
+def known_variant(name: str) -> str:
+    """Returns the name of a variant; ValueError if it is none."""
+    if name not in VARIANTS:
+        raise ValueError(f"variant {shown(name)} is unknown; legal: {', '.join(VARIANTS)}")
+    return name
