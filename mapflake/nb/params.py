@@ -1,13 +1,15 @@
 """params.yaml: one section for each notebook, profiles laid over them, everything validated before anything runs.
 
 The line `run` names what is active: a profile, arms and training seeds; dvc.yaml's matrices read it. A stage reads
-`build/params/<section>.json`, written by `prepare`, so that an edit of a comment, or of a profile that is not active,
+`build/params/<stage>.json`, written by `prepare`, so that an edit of a comment, or of a profile that is not active,
 runs nothing again.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import operator
 import re
 import shutil
 from pathlib import Path
@@ -31,13 +33,31 @@ RUN_LINE = re.compile(r"^run:.*\n(?:[ \t].*\n)*", re.MULTILINE)  # one line, or 
 BUILD_PARAMS = "build/params"
 BUILD_CODE = "build/code"
 
+TAKES = {
+    "env_design": "env_design.*",
+    "warm_start": "warm_start.*",
+    "student": "warm_start students",
+    "baseline_rl": "baseline_rl.* warm_start students",
+    "engineer_loop": "engineer_loop.*",
+    "ablations": "engineer_loop.* ablations.* trained_engineer.every_round students.ages",
+    "bank": """baseline_rl.rl baseline_rl.samples warm_start students trained_engineer.before.tables
+        bank_runs=trained_engineer.bank""",
+    "trained_engineer": """engineer_loop.* baseline_rl.rl baseline_rl.samples trained_engineer.before
+        bank_runs=trained_engineer.bank run.bank warm_start students""",
+    "analysis": "analysis.* run.arms run.seeds students.ages",
+}
+"""Stage -> the keys of params.yaml that it takes, by their last part (or the name before `=`); `*` is all of a section.
+
+A value goes from params.yaml to `build/params/<stage>.json`, and from there into the parameters cell of the notebook.
+"""
+
 ITEMS = {
     "baseline_rl": ("seed",),
     "engineer_loop": ("seed",),
     "trained_engineer": ("seed",),
     "ablations": ("arm", "seed"),
 }
-"""What one run of a section's notebook is for: entries of dvc.yaml's matrices, names in the parameters cell."""
+"""What one run of a stage's notebook is for: entries of dvc.yaml's matrices, names in the parameters cell."""
 
 
 def load(root: Path) -> ParamsFile:
@@ -103,51 +123,39 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         if rl.vllm != "off" and importlib.util.find_spec("vllm") is None:
             where = f"profiles.{file.run.profile}.{key}.rl.vllm"
             raise ParamError(f"{where}: {rl.vllm} takes vLLM, which is not installed (the extra `gpu`)")
-    for section, values in notebook_values(file.run, active).items():
-        name = NOTEBOOKS[section]
+    values = taken(file.run, active)
+    for stage, name in NOTEBOOKS.items():
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
-        notebooks.check(notebook, name, [*values, *ITEMS.get(section, ()), "run"])
+        notebooks.check(notebook, name, [*values[stage], *ITEMS.get(stage, ()), "run"])
     return file, active
 
 
-def notebook_values(run: RunParams, sections: Sections) -> dict[str, dict[str, Any]]:
-    """Returns what each section's notebook takes beside its entries of `ITEMS` and the run's folder."""
-    values = sections.model_dump(mode="json")
-    return {
-        "env_design": values["env_design"],
-        "baseline_rl": values["baseline_rl"] | {key: values[key] for key in ("warm_start", "students")},
-        "engineer_loop": values["engineer_loop"],
-        "ablations": values["engineer_loop"]
-        | values["ablations"]
-        | {"every_round": values["trained_engineer"]["every_round"], "ages": values["students"]["ages"]},
-        "trained_engineer": values["engineer_loop"]
-        | {key: values["baseline_rl"][key] for key in ("rl", "samples")}
-        | {"before": values["trained_engineer"]["before"], "bank_runs": values["trained_engineer"]["bank"]}
-        | {"bank": run.bank}
-        | {key: values[key] for key in ("warm_start", "students")},
-        "analysis": values["analysis"]
-        | {"arms": ["fixed", "engineer", *run.arms], "seeds": run.seeds, "ages": values["students"]["ages"]},
-    }
+def taken(run: RunParams, sections: Sections) -> dict[str, dict[str, Any]]:
+    """Returns what each stage of `TAKES` takes of a run and the sections of its profile."""
+    everything = sections.model_dump(mode="json")
+    everything["run"] = run.model_dump(mode="json") | {"arms": ["fixed", "engineer", *run.arms]}
+    values: dict[str, dict[str, Any]] = {}
+    for stage, keys in TAKES.items():
+        values[stage] = {}
+        for key in keys.split():
+            name, _, path = key.rpartition("=")
+            *above, last = path.split(".")
+            section = functools.reduce(operator.getitem, above, everything)
+            values[stage] |= section if last == "*" else {name or last: section[last]}
+    return values
 
 
 def prepare(root: Path) -> None:
     """Checks everything, then writes the active parameters and what the code says, which the stages depend on."""
     file, sections = check(root)
-    values = notebook_values(file.run, sections)
+    values = taken(file.run, sections)
     shared = values.pop("ablations")
     for arm in file.run.arms:  # without what other arms differ in, which changes nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
         constant = shared["constant"] if arm == "constant" else None
         values[f"ablations/{arm}"] = shared | {"designers": own, "constant": constant}
-    everything = sections.model_dump(mode="json")
-    values["warm_start"] = everything["warm_start"]
-    values["student"] = {key: everything[key] for key in ("warm_start", "students")}
     ages = len(sections.students.ages)
     values["others"] = {"groups": {str(seed): group_of(seed, ages) if ages > 1 else [] for seed in file.run.seeds}}
-    shared = {key: everything["baseline_rl"][key] for key in ("rl", "samples")}
-    shared |= {key: everything[key] for key in ("warm_start", "students")}
-    trained = everything["trained_engineer"]
-    values["bank"] = shared | {"tables": trained["before"]["tables"], "bank_runs": trained["bank"]}
     for folder in (BUILD_PARAMS, BUILD_CODE):
         shutil.rmtree(root / folder, ignore_errors=True)
     for name, value in values.items():

@@ -50,8 +50,9 @@ def test_a_command_does_not_wait_for_what_others_import() -> None:
 def test_parameters_cells_hold_the_smoke_profile() -> None:
     file = params.load(ROOT)
     run = file.runs["smoke"]
-    for section, expected in params.notebook_values(run, params.effective(file, "smoke")).items():
-        name = NOTEBOOKS[section]
+    taken = params.taken(run, params.effective(file, "smoke"))
+    for section, name in NOTEBOOKS.items():
+        expected = taken[section]
         cell = notebooks.defaults(notebooks.read(ROOT / "notebooks" / f"{name}.ipynb"), name)
         assert cell.pop("run") == "runs/interactive"
         for item in params.ITEMS.get(section, ()):
