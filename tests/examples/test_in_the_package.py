@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+LINT = Path(sys.executable).with_name("lint-imports")
 
 
 IN_THE_LOOP = """
@@ -41,11 +42,11 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
     done("bash", "-euc", commands)
     told = done(sys.executable, "-c", IN_THE_LOOP)
     assert "3; waits_where_they_fail; waits where they fail; waits where they fail" in told
-    done(sys.executable, "-m", "importlinter.cli", "lint-imports")
+    done(LINT)
     words = tmp_path / "mapflake/engineer/words.py"
     circle = "from mapflake.engineer import prompt as prompt\n"  # prompt -> reply -> words
     words.write_text(f"{words.read_text(encoding='utf-8')}{circle}", encoding="utf-8")
-    assert "no circle of imports BROKEN" in done(sys.executable, "-m", "importlinter.cli", "lint-imports", fails=True)
+    assert "no circle of imports BROKEN" in done(LINT, fails=True)
     words.write_text(words.read_text(encoding="utf-8").removesuffix(circle), encoding="utf-8")
     done(sys.executable, "-m", "ruff", "check", "--no-cache", "mapflake")
     before = done(sys.executable, "-c", CODE)
