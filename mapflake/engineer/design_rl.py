@@ -177,11 +177,7 @@ def cost(
 ) -> dict[str, int]:
     """Returns what design RL takes: rollouts on boards, replies of the engineer, and more that `each` names.
 
-    Args:
-        params: Its parameters.
-        sizes: Board sizes of the tables.
-        tables: Policies that were measured.
-        each: What the training of each of them took (`bank.round_cost`).
+    `tables` policies were measured, and the training of each took `each` (`bank.round_cost`).
     """
     boards = len(kinds(sizes)) * params.tables.boards
     samples = params.rl.epochs * params.rl.generations  # of each prompt

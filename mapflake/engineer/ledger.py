@@ -133,12 +133,7 @@ class Ledger:
         return tuple(self._rounds[index] for index in sorted(self._rounds))
 
     def recorded(self, index: int, parameters: Mapping[str, Any], stale: Literal["error", "replace"]) -> Round | None:
-        """Returns round `index` if it is finished, None if it is still to be run.
-
-        Args:
-            index: Number of the round.
-            parameters: Everything that decides its result.
-            stale: As in `RoundSettings`.
+        """Returns round `index` if it is finished, None if it is still to be run; `stale` is as in `RoundSettings`.
 
         Raises:
             LedgerError: It was run with other parameters, and `stale` is "error"; says which.

@@ -45,14 +45,8 @@ def ask(
 ) -> list[EnvConfig | None]:
     """Returns one design at temperature 1 for each situation, None for a rejected reply.
 
-    Args:
-        policy: The engineer.
-        situations: The situations that it is asked in.
-        sizes: Board sizes that may be asked for.
-        variant: The prompt's sections.
-        shuffled: Whether the rows of its report belong to other sizes (`apply_control`).
-        max_new_tokens: Most tokens of a reply, as in `EngineerParams`.
-        seed: Seed of the noise: the same for two engineers that are compared.
+    If `shuffled`, the rows of its report belong to other sizes (`apply_control`). Two engineers that are compared are
+    asked with the same seed.
     """
     form = reply_format(policy.prompt_format)
     prompts = []

@@ -192,14 +192,7 @@ def diagnose(
 
     Examples are typical ones: failures are grouped by size and set of violated kinds; the commonest group of every
     size gives one (sizes with the most failures first), then the second commonest, and so on. Within a group it is
-    the one with the smallest board key.
-
-    Args:
-        rollouts: Rollouts on the validation set.
-        examples: Number of failures to show.
-        training: As in `FailureReport`, as is `behaviour`.
-        behaviour: The policy's statistics in training.
-        before: The report on the checkpoint before, on the same boards.
+    the one with the smallest board key. `before` is the report on the checkpoint before, on the same boards.
 
     Raises:
         ValueError: There are no rollouts.

@@ -282,13 +282,6 @@ def measure(
     Learnability has no bias: k of n samples of a board valid give 4 (k / n) (1 - k / n) n / (n - 1). Source: "sampling
     for learnability", Rutherford et al. 2024 (arXiv 2408.15099); the factor 4, which makes 1 the largest value, is our
     choice. A kind that cannot be drawn has 0 in both.
-
-    Args:
-        policy: The policy.
-        sizes: Board sizes of the tables.
-        params: How much is sampled.
-        num_agents: Agents of the boards.
-        seed: Root of boards and noise.
     """
     tasks = boards_of_kinds(sizes, params.boards, num_agents=num_agents, seed=repro.seed_for(seed, "kinds"))
     drawn = [task for own in tasks.values() for task in own]

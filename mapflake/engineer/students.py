@@ -26,12 +26,7 @@ def group_of(seed: int, ages: int) -> list[int]:
 
 
 def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
-    """Returns the training seeds whose reports are told to the engineer of a student.
-
-    Args:
-        other: Whose reports.
-        seed: The student's training seed.
-        ages: How many ages there are, at least 2.
+    """Returns the training seeds whose reports are told to the engineer of the student of `seed`.
 
     Raises:
         ValueError: There is one age, so that no student differs.
@@ -47,13 +42,7 @@ def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
 
 
 def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -> tuple[FailureReport, ...]:
-    """Returns the reports that are told, one for each round that all these students have.
-
-    Args:
-        other: Whose reports.
-        seed: The student's training seed.
-        ages: How many ages there are.
-        histories: Training seed -> recorded rounds.
+    """Returns the reports that are told, one for each round that all these students (`histories`) have.
 
     Raises:
         ValueError: As `told_seeds`, or a student's rounds are missing.

@@ -121,14 +121,9 @@ def _plan(
 ) -> list[Path]:
     """Returns optimal paths of all agents: independence detection.
 
-    Each group's optimum is a bound from below for the whole, so paths without a conflict are optimal together.
-
-    Args:
-        space: The board.
-        soonest: Minimise the makespan, else the sum of costs.
-        waits: False asks for agents that move at every step until they are parked; needs `most` to end.
-        horizon: No agent may arrive later.
-        most: No sum of costs may be larger.
+    Each group's optimum is a bound from below for the whole, so paths without a conflict are optimal together. It is
+    the makespan that is minimised, if `soonest`, else the sum of costs; no agent may arrive after `horizon`, and no
+    sum of costs may exceed `most`. Without `waits` agents move at every step until they are parked; that takes `most`.
 
     Raises:
         _NoPlan: There are no such paths.

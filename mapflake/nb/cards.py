@@ -44,10 +44,7 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
 def write_boards(source: Path, out: Path, *, prompt_format: str = "chat") -> None:
     """Writes a dataset folder: a Parquet file for each set of boards (`env.to_dataset`), and its card.
 
-    Args:
-        source: Notebook 01's folder.
-        out: The folder to write; what is there is replaced.
-        prompt_format: The format of the column `prompt`.
+    What is in `out` is replaced; `source` is notebook 01's folder.
 
     Raises:
         FileNotFoundError: A set of boards is missing.
@@ -102,10 +99,7 @@ renamed. Columns: `prompt` (format `{prompt_format}`), `task` (board, plan and l
 def write_model(checkpoint: Path, record: Record, out: Path) -> None:
     """Writes a model folder: the files of a checkpoint, and a card with what its record measured.
 
-    Args:
-        checkpoint: Folder of the checkpoint.
-        record: The record of the cell that made it.
-        out: The folder to write; what is there is replaced.
+    What is in `out` is replaced.
     """
     shutil.rmtree(out, ignore_errors=True)
     with whole(checkpoint) as folder:

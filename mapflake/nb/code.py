@@ -23,12 +23,7 @@ DRAWS = ("analysis", "publish")  # figures are results of theirs
 
 
 def stage_code(root: Path, files: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Returns stage -> the code of the package that decides its results; its notebook's own code is not in it.
-
-    Args:
-        root: The repository, for its notebooks.
-        files: The package, as `package_files` gives it.
-    """
+    """Returns stage -> the code of the package that decides its results; its notebook's own code is not in it."""
     files = package_files() if files is None else files
     sources, own = {}, {}
     for stage, name in NOTEBOOKS.items():

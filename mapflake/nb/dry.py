@@ -105,12 +105,7 @@ class Work:
 
 
 def dry(root: Path, name: str, gpu: Gpu = GPU) -> str:
-    """Returns what a run would take, as text.
-
-    Args:
-        root: The repository.
-        name: An entry of `runs`.
-        gpu: What is assumed of the GPU.
+    """Returns what the entry `name` of `runs` would take, as text.
 
     Raises:
         ParamError: There is no such run, a parameter is illegal, or the shape of its model is not known.

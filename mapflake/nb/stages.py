@@ -29,10 +29,7 @@ class StageError(RuntimeError):
 def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
     """Runs `notebooks/<name>.ipynb` with the active parameters; its results are in `runs/<profile>/<stage>`.
 
-    Args:
-        root: The repository.
-        name: The notebook, e.g. `05_ablations`.
-        items: The entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`.
+    `items` is the entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`.
 
     Raises:
         StageError: The notebook failed or changed since `prepare`, or another process runs this stage.

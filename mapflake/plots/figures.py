@@ -109,11 +109,7 @@ def curves(
 
 @style.styled
 def configurations(table: pd.DataFrame) -> Figure:
-    """Returns the configurations trained on: panels by ratio (rows) and arm (columns), over board size, a bar a round.
-
-    Args:
-        table: From `tables.configurations`: arm, round, size, and the ratios (NaN: unconstrained).
-    """
+    """Returns the configurations of `tables.configurations`: panels by ratio and arm, over size, a bar a round."""
     names = [name for name in DIMENSIONS if name in table]
     arms = table.groupby("arm", sort=False)
     figure = Figure(figsize=(max(2.5 * len(arms), 4.2) + 0.6, 5.6 * len(names) / 3), layout="constrained")
@@ -199,9 +195,8 @@ def _percent(share: float) -> str:
 def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
     """Returns what a policy can do (above) and which boards its engineer asks for (below), by size, a column a stage.
 
-    Args:
-        success: Valid rates: a row a size, a column a stage of the policy, the earliest first.
-        asked: Mean data ratios, alike.
+    Both tables have a row a size and a column a stage of the policy, the earliest first: of valid rates, and of mean
+    data ratios.
     """
     figure = Figure(figsize=(max(2.0 * len(success.columns), 4.0) + 0.6, 3.9), layout="constrained")
     axes = figure.subplots(2, len(success.columns), squeeze=False, sharex=True, sharey="row")

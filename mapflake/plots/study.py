@@ -148,9 +148,7 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
     A bar marks the mean; open dots are designs of round 1, filled ones of later rounds.
 
-    Args:
-        changes: From `study.changes`.
-        order: Arms, from top to bottom.
+    The arms are in `order`, from top to bottom; `changes` is from `study.changes`.
     """
     arms = [arm for arm in order if arm in set(changes["arm"])]
     if not arms:
@@ -241,12 +239,7 @@ def moving_frontiers(study: Study, arms: Sequence[str], path: str | Path | None 
     """Returns the rounds played, an arm a panel: bars, the boards asked for by size; dots, what is solved of each size.
 
     In each round first the design moves, then, as the policy trains on it, what it solves of the validation boards.
-    Means over the seeds of an arm.
-
-    Args:
-        study: Has the model before RL too.
-        arms: Those that have no cell are left out.
-        path: GIF to write as well.
+    Means over the seeds of an arm; arms without a cell are left out. `path` is a GIF to write as well.
 
     Raises:
         ValueError: There is no cell of any of them.

@@ -130,11 +130,6 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
 def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
     """Returns one row a size: shares of random boards, and how many boards the generator samples for one that it keeps.
 
-    Args:
-        config: Its hole and wait ratios are examined.
-        boards: Random boards of each size.
-        seed: Any non-negative integer.
-
     Returns:
         Columns size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved and needs_wait (shares, the
         last one of the solved boards), and attempts: the expected number of boards sampled for one of the wanted mix,

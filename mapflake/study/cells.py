@@ -103,12 +103,9 @@ class Study:
 
 
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
-    """Returns the study of the records in `folder`, with boards.json beside them.
+    """Returns the study of the records in `folder`, `<arm>-<seed>.json`, with boards.json beside them.
 
-    Args:
-        folder: Has a file `<arm>-<seed>.json` for each finished cell.
-        arms: The arms to take, with what they begin with; all that there are, unless given.
-        seeds: The training seeds to take; all that there are, unless given.
+    All arms and training seeds are taken that there are, unless some are given; what arms begin with always is.
 
     Raises:
         ValueError: There is no record, one cannot be read, or two do not belong together.

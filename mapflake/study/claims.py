@@ -96,10 +96,6 @@ def difference_of(claim: Claim, study: Study) -> Difference:
 def claims_markdown(study: Study, claims: Iterable[Claim] = CLAIMS) -> str:
     """Returns the claims as a numbered list in Markdown, each with its difference and the extra samples of both arms.
 
-    Args:
-        study: Finished cells.
-        claims: The claims, in the order of the list.
-
     Raises:
         ValueError: As `difference_of`.
     """

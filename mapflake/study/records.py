@@ -138,7 +138,7 @@ def write_record(
 
     Args:
         path: `<arm>-<seed>.json` in the folder of the run's records.
-        arm: See `Record`, for `seed` and `parameters` too.
+        arm: See `Record`.
         seed: Training seed.
         boards_folder: Notebook 01's.
         benchmark: From `benchmark`, of the last checkpoint.

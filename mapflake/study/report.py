@@ -31,11 +31,8 @@ DIFFERENCES = {  # column -> against, boards
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
-    Numbers have 95% intervals. The last column is the share of extra samples, see `designs.spent`.
-
-    Args:
-        study: Finished cells.
-        arms: The arms to show; None: all that were run.
+    Numbers have 95% intervals. The last column is the share of extra samples, see `designs.spent`. All arms that were
+    run are shown, unless `arms` names some.
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
@@ -61,11 +58,7 @@ def results_markdown(
 ) -> str:
     """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
-    Args:
-        study: Finished cells.
-        profile: The profile that they were run with.
-        comparison: The questions that were written down beforehand.
-        design_rl: From `engineers.table`.
+    `comparison` are the questions that were written down beforehand, `design_rl` is from `engineers.table`.
     """
     made = [record.made for record in study.records.values()]
     commits = sorted({origin.commit or "no commit" for origin in made})

@@ -65,12 +65,8 @@ class BaseParams(Params):
 def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]]:
     """Returns n (prompt, completion) pairs for the warm start: solved boards first, then designs (`demonstrations`).
 
-    A solved board is shown turned or mirrored, its agents renamed, at random. All is in `params.prompt_format`.
-
-    Args:
-        params: The parameters of the mixture.
-        boards: Notebook 01's folder, with the solved boards and the board sizes.
-        n: Number of pairs.
+    A solved board is shown turned or mirrored, its agents renamed, at random. All is in `params.prompt_format`. The
+    folder `boards` is notebook 01's.
 
     Raises:
         ValueError: There are no boards of a kind that is to be shown.

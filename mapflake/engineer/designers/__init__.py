@@ -151,14 +151,9 @@ def designer_for(
     base: str | Path | None = None,
     load: Callable[[str | Path], Completer],
 ) -> Designer:
-    """Returns the designer of an arm.
+    """Returns the designer of an arm, which is asked by the parameters that `params_of` gives; None for a rule.
 
-    Args:
-        arm: A name as `params_of` takes it.
-        inputs: The run that it designs for.
-        asked: The parameters by which its model is asked, None for a rule (`params_of`).
-        base: Checkpoint of the model before any RL.
-        load: Gives the policy in a checkpoint.
+    `base` is the checkpoint of the model before any RL, and `load` gives the policy in a checkpoint.
 
     Raises:
         ValueError: The arm needs a base checkpoint and none is given.

@@ -28,11 +28,6 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
 
     A kind is a size and whether a wait is needed; p is the chance of a valid plan on a board, and p (1 - p) its mean
     over boards, estimated without bias (`half_solved`). Our choice; the paper has no such designer.
-
-    Args:
-        policy_for: Gives the policy just trained.
-        sizes: Board sizes that may be asked for.
-        seed: Root of boards and noise; the round's index goes in too.
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
