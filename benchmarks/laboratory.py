@@ -25,15 +25,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from tqdm import tqdm
 
-from mapflake import env, provenance, repro, study
+from mapflake import env, plots, provenance, repro, study
 from mapflake.engineer import Grpo, random_config
 from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.compact.base import BaseParams, base_model, student
 from mapflake.env import EnvConfig, Task
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
+from mapflake.plots import study as figures
 from mapflake.plots.style import show, styled
-from mapflake.study import gate, paper, report
+from mapflake.study import comparisons, engineers, gate, paper, report
 from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
@@ -255,13 +256,24 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
 
 
 def units(base: Path) -> str:
-    """Returns the part of the page on the study: its questions and all arms, for the units that are there."""
+    """Returns the part of the page on the study, of the units that are there; writes its figures beside the page."""
     cells = base / REPORTS / "cells/laboratory"
     if not any(cells.glob("engineer_trained-*.json")):
         return ""
     sections = params.effective(params.load(base), "laboratory")
     comparison, found = sections.analysis.comparison.model_dump(), study.load(cells)
     done, ages = found.seeds("engineer_trained"), len(sections.students.ages)
+    drawn = base / REPORTS / "laboratory"
+    kept = comparisons.boards_of(comparison)
+    show(
+        figures.forest({"valid": study.compare(found, found.arms, "fixed", **kept)}, against="fixed"),
+        drawn / "arms.png",
+    )
+    show(figures.doses(engineers.doses(found, ages, **kept)), drawn / "doses.png")
+    responses = [pd.DataFrame(record["response"]) for record in engineers.load(cells) if "response" in record]
+    if responses:
+        mean = pd.concat(responses).groupby(["moved", "told"], sort=False, as_index=False)["asked"].mean()
+        show(plots.response(mean), drawn / "response.png")
     parts = [
         "## The study so far",
         f"{len(done)} of {UNITS} units are there (training seeds {', '.join(map(str, done))}). A unit is a student of "
@@ -269,6 +281,13 @@ def units(base: Path) -> str:
         "before the first of them ([log](log.md)). Differences are in points of valid plans after two designed rounds, "
         "paired by unit and board, with 95% intervals over both.",
         report.answers(found, comparison).to_markdown(disable_numparse=True),
+        "![Every arm beside the fixed configuration](laboratory/arms.png)",
+        "### Does the engineer read?",
+        "Below, how many points the engineer that was told its own student's report ends ahead, against how far the "
+        "report that was told lies from its own; then what trained engineers ask for as one row of a made-up report is "
+        f"moved (mean of {len(responses)} engineers).",
+        "![Dose and response](laboratory/doses.png)",
+        *(["![What is asked for, row by row](laboratory/response.png)"] if responses else []),
         "### All arms",
         study.table(found).to_markdown(disable_numparse=True),
         "### The paper's claims",
