@@ -45,7 +45,7 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
             columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows if row.arm in chosen}
     if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items() if arm in chosen}:
         columns["extra samples"] = extra
-    return pd.DataFrame(columns).fillna("").rename(index=name).rename_axis("arm")
+    return pd.DataFrame(columns).astype(object).fillna("").rename(index=name).rename_axis("arm")
 
 
 def compared(study: Study, against: str, metric: str, boards: str = "benchmark") -> list[Difference]:
