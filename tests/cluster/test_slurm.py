@@ -151,22 +151,22 @@ def test_the_study_under_slurm_is_that_of_dvc_repro(
     folder = clone(tmp_path / "by_slurm")
     before, logs = published(folder), folder / "runs"
     told("bash", "docs/examples/cluster/study.sh", folder=folder)
-    _, _, second, _, _ = sorted({int(job) for job in jobs("%F")})  # three arrays between the first job and the last
+    _, _, _, third, _, _ = sorted({int(job) for job in jobs("%F")})  # four arrays between the first job and the last
 
     cell = folder / "runs/smoke/engineer_loop/0"
     until(lambda: (cell / "rounds.jsonl").is_file() or not jobs("%i"), logs)
     running = jobs("%i", "--states=running")
-    told("scontrol", "requeue", f"{second}_1")
+    told("scontrol", "requeue", f"{third}_1")
     assert len(running) == 2
-    assert f"{second}_1" in running
+    assert f"{third}_1" in running
     trained = (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns
-    assert "Restarts=1" in told("scontrol", "show", "job", f"{second}_1")
+    assert "Restarts=1" in told("scontrol", "show", "job", f"{third}_1")
 
     until(lambda: not jobs("%i"), logs)
     states = dict(line.split() for line in jobs("%i %T", "--states=all"))
     assert set(states.values()) == {"COMPLETED"}, states
     assert len(states) == 2 + told("dvc", "stage", "list", "--name-only", folder=folder).count("@")
-    log = (logs / f"slurm-{second}-1.log").read_text()
+    log = (logs / f"slurm-{third}-1.log").read_text()
     assert "DUE TO JOB REQUEUE" in log
     assert log.count("Running stage 'engineer_loop@0'") == 2
     assert trained == (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns  # not trained again

@@ -4,7 +4,7 @@ set -euo pipefail
 mkdir -p runs
 all=$(dvc stage list --name-only)
 job=$(sbatch --parsable --output=runs/slurm-%j.log --wrap="dvc repro warm_start")
-for stages in 'baseline_rl|bank' 'others|engineer_loop|trained_engineer' 'ablations'; do
+for stages in 'student' 'baseline_rl|bank' 'others|engineer_loop|trained_engineer' 'ablations'; do
   cells=$(grep -cE "^($stages)@" <<< "$all") || continue  # none of them in the line `run`
   job=$(sbatch --parsable --dependency="afterok:$job" --array="1-$cells" docs/examples/cluster/cells.slurm "$stages")
 done
