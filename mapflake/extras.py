@@ -18,5 +18,5 @@ def needs(extra: str = "", *, install: str = "") -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        command = install or f'pip install "mapflake[{extra}]"'
+        command = install or f'pip install ".[{extra}]" in a clone of mapflake'
         raise ImportError(f"this needs {package}: {command}", name=error.name) from error

@@ -23,7 +23,7 @@ def frontier(situation: Situation, config: EnvConfig) -> float:
 
 def main() -> None:
     policy = ToyPolicy({"3x3, waits": 40, "4x4, waits": 14, "5x5, waits": 2})  # knows most, half and few of these
-    first = EnvConfig.uniform(SIZES, 0.1)
+    first = EnvConfig.uniform(SIZES, 0.1, 0.5)
     report = diagnose(rollout(policy, generate(first, 60, seed=0, split="validation"), seed=0))
     success, learnability = measure(policy, SIZES, TableParams(), seed=0)
     situation = Situation(report, (Round("shared", 0, first, report),), success, learnability)
@@ -32,9 +32,9 @@ def main() -> None:
         designs = Designs([situation], SIZES, reward=reward)
         score = next(iter(designs.rewards("chat")))
         for size in SIZES:
-            asked = {one: {"data_ratio": float(one == size), "hole_ratio": 0.15, "wait_ratio": 1.0} for one in SIZES}
+            asked = {one: {"data_ratio": float(one == size), "hole_ratio": 0.15, "wait_ratio": 0.5} for one in SIZES}
             (value,) = score([format_config(project(asked, SIZES))], [0])
-            print(f"{name:>13} of boards of {size}x{size} that need a wait: {value:.2f}")
+            print(f"{name:>13} of boards of {size}x{size}, half of which need a wait: {value:.2f}")
 
 
 if __name__ == "__main__":

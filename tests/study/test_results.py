@@ -127,9 +127,9 @@ def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Stu
     more = claims.Claim("It helps.", "engineer", "fixed", "more", "benchmark")
     (row,) = study.compare(five, ["engineer"], "fixed")
     said = study.claims_markdown(five, [more])
-    assert said.startswith(
-        f"1. It helps. **{comparisons.points(row.estimate)} points** on the benchmark's 80 boards, 5 "
-    )
+    own, other = (f"{100 * five.rates(arm).to_numpy().mean():.1f}%" for arm in ("engineer", "fixed"))
+    shown = f"**{comparisons.points(row.estimate)} points** ({own} against {other})"
+    assert said.startswith(f"1. It helps. {shown} on the benchmark's 80 boards, 5 ")
     assert said.endswith("training seeds.")
     for wrong in (
         replace(more, shows="no difference"),
