@@ -169,8 +169,8 @@ def test_a_module_imports_or_names_the_command(python: Path) -> None:
 )
 def test_what_an_extra_does_names_it(python: Path, code: str, command: str) -> None:
     failed = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
-    last = failed.stderr.splitlines()[-1]
-    assert re.fullmatch(rf'ImportError: this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake', last)
+    said = rf'ImportError: this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake'
+    assert re.fullmatch(said, failed.stderr.splitlines()[-1])
 
 
 # ---------------------------------------------------------------- python -m mapflake
