@@ -218,7 +218,7 @@ def response(table: pd.DataFrame) -> Figure:
     Left: the share of boards of a size against the success told of that size, a line a size. Right: the share of boards
     that need a wait against success on those. A flat line says that the row is not read.
     """
-    figure = Figure(figsize=(7.4, 3.1), layout="constrained")
+    figure = Figure(figsize=(7.4, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     sizes = table[table["moved"] != "waits"]
     shades = sns.color_palette("Blues", sizes["moved"].nunique() + 2)[2:]
@@ -234,5 +234,5 @@ def response(table: pd.DataFrame) -> Figure:
     for ax, rows in ((left, sizes), (right, waits)):
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         style.percent(ax, float(np.nanmax([*rows["asked"], 0.0])))
-    left.legend(fontsize=8, ncols=2)
+    style.legend(figure, left)
     return figure
