@@ -49,7 +49,7 @@ endif
 study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
 	python -m mapflake.nb choose study
 	dvc repro --allow-missing warm_start
-	$(call cells,$(NEW_CELL))
+	$(call cells,$(NEW_CELL),--published)
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@$(shown)
@@ -65,7 +65,7 @@ define cells
 @dvc dag --dot | awk -F'"' '$$2 !~ /@/ {next} /->/ {if ($$4 ~ /@/) print -2, "cell/" $$4 ": cell/" $$2; next} \
 	{n = split($$2, at, /[@-]/); print ($$2 ~ /^bank/ ? -1 : at[n] + ($$2 !~ /^trained/) / 2), "all: cell/" $$2}' \
 	| sort -sg | cut -d' ' -f2- > build/cells.mk
-@echo 'cell/%: ; $(1) && python -m mapflake.nb left $(JOBS)' >> build/cells.mk
+@echo 'cell/%: ; $(1) && python -m mapflake.nb left $(JOBS) $(2)' >> build/cells.mk
 @$(MAKE) --no-print-directory -kj$(JOBS) -f build/cells.mk all
 endef
 

@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     planned.add_argument("name")
     left = commands.add_parser("left", help="say how much of the active run is done, and how long the rest takes")
     left.add_argument("jobs", type=int, help="how many run at once")
+    left.add_argument("--published", action="store_true", help="cells whose records are there are done: make study")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     student = commands.add_parser("student", help="train the student of one training seed")
     student.add_argument("seed", type=int)
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
             "prepare": lambda: params.prepare(base),
             "choose": lambda: params.choose(base, chosen.name),
             "dry": lambda: print(_module("dry").dry(base, chosen.name)),
-            "left": lambda: print(_module("progress").left(base, chosen.jobs), flush=True),
+            "left": lambda: print(_module("progress").left(base, chosen.jobs, published=chosen.published), flush=True),
             "warm_start": lambda: stages.warm_start(base),
             "student": lambda: stages.student(base, chosen.seed),
             "others": lambda: stages.others(base, chosen.seed),

@@ -11,15 +11,16 @@ from mapflake.nb.folders import REPORTS
 from mapflake.nb.schema import RunParams
 
 
-def left(root: Path, jobs: int) -> str:
+def left(root: Path, jobs: int, *, published: bool = False) -> str:
     """Returns a sentence: how many cells of the active run are done, and about how many minutes are left.
 
     A missing cell takes the mean of the finished ones of its notebook on this machine, or of all of them if there is
-    none yet. Cells that only their record is there of are done and say nothing of the time.
+    none yet.
 
     Args:
         root: The repository.
         jobs: How many cells run at once.
+        published: Whether a cell whose record is there is done although it was not run here.
     """
     run = params.load(root).run
     times, records = root / f"runs/{run.profile}/times", root / REPORTS / "cells" / run.profile
@@ -32,7 +33,7 @@ def left(root: Path, jobs: int) -> str:
         kind = stage.partition("/")[0]
         if rows:
             took.setdefault(kind, []).append(max(row["seconds"] for row in rows))
-        elif not (record and (records / f"{record}.json").is_file()):
+        elif not (published and record and (records / f"{record}.json").is_file()):
             missing.append(kind)
     said = f"{total - len(missing)} of {total} cells are done"
     known = [seconds for ones in took.values() for seconds in ones]
