@@ -54,8 +54,9 @@ def table(records: Records) -> pd.DataFrame:
         for stage, group in in_set.groupby("engineer", sort=False):
             measures = group.drop(columns=["seed", "situations", "engineer"])
             rows[str(where), str(stage)] = {name: _said(measures[name].tolist()) for name in measures}
-        for name in records[0]["yardsticks"][where]:
-            rows[str(where), name] = {"own": _said([record["yardsticks"][where][name] for record in records])}
+        known = [record["yardsticks"][where] for record in records]
+        for name in dict.fromkeys(name for one in known for name in one):  # older records have another one
+            rows[str(where), name] = {"own": _said([one[name] for one in known if name in one])}
     return pd.DataFrame(rows).T.fillna("")
 
 

@@ -54,6 +54,16 @@ def test_what_a_record_leaves_out_is_left_out_of_the_mean():
     assert engineers.table([silent, silent]).loc[(REAL, engineers.BEFORE)].get("moved", "") == ""
 
 
+def test_records_with_another_yardstick_stand_beside_each_other():
+    older = record(0.5)
+    for known in older["yardsticks"].values():
+        known["best kind"] = known.pop("best of one size") - 0.4
+    for both in ([older, record(0.7)], [record(0.7), older]):
+        found = engineers.table(both)["own"]
+        assert (found[REAL, "best kind"], found[REAL, "best of one size"]) == ("0.50", "0.90")
+        assert found[REAL, "random"] == "0.10"
+
+
 def test_one_seed_has_no_interval_and_none_nothing(tmp_path):
     assert statistics.student([0.5]).low is None
     assert engineers.table([record(0.5)]).loc[(REAL, engineers.AFTER), "own"] == "0.50"
