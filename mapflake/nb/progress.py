@@ -48,6 +48,7 @@ def cells(run: RunParams) -> Iterator[tuple[str, str | None]]:
     for number in run.bank:
         yield f"bank/{number}", None
     for seed in run.seeds:
+        yield f"student/{seed}", f"base-{seed}"
         yield f"baseline_rl/{seed}", f"fixed-{seed}"
         yield f"engineer_loop/{seed}", f"engineer-{seed}"
         yield f"trained_engineer/{seed}", f"design_rl/{seed}"

@@ -85,7 +85,8 @@ def overlap(study: Study, arm: str) -> pd.DataFrame:
 
     A size has helped if its valid rate on the validation boards rose in the round. Of the data that the design gave to
     the sizes that helped, `helped` is the share that the next design gives to the same sizes, size by size; `others` is
-    alike for the other sizes. A row for each training seed, means over its designs; a seed without both is left out.
+    alike for the other sizes of the report. A row for each training seed, means over its designs; a seed without both
+    is left out.
     """
     rows = {}
     for seed in study.seeds(arm):
@@ -93,19 +94,16 @@ def overlap(study: Study, arm: str) -> pd.DataFrame:
         for before, after in itertools.pairwise(study.history(arm, seed)):
             rates = {row.size: row.valid_rate for row in before.report.before}
             rose = {row.size for row in before.report.sizes if row.valid_rate > rates.get(row.size, row.valid_rate)}
-            pairs.append(_kept(before.config.data_ratios, after.config.data_ratios, rose))
+            fell = rates.keys() - rose
+            pairs.append([_kept(before.config.data_ratios, after.config.data_ratios, sizes) for sizes in (rose, fell)])
         rows[seed] = pd.DataFrame(pairs, columns=["helped", "others"]).mean()
     return pd.DataFrame(rows, index=["helped", "others"]).T.rename_axis("seed").dropna()
 
 
-def _kept(before: Mapping[int, float], after: Mapping[int, float], rose: Set[int]) -> tuple[float, float]:
-    """Returns the share of data kept in the sizes of `rose`, and in the others; NaN where there was none."""
-    shares = []
-    for sizes in (rose, before.keys() - rose):
-        given = sum(before.get(size, 0.0) for size in sizes)
-        both = sum(min(before.get(size, 0.0), after.get(size, 0.0)) for size in sizes)
-        shares.append(both / given if given else np.nan)
-    return shares[0], shares[1]
+def _kept(before: Mapping[int, float], after: Mapping[int, float], sizes: Set[int]) -> float:
+    """Returns the share of the data of some sizes that a design keeps; NaN if there was none."""
+    given = sum(before.get(size, 0.0) for size in sizes)
+    return sum(min(before.get(size, 0.0), after.get(size, 0.0)) for size in sizes) / given if given else np.nan
 
 
 def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -73,10 +73,11 @@ def claims(study: Study) -> pd.DataFrame:
     for place, kept in places.items():
         says = gains + " with 3 / 4 / 5 agents" if not rows else ""
         ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
-    ahead("a trained checkpoint designs better than the untrained model", f"{base:+.1f}", ["engineer_base"] * 2)
+    says = f"{base:+.1f} with 3 agents"
+    ahead("a trained checkpoint designs better than the untrained model", says, ["engineer_base"] * 2)
     for other, points in MODULES.items():
         own = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
-        ahead(f"context V6 is ahead of {other}", f"{points:+.1f}", own)
+        ahead(f"context V6 is ahead of {other}", f"{points:+.1f} on wr025", own)
     for control, what in (("another", "another student's report"), ("none", "no report")):
         own = [f"{arm}_{control}" for arm in ENGINEERS]
         ahead(f"designs rest on the failures that were read: ahead of {what}", "in words", own)

@@ -266,7 +266,7 @@ def training_arguments(
 def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     """Runs `main` in `params.processes` processes and waits for them."""
     folder = checkpoint.resumable(out, input_hash)
-    _precision(start, params, folder)
+    _precision(start, params, folder)  # settled once: the processes only read it
     (folder / "problem.pickle").write_bytes(pickle.dumps(problem))
     job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
     repro.write_json(folder / "job.json", job)

@@ -24,17 +24,17 @@ def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_kind(tmp_path:
     written["run"] |= {"arms": ["engineer_trained", "uniform"], "seeds": [0, 1], "bank": [0, 1]}
     with open(tmp_path / "params.yaml", "w", encoding="utf-8") as file:
         yaml.dump(written, file)
-    assert len([*progress.cells(params.load(tmp_path).run)]) == 12
-    assert progress.left(tmp_path, 2) == "0 of 12 cells are done"  # of nothing it knows no time
+    assert len([*progress.cells(params.load(tmp_path).run)]) == 14
+    assert progress.left(tmp_path, 2) == "0 of 14 cells are done"  # of nothing it knows no time
     timed(tmp_path, "bank/0", (False, 1000), (True, 120))  # the interrupted execution does not count
-    assert progress.left(tmp_path, 2) == "1 of 12 cells are done; about 11 minutes are left, 2 at once"
+    assert progress.left(tmp_path, 2) == "1 of 14 cells are done; about 13 minutes are left, 2 at once"
     timed(tmp_path, "baseline_rl/0", (True, 600))
-    # bank 120, baseline 600, and eight cells of unknown kinds at the mean, 360
-    assert progress.left(tmp_path, 1) == "2 of 12 cells are done; about 60 minutes are left, 1 at once"
+    # bank 120, baseline 600, and ten cells of unknown kinds at the mean, 360
+    assert progress.left(tmp_path, 1) == "2 of 14 cells are done; about 72 minutes are left, 1 at once"
     repro.write_json(tmp_path / "reports/cells/default/uniform-1.json", {})  # published, not trained here
-    assert progress.left(tmp_path, 1) == "2 of 12 cells are done; about 60 minutes are left, 1 at once"
-    said = "3 of 12 cells are done; about 54 minutes are left, 1 at once"
+    assert progress.left(tmp_path, 1) == "2 of 14 cells are done; about 72 minutes are left, 1 at once"
+    said = "3 of 14 cells are done; about 66 minutes are left, 1 at once"
     assert progress.left(tmp_path, 1, published=True) == said
     for stage, _ in progress.cells(params.load(tmp_path).run):
         timed(tmp_path, stage, (True, 1))
-    assert progress.left(tmp_path, 1) == "12 of 12 cells are done"
+    assert progress.left(tmp_path, 1) == "14 of 14 cells are done"

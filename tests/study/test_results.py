@@ -153,7 +153,7 @@ def test_the_papers_claims_are_answered_by_their_intervals(tmp_path: Path, five:
     assert found.loc["a trained checkpoint designs better than the untrained model", "RL checkpoint"].startswith(
         "no: -"
     )
-    assert found.loc["context V6 is ahead of V1"].tolist()[:2] == ["+20.0", ""]
+    assert found.loc["context V6 is ahead of V1"].tolist()[:2] == ["+20.0 on wr025", ""]
     assert found.loc["context V6 is ahead of V1", "trained to design"].startswith("not shown: ")
     assert not any("V2" in claim or "report" in claim for claim in found.index)  # no such arm was run
     assert paper.claims(five)["trained to design"].eq("").all()
@@ -182,8 +182,9 @@ def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int,
 
 def test_overlap_tells_data_that_helped_from_the_rest() -> None:
     low, high = {3: 0.1, 4: 0.1}, {3: 0.5, 4: 0.1}
-    kept = played(({3: 0.5, 4: 0.5}, high), ({3: 1.0}, high), before=low)  # size 3 rose and keeps its half
-    left = played(({3: 0.5, 4: 0.5}, high), ({4: 1.0}, high), before=low)
+    # Size 3 rose; size 9 is in no report, so that nobody knows whether it helped.
+    kept = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({3: 0.8, 9: 0.2}, high), before=low)
+    left = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({4: 0.8, 9: 0.2}, high), before=low)
     cells: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: (kept, left)[seed])
     assert designs.overlap(cells, "engineer").to_dict("index") == {
         0: {"helped": 1.0, "others": 0.0},
