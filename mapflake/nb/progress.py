@@ -14,8 +14,8 @@ from mapflake.nb.schema import RunParams
 def left(root: Path, jobs: int, *, published: bool = False) -> str:
     """Returns a sentence: how many cells of the active run are done, and about how many minutes are left.
 
-    A missing cell takes the mean of the finished ones of its notebook on this machine, or of all of them if there is
-    none yet.
+    A missing cell takes the mean of the finished ones of its stage on this machine. Where a stage has none yet, its
+    cells are not counted, and the minutes are the least that it takes.
 
     Args:
         root: The repository.
@@ -36,11 +36,11 @@ def left(root: Path, jobs: int, *, published: bool = False) -> str:
         elif not (published and record and (records / f"{record}.json").is_file()):
             missing.append(kind)
     said = f"{total - len(missing)} of {total} cells are done"
-    known = [seconds for ones in took.values() for seconds in ones]
-    if not missing or not known:
+    known = [kind for kind in missing if kind in took]
+    if not known:
         return said
-    seconds = sum(sum(ones) / len(ones) for ones in (took.get(kind, known) for kind in missing))
-    return f"{said}; about {round(seconds / 60 / jobs)} minutes are left, {jobs} at once"
+    minutes = sum(sum(took[kind]) / len(took[kind]) for kind in known) / 60 / jobs
+    return f"{said}; {'about' if known == missing else 'more than'} {minutes:.0f} minutes are left, {jobs} at once"
 
 
 def cells(run: RunParams) -> Iterator[tuple[str, str | None]]:

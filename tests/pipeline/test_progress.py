@@ -18,7 +18,7 @@ def timed(root: Path, stage: str, *rows: tuple[bool, int]) -> None:
         repro.append_jsonl(path, {"stage": stage, "done": done, "seconds": seconds, "cpu_seconds": 1, "peak_gib": 1.0})
 
 
-def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_kind(tmp_path: Path) -> None:
+def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_stage(tmp_path: Path) -> None:
     yaml = YAML()
     written = yaml.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     written["run"] |= {"arms": ["engineer_trained", "uniform"], "seeds": [0, 1], "bank": [0, 1]}
@@ -27,14 +27,17 @@ def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_kind(tmp_path:
     assert len([*progress.cells(params.load(tmp_path).run)]) == 14
     assert progress.left(tmp_path, 2) == "0 of 14 cells are done"  # of nothing it knows no time
     timed(tmp_path, "bank/0", (False, 1000), (True, 120))  # the interrupted execution does not count
-    assert progress.left(tmp_path, 2) == "1 of 14 cells are done; about 13 minutes are left, 2 at once"
+    assert progress.left(tmp_path, 2) == "1 of 14 cells are done; more than 1 minutes are left, 2 at once"
     timed(tmp_path, "baseline_rl/0", (True, 600))
-    # bank 120, baseline 600, and ten cells of unknown kinds at the mean, 360
-    assert progress.left(tmp_path, 1) == "2 of 14 cells are done; about 72 minutes are left, 1 at once"
-    repro.write_json(tmp_path / "reports/cells/default/uniform-1.json", {})  # published, not trained here
-    assert progress.left(tmp_path, 1) == "2 of 14 cells are done; about 72 minutes are left, 1 at once"
-    said = "3 of 14 cells are done; about 66 minutes are left, 1 at once"
+    assert progress.left(tmp_path, 1) == "2 of 14 cells are done; more than 12 minutes are left, 1 at once"
+    repro.write_json(tmp_path / "reports/cells/default/fixed-1.json", {})  # published, not trained here
+    assert progress.left(tmp_path, 1) == "2 of 14 cells are done; more than 12 minutes are left, 1 at once"
+    said = "3 of 14 cells are done; more than 2 minutes are left, 1 at once"
     assert progress.left(tmp_path, 1, published=True) == said
+    for stage, _ in progress.cells(params.load(tmp_path).run):
+        if stage != "bank/1":
+            timed(tmp_path, stage, (True, 1))
+    assert progress.left(tmp_path, 1) == "13 of 14 cells are done; about 2 minutes are left, 1 at once"
     for stage, _ in progress.cells(params.load(tmp_path).run):
         timed(tmp_path, stage, (True, 1))
     assert progress.left(tmp_path, 1) == "14 of 14 cells are done"
