@@ -289,7 +289,7 @@ def units(base: Path) -> str:
         "![Dose and response](laboratory/doses.png)",
         *(["![What is asked for, row by row](laboratory/response.png)"] if responses else []),
         "### All arms",
-        study.table(found).to_markdown(disable_numparse=True),
+        study.in_parts(study.table(found)),
         "### The paper's claims",
         paper.claims(found).to_markdown(disable_numparse=True),
     ]

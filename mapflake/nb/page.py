@@ -80,7 +80,7 @@ def page(root: Path, profile: str) -> str:
         "## Reinforcement learning on designs",
         _readings(designs) if designs else MISSING.format("reinforcement learning on designs"),
         "## What designs teach",
-        study.table(found).to_markdown(disable_numparse=True),
+        study.in_parts(study.table(found)),
         MISSING.format("the model as engineer of another model's students"),
         "## What it took",
         _costs(run),

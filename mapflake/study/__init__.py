@@ -16,7 +16,7 @@ from mapflake.study.claims import claims_markdown
 from mapflake.study.comparisons import compare
 from mapflake.study.designs import changes
 from mapflake.study.records import Record, benchmark, made, write_record
-from mapflake.study.report import metrics, results_markdown, table
+from mapflake.study.report import in_parts, metrics, results_markdown, table
 
 __all__ = [
     "Record",
@@ -25,6 +25,7 @@ __all__ = [
     "changes",
     "claims_markdown",
     "compare",
+    "in_parts",
     "load",
     "made",
     "metrics",

@@ -48,6 +48,13 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     return pd.DataFrame(columns).astype(object).fillna("").rename(index=name).rename_axis("arm")
 
 
+def in_parts(table: pd.DataFrame) -> str:
+    """Returns `table` as Markdown in two tables, rates and differences: it is too wide for a page."""
+    differences = [column for column in table if "against" in column]
+    parts = [table.drop(columns=differences), table[differences]] if differences else [table]
+    return "\n\n".join(part.to_markdown(disable_numparse=True) for part in parts)
+
+
 def compared(study: Study, against: str, metric: str, boards: str = "benchmark") -> list[Difference]:
     """Returns the differences between all arms and one arm, corrected together; those of `BEGINNINGS` separately."""
     return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, metric, boards)]
@@ -67,17 +74,19 @@ def results_markdown(
     lines = [
         f"# Results, profile {profile}",
         "",
-        table(study).to_markdown(disable_numparse=True),
+        "## The questions that were written down before the first run",
+        "",
+        answers(study, comparison).to_markdown(disable_numparse=True),
+        "",
+        "## All arms: rates, and differences in points",
+        "",
+        in_parts(table(study)),
         "",
         f"There are {len(made)} cells (arm x training seed). Policies answer at temperature 1; the benchmark has",
         f"{len(study.boards)} boards. Rates are in percent. Differences are in percentage points of valid plans,",
         "paired by seed and board. Brackets hold 95% intervals over training seeds and boards; one seed gives none.",
         "A star marks p < 5% after Holm's correction for all arms of the column. Designers see the validation boards",
         "only. Extra samples are those of design RL, probes and trials, relative to the rounds that all arms train.",
-        "",
-        "## The questions that were written down before the first run",
-        "",
-        answers(study, comparison).to_markdown(disable_numparse=True),
         "",
         "## The paper's claims",
         "",
@@ -102,15 +111,18 @@ def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame
 def _design_rl(table: pd.DataFrame | None) -> list[str]:
     if table is None or table.empty:
         return []
+    parts = [
+        (f"### Contexts: {contexts}", "", rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True), "")
+        for contexts, rows in table.groupby(level=0, sort=False)
+    ]
     return [
         "## Design RL",
         "",
-        "The mean reward of a design, by set of contexts, of the engineer before and after design RL and of others,",
-        "with 95% intervals over seeds. *own*: in its own context; *another's*: the same designs in the contexts of",
-        "other policies; *shuffled*: of designs for tables whose rows were exchanged between sizes.",
+        "The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals",
+        "over seeds. *own*: in its own context; *another's*: the same designs in the contexts of other policies;",
+        "*shuffled*: of designs for tables whose rows were exchanged between sizes.",
         "",
-        table.rename_axis(["contexts", "designs"]).reset_index().to_markdown(index=False, disable_numparse=True),
-        "",
+        *(line for part in parts for line in part),
     ]
 
 
