@@ -112,7 +112,12 @@ def _design_rl(table: pd.DataFrame | None) -> list[str]:
     if table is None or table.empty:
         return []
     parts = [
-        (f"### Contexts: {contexts}", "", rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True), "")
+        (
+            f"### Contexts: {contexts}",
+            "",
+            rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True),
+            "",
+        )
         for contexts, rows in table.groupby(level=0, sort=False)
     ]
     return [
