@@ -241,11 +241,15 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
         found = whole(own)
         if found is None or not {*DRAWS} <= {*found.designs}:
             parts.append(
-                f"There is no gate yet: it takes all {len(designs())} designs under two seeds or more; there are "
-                f"{len(own)} trials, of {len({row['student'] for row in own})} students under "
+                f"There is no gate yet: it takes all {len(designs())} designs of two students under two seeds; "
+                f"there are {len(own)} trials, of {len({row['student'] for row in own})} students under "
                 f"{len({row['seed'] for row in own})} seeds."
             )
         else:
+            parts.append(
+                f"The gate is that of the students {', '.join(found.students)} under the training seeds "
+                f"{', '.join(map(str, found.seeds))}, who have all {len(found.designs)} designs."
+            )
             constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
             for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
                 values = gate.values(trials, DRAWS, constants)
@@ -306,11 +310,22 @@ def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
-    """Returns the trials under the seeds that have all students and designs of these rows; None of fewer than two."""
+    """Returns the largest whole table of these trials: students who have all designs under the same two seeds or more.
+
+    None if no two students have one. Of two tables with as many trials, the one with more students is taken.
+    """
     table = pd.DataFrame(rows)
-    trials = table["student"].nunique() * table["design"].nunique()
-    complete = table.groupby("seed")["gain"].transform("size") == trials
-    return gate.trials(table[complete].to_dict("records")) if table["seed"][complete].nunique() > 1 else None
+    complete = table.groupby(["student", "seed"])["design"].nunique().unstack(fill_value=0) == table["design"].nunique()
+    tables = []
+    for count in range(2, complete.shape[1] + 1):
+        for seeds in map(list, itertools.combinations(complete, count)):
+            students = complete.index[complete[seeds].all(axis=1)]
+            tables.append((len(students) * count, len(students), [*students], seeds))
+    most = max(tables, default=(0, 0, [], []), key=lambda found: found[:2])
+    if most[1] < 2:
+        return None
+    chosen = table["student"].isin(most[2]) & table["seed"].isin(most[3])
+    return gate.trials(table[chosen].to_dict("records"))
 
 
 def matrix(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -58,10 +58,16 @@ def test_the_page_has_the_gate_of_what_is_complete():
     assert table["half_rate, equal samples"].split("|")[2:] == table["half_rate, equal tokens"].split("|")[2:]
     assert "longer, equal samples" not in table  # it lacks the draws
     missing = [*rows("longer", dropped=[(1, laboratory.AGES[0], "benchmark")])]
-    assert laboratory.whole(missing) is None
-    found = laboratory.whole([*missing, *rows("longer", seeds=(2,))])
-    assert found is not None
-    assert found.seeds == (0, 2)
+    first, *others = map(str, laboratory.AGES)
+    for seeds, students in (((2,), others), ((2, 3), others), ((2, 3, 4, 5), [first, *others])):
+        found = laboratory.whole([*missing, *rows("longer", seeds=seeds)])
+        assert found is not None
+        assert [*found.students] == students  # as many trials as there can be without a gap
+        assert found.seeds == ((0, *seeds) if first in students else (0, 1, *seeds))
+    text = laboratory.page(missing)
+    assert f"The gate is that of the students {', '.join(others)} under the training seeds 0, 1" in text
+    assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # nobody to be told from
+    assert laboratory.whole(rows("longer", seeds=(0,))) is None
 
 
 def test_the_figure_shows_every_gain_and_boxes_the_best():
