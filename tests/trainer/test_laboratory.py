@@ -53,10 +53,12 @@ def test_the_page_has_the_gate_of_what_is_complete():
     screened = laboratory.SCREENED
     part = list(rows("longer", screened["students"], (0, 1), screened["designs"]))
     text = laboratory.page([*rows("half_rate"), *part])
-    table = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
-    assert "+10.0" in table["half_rate, equal samples"]  # every draw gains nothing
-    assert table["half_rate, equal samples"].split("|")[2:] == table["half_rate, equal tokens"].split("|")[2:]
-    assert "longer, equal samples" not in table  # it lacks the draws
+    header, _, *lines = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")][: 2 + 5]
+    assert [name.strip() for name in header[1:]] == ["half_rate, equal samples", "half_rate, equal tokens"]
+    assert [line[0].strip() for line in lines] == list(laboratory.COMPARED.values())
+    assert lines[0][1].strip().startswith("+10.0")  # every draw gains nothing
+    assert all(samples.strip() == tokens.strip() for _, samples, tokens in lines)
+    assert "longer, equal" not in text  # it lacks the draws
     missing = [*rows("longer", dropped=[(1, laboratory.AGES[0], "benchmark")])]
     first, *others = map(str, laboratory.AGES)
     for seeds, students in (((2,), others), ((2, 3), others), ((2, 3, 4, 5), [first, *others])):
