@@ -7,6 +7,7 @@ written down before which run is in reports/log.md.
     python -m benchmarks.laboratory student 600         draws the boards and trains a student, in runs/laboratory
     python -m benchmarks.laboratory screen default --part 0/2    runs half of a regime's trials on a part of the table
     python -m benchmarks.laboratory trials groups_of_8 --part 0/2    the same with the whole table
+    python -m benchmarks.laboratory waits groups_of_8   the same with other shares of boards that need a wait
     python -m benchmarks.laboratory page                collects them, and writes reports/laboratory.md
 """
 
@@ -93,6 +94,11 @@ MIXTURES = {
     "benchmark": EnvConfig.uniform(SIZES, 0.2, 0.5),
     "benchmark, natural": EnvConfig.uniform(SIZES, 0.2),
     "uniform": EnvConfig.uniform(SPACE, 0.25, 0.5),
+}
+WAITS = {  # two of the mixtures with other shares of boards that need a wait; these are not of the gate's table
+    f"{name}, waits {waits}": EnvConfig.uniform(sizes, 0.15, waits)
+    for name, sizes in (("3x3 to 5x5", (3, 4, 5)), ("5x5 to 7x7", (5, 6, 7)))
+    for waits in (0.0, 0.25, 0.75, 1.0)
 }
 SCREENED: dict[str, Any] = {  # the part of the table by which recipes are compared
     "seeds": (0,),
@@ -181,15 +187,14 @@ def rates(checkpoint: Path, trainer: Grpo, validation: Sequence[Task]) -> dict[s
     }
 
 
-def run(regime: str, part: int, parts: int, folder: Path, records: Path, *, screened: bool) -> None:
-    """Runs the trials of a regime that are neither in `records` nor in `folder`: each `parts`-th, from `part` on.
+def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Path, records: Path) -> None:
+    """Runs a table's trials that are neither in `records` nor in `folder`: each `parts`-th, from `part` on.
 
     Trials of a seed come before those of the next one, so that a part of them is a whole table of fewer seeds.
     """
-    trainer, configs = trainer_of(regime), designs()
+    trainer, configs = trainer_of(regime), designs() | WAITS
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     code = provenance.code_sha256("mapflake.engineer.rounds")
-    table = SCREENED if screened else {"seeds": SEEDS, "students": AGES, "designs": tuple(configs)}
     wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
     done = {(row["regime"], row["seed"], row["student"], row["design"]) for row in read(records)}
     for seed, age, name in tqdm(wanted[part::parts], desc=regime, unit="trial"):
@@ -240,7 +245,7 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
         parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     table: dict[str, dict[str, str]] = {}
     for regime in dict.fromkeys(row["regime"] for row in rows):
-        own = [row for row in rows if row["regime"] == regime]
+        own = [row for row in rows if row["regime"] == regime and row["design"] not in WAITS]
         parts += [f"### {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
         shown = matrix(own).map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
         parts.append(shown.to_markdown(disable_numparse=True))
@@ -260,6 +265,8 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
             for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
                 values = gate.values(trials, DRAWS, constants)
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: said(one) for name, one in values.items()}
+        if len(waits := by_waits(row for row in rows if row["regime"] == regime)):
+            parts += ["Gain by the share of boards that need a wait:", waits.to_markdown(disable_numparse=True)]
     if table:
         about = (
             "How many points a round the best design of each student gains more than another one, with 95% intervals "
@@ -345,6 +352,17 @@ def matrix(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return table[sorted(table, key=int)].reindex([name for name in designs() if name in table.index])
 
 
+def by_waits(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Returns the mean gains on the designs of `WAITS` and on the same mixtures with half waits, as text."""
+    names = [f"{name}, waits {w}" for name in ("3x3 to 5x5", "5x5 to 7x7") for w in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    found = [row for row in rows if row["design"] in names]
+    if not {row["design"] for row in found} & {*WAITS}:
+        return pd.DataFrame()
+    table = pd.DataFrame(found).pivot_table("gain", "design", "student", aggfunc="mean")
+    shown = table[sorted(table, key=int)].reindex([name for name in names if name in table.index])
+    return shown.map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
+
+
 @styled
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
@@ -377,7 +395,12 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("student", help="draws the boards and trains a student")
     command.add_argument("age", type=int, choices=AGES)
-    for name, which in (("screen", "on a part of the table"), ("trials", "on the whole table")):
+    tables = {
+        "screen": (SCREENED, "on a part of the table"),
+        "trials": ({"seeds": SEEDS, "students": AGES, "designs": tuple(designs())}, "on the whole table"),
+        "waits": ({"seeds": SEEDS[:1], "students": AGES, "designs": tuple(WAITS)}, "with other shares of waits"),
+    }
+    for name, (_, which) in tables.items():
         command = commands.add_parser(name, help=f"runs the trials of a regime that are missing, {which}")
         command.add_argument("regime", choices=REGIMES)
         command.add_argument("--part", default="0/1", help="which part of how many, e.g. 0/2")
@@ -386,14 +409,14 @@ def main() -> None:
     draw_boards(folder / "boards")
     if given.command == "student":
         make_student(folder, given.age)
-    elif given.command in ("screen", "trials"):
+    elif given.command in tables:
         part, parts = map(int, given.part.split("/"))
-        screened = given.command == "screen"
-        run(given.regime, part, parts, folder, reports / "laboratory.jsonl", screened=screened)
+        run(given.regime, tables[given.command][0], part, parts, folder, reports / "laboratory.jsonl")
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in dict.fromkeys(row["regime"] for row in rows):
-            show(figure([row for row in rows if row["regime"] == regime]), reports / f"laboratory/{regime}.png")
+            own = [row for row in rows if row["regime"] == regime and row["design"] not in WAITS]
+            show(figure(own), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows, units(root())))
 
 

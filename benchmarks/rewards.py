@@ -166,7 +166,8 @@ def main() -> None:
         return
     rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
     known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
-    print(table([row for row in rows if row["regime"] == given.regime], known))
+    gates = [row for row in rows if row["regime"] == given.regime and row["design"] not in laboratory.WAITS]
+    print(table(gates, known))
 
 
 if __name__ == "__main__":

@@ -59,6 +59,11 @@ def test_the_page_has_the_gate_of_what_is_complete():
     assert lines[0][1].strip().startswith("+10.0")  # every draw gains nothing
     assert all(samples.strip() == tokens.strip() for _, samples, tokens in lines)
     assert "longer, equal" not in text  # it lacks the draws
+    waits = list(rows("half_rate", [600], [0], ["3x3 to 5x5, waits 0.0"]))
+    with_waits = laboratory.page([*rows("half_rate"), *part, *waits]).splitlines()
+    assert {*text.splitlines()} <= {*with_waits}  # the gate is as before
+    (shown,) = (line for line in with_waits if line.startswith("| 3x3 to 5x5, waits 0.0"))
+    assert shown.split("|")[2].strip() == "+10.0"
     missing = [*rows("longer", dropped=[(1, laboratory.AGES[0], "benchmark")])]
     first, *others = map(str, laboratory.AGES)
     for seeds, students in (((2,), others), ((2, 3), others), ((2, 3, 4, 5), [first, *others])):
