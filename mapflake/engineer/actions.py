@@ -35,8 +35,7 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     """Returns the legal configuration nearest to `requested`; a legal one over `sizes` comes back equal.
 
     Ratios are clipped to [0, 1], hole ratios to [0, 0.5] and to what leaves room for the agents; sizes outside
-    `sizes` are dropped; negative data ratios count as 0, and the rest are scaled to sum to 1 unless they do so already.
-    Custom dimensions that were not asked for are 0: a rule need not know them.
+    `sizes` are dropped; data ratios are scaled to sum to 1. Custom dimensions that were not asked for are 0.
 
     Raises:
         ValueError: A value is not finite, or no size in `sizes` has a data ratio above 0: nothing legal is near.

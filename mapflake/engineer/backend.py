@@ -1,8 +1,6 @@
-"""The training behind a round: the interface (`TrainingBackend`), GRPO, the real one, and imitation of the solver.
+"""The training behind a round: the interface (`TrainingBackend`), GRPO, and imitation of the solver.
 
-Imports no torch until used.
-
-To train in another way, give `RoundSettings` an object with the same five members.
+Imports no torch until used. To train in another way, give `RoundSettings` an object with the same five members.
 """
 
 from __future__ import annotations
@@ -85,11 +83,8 @@ class Grpo:
 class Supervised:
     """Training on the solver's plans in place of GRPO: in a minute a policy changes as it would in an hour of RL.
 
-    For the bank, which wants policies that differ; no arm is trained so.
-
-    Attributes:
-        sampling: Gives the policies, set to sample as in its training.
-        recipe: Steps and learning rate; each board is seen once.
+    For the bank, which wants policies that differ; no arm is trained so. Policies sample as `sampling` has them, and
+    each board is seen once.
     """
 
     sampling: Grpo

@@ -48,10 +48,7 @@ def bank_start(
     folder: Path,
     number: int,
 ) -> str | Path:
-    """Returns the checkpoint that a run of the bank starts from: a student whose lessons no training seed has had.
-
-    Arguments are as for `student_of`, with the bank's parameters, the run's folder and its number.
-    """
+    """Returns the checkpoint that a run of the bank starts from: a student (`student_of`) with lessons of its own."""
     other = base.model_copy(update={"seed": repro.seed_for(base.seed, "bank")})
     ages = students.model_copy(update={"ages": params.ages})
     return student_of(other, ages, warm_start, boards, folder / "student", seed=number)
@@ -71,16 +68,8 @@ def bank_run(
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
 
-    Args:
-        folder: The run's folder.
-        number: The run's number; configurations, boards and noise come from it.
-        trainer: The training of a round; with a supervised recipe, a `Grpo` that says how its policies sample.
-        start: The checkpoint that it starts from (`bank_start`).
-        validation: The boards of reports.
-        sizes: Board sizes that may be asked for.
-        params: The rounds, and how they train.
-        tables: How much is sampled for the tables of its policies.
-        samples: Completions a validation board.
+    The run's `number` gives configurations, boards and noise; `start` is from `bank_start`; `samples` counts
+    completions a validation board. With a supervised recipe the `trainer` is a `Grpo`, which says how policies sample.
     """
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
     if params.training:

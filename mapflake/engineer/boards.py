@@ -13,9 +13,8 @@ logger = logging.getLogger(__name__)
 Fallback = Mapping[int, Mapping[str, Mapping[str, float | None]]]
 """The ratios that could not be drawn, by size: `{6: {"asked": {"hole_ratio": ..., "wait_ratio": ...}, "got": {...}}}`.
 
-A legal configuration may ask for boards that are too rare to be found or do not exist (say, boards without a wait where
-five agents share nine squares). A round must not die of that, and its engineer has to know: the fallback is recorded,
-and told in the next prompt."""
+A legal configuration may ask for boards that are too rare to be found or do not exist. A round must not die of that,
+and its engineer has to know: the fallback is recorded, and told in the next prompt."""
 
 HOLE_STEP = 0.1
 
@@ -25,9 +24,8 @@ def sample_boards(
 ) -> tuple[list[Task], Fallback]:
     """Returns n training tasks, and by size the nearest ratios that could be drawn where others could not.
 
-    Where the generator gives up on a size, its quota of waits goes first (to None: the kind of board asked for is too
-    rare to be found, so chance gives the nearest share), then custom dimensions (to 0), then holes, 0.1 at a
-    time. Data ratios are always met.
+    Where the generator gives up on a size, its quota of waits goes first (to None, the share that chance gives), then
+    custom dimensions (to 0), then holes, 0.1 at a time. Data ratios are always met.
 
     Raises:
         GenerationError: Not even boards without holes are found.

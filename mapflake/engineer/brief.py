@@ -1,11 +1,10 @@
 """The engineer's prompt in its two short forms, for models that a warm start has shown them.
 
-Both have the sections of their variant (`variants`). `prompt_lines`, for a small pretrained model, takes a fifth of the
-tokens of a prompt in full: plain lines, each number behind its name, rates in percent, ratios as in the answer, which
-is JSON. `prompt_words`, for a policy from scratch, has one word of the closed vocabulary (`words`) for each fact, rates
-rounded to 1/20; a guideline is one word (`guide`), which carries only the principles that training ties to it, and
-full training details are one word. The task and the meaning of the ratios are left to the demonstrations. Not covered:
-examples of failures, and prose of the model's own (the summary of a design is its ratios).
+`prompt_lines`, for a small pretrained model, takes a fifth of the tokens of a prompt in full: plain lines, rates in
+percent. `prompt_words`, for a policy from scratch, has one word of the closed vocabulary (`words`) for each fact, rates
+rounded to 1/20; guideline and full training details are one word each. The task and the meaning of the ratios are left
+to the demonstrations. Not covered: examples of failures, and prose of the model's own (the summary of a design is its
+ratios).
 """
 
 from __future__ import annotations
@@ -101,11 +100,7 @@ def prompt_words(report: FailureReport, history: History, variant: Variant, left
 
 
 def report_words(report: FailureReport) -> list[str]:
-    """Returns the failures, 13 words a size.
-
-    They are `size4`, the rates valid, optimal, valid where a wait is needed, valid elsewhere (`none` if there is no
-    such board), then the share of rollouts that fail each of the 8 checks.
-    """
+    """Returns the failures, 13 words a size: valid, optimal, valid with and without a wait, each of the 8 checks."""
     words = ["report"]
     for s in report.sizes:
         others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
@@ -121,11 +116,7 @@ def report_words(report: FailureReport) -> list[str]:
 
 
 def history_words(rounds: Sequence[Round]) -> list[str]:
-    """Returns the rounds, oldest first: for each size its configuration and the valid rate after the round.
-
-    A round is `round1` (and `rejected`, if its reply was), then for each size `size4`, the ratio of every dimension,
-    the valid rate; `none` where configuration or report lack the size.
-    """
+    """Returns the rounds, oldest first: for each size its configuration and the valid rate after the round."""
     words = ["history"]
     for r in rounds:
         words += [_round_word(r.index), *(["rejected"] if r.was_rejected else [])]

@@ -38,14 +38,7 @@ BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing
 
 @dataclass(frozen=True)
 class Designs:
-    """The problem of design RL for `grpo.train_round`: prompts of situations, and rewards of replies.
-
-    Attributes:
-        situations: One for each prompt, in the order in which they are trained on.
-        sizes: Board sizes that may be asked for.
-        variant: The prompt's sections.
-        reward: What a design is worth in its situation.
-    """
+    """The problem of design RL for `grpo.train_round`: a prompt for each situation, and rewards of replies."""
 
     situations: Sequence[Situation]
     sizes: tuple[int, ...]
@@ -140,12 +133,7 @@ def mixed(
 class CoTraining:
     """Design RL inside the loop: every round, on what the policy just measured and on made-up situations.
 
-    Attributes:
-        params: Budget and tables.
-        sizes: Board sizes that may be asked for.
-        seed: Root of the random streams.
-        variant: The prompt's sections.
-        max_new_tokens: Most tokens of a completion on a board.
+    `max_new_tokens` is the most tokens of a completion on a board.
     """
 
     params: DesignRLParams

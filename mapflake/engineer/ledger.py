@@ -1,10 +1,9 @@
 """The record of a run: one line of `rounds.jsonl` for each round, enough to replay every decision from.
 
-A ledger is append-only and resumable: a finished round is never run again and a line is never written twice. Paths in
-it are relative to its folder, so that the folder can move and a published copy names no machine. Each line ends with a
-checksum of its bytes, so that a line that was damaged or edited is refused; a line from before there were checksums is
-read unchecked, with a warning. Not covered: locking against a second process (a stage holds a lock
-while it runs).
+A ledger is append-only and resumable: a finished round is never run again. Paths in it are relative to its folder, so
+that the folder can move and a published copy names no machine. Each line ends with a checksum of its bytes; one from
+before there were checksums is read unchecked, with a warning. Not covered: locking against a second process (a stage
+holds a lock while it runs).
 """
 
 from __future__ import annotations
@@ -211,10 +210,7 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
     """Returns the configuration of every round in the ledger `path`, derived anew from the recorded replies.
 
     A model's reply is read again, a rule's request projected again; a rejected one keeps the configuration before.
-
-    Args:
-        path: The ledger's file.
-        before: The rounds that the ledger's first one continues, if it does not begin with round 0.
+    `before` are the rounds that the ledger's first one continues, if it does not begin with round 0.
 
     Raises:
         LedgerError: A derivation differs from what is recorded; names the round and the difference.

@@ -42,9 +42,9 @@ def build_prompt(
         variant: A name in `VARIANTS`, or another combination.
         prompt_format: One of `reply.PROMPT_FORMATS`.
         num_agents: Agents on a training board.
-        budget: Most tokens that the prompt may have; None: as many as it takes. It is met by leaving out examples of
-            failures, the least typical first, then rounds of the history, the oldest first; no text is ever cut, and
-            the prompt says how much was left out (compact and brief do not: their first round has a later number).
+        budget: Most tokens that the prompt may have. It is met by leaving out examples of failures, the least typical
+            first, then rounds of the history, the oldest first; no text is ever cut, and a prompt in full says how much
+            was left out.
         count: Tokens of a text; words, unless told otherwise.
 
     Raises:

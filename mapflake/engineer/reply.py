@@ -1,13 +1,12 @@
 """How a reply says a configuration, and what is read of it: its form, its grammar, its parser.
 
-`read_reply` decides whether a reply says one configuration, unmistakably, and gives its reason if not. What is rejected
-is our choice, the paper does not say: a reply that is not one configuration in the schema, or that holds a value that
-no reader could take for a ratio (negative, not finite, not a number). All else is moved to the nearest legal
-configuration (`actions.project`), and a `Proposal` records both.
+What is rejected is our choice, the paper does not say: a reply that is not one configuration in the schema, or that
+holds a value that no reader could take for a ratio (negative, not finite, not a number). All else is moved to the
+nearest legal configuration (`actions.project`), and a `Proposal` records both.
 
-A JSON reply has one description, the pydantic model of `_reply_model`: it is the parser, the JSON Schema in the prompt
-(`reply_schema`), and the grammar (`reply_grammar`). The small policy's way of writing is in `words`. Not covered:
-enforcing a grammar (`mapflake.trainer.constrain`).
+A JSON reply has one description, the pydantic model of `_reply_model`: it is the parser, the JSON Schema in the prompt,
+and the grammar. The small policy's way of writing is in `words`. Not covered: enforcing a grammar
+(`mapflake.trainer.constrain`).
 """
 
 from __future__ import annotations
@@ -167,9 +166,7 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     `}` must be exactly one object of the schema; prose or a Markdown fence around it is allowed if it holds no braces.
     Keys are all required within a size; a size that is left out gets no data; `null` as wait ratio leaves it to chance.
     Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
-    Custom dimensions follow these three, in the table's order.
-
-    Linear time, bounded memory.
+    Custom dimensions follow these three, in the table's order. Linear time, bounded memory.
 
     Raises:
         ValueError: The prompt format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
@@ -187,9 +184,9 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
 def read_replies(
     texts: Sequence[str], sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2
 ) -> Proposal:
-    """Returns the proposal of several samples: the first that is not rejected, or the first; all are kept in `replies`.
+    """Returns the proposal of samples in the order drawn: the first that is not rejected, or the first; keeps all.
 
-    The texts, at least one, are in the order in which they were drawn; other arguments and errors as for `read_reply`.
+    Other arguments and errors are as for `read_reply`.
     """
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))

@@ -188,11 +188,10 @@ def diagnose(
     behaviour: Mapping[str, float] | None = None,
     before: FailureReport | None = None,
 ) -> FailureReport:
-    """Returns the report on `rollouts`, whatever their order.
+    """Returns the report on `rollouts`, whatever their order; `before` is the last checkpoint's, on the same boards.
 
     Examples are typical ones: failures are grouped by size and set of violated kinds; the commonest group of every
-    size gives one (sizes with the most failures first), then the second commonest, and so on. Within a group it is
-    the one with the smallest board key. `before` is the report on the checkpoint before, on the same boards.
+    size gives one (sizes with the most failures first), then the second commonest, and so on.
 
     Raises:
         ValueError: There are no rollouts.
@@ -287,9 +286,9 @@ def violation_text(verdict: Verdict) -> str:
 def quote(text: str) -> str:
     """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `MAX_QUOTE` characters.
 
-    A space after every `<` splits control tokens (`<|im_end|>`, `</think>`, `<s>`), marks in brackets (`[INST]`)
-    likewise; runs of three or more backticks or tildes open no fence; the bar keeps headings and role names from the
-    start of a line; control characters and lone surrogates become U+FFFD. What was cut is said.
+    A space splits control tokens (`<|im_end|>`, `</think>`) and marks in brackets (`[INST]`); backticks and tildes open
+    no fence; the bar keeps headings and role names from the start of a line; control characters and lone surrogates
+    become U+FFFD.
     """
     shown = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
     shown = _CONTROL.sub("\ufffd", shown)

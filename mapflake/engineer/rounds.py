@@ -92,12 +92,9 @@ def run_round(
 ) -> Round:
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
-    Args:
-        settings: The settings that the rounds share.
-        history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
-        designer: Turns failures into the next configuration; from round 1 on.
-        start: The beginning of round 0; later rounds begin with the last one's checkpoint.
-        train_engineer: Trains the last checkpoint before it designs; the result designs and is trained on.
+    The history may be of another run: an arm may branch from any round. Round 0 has none, and begins with `start`;
+    later rounds begin with the last one's checkpoint and have a `designer`, or first `train_engineer`, whose result
+    designs and is trained on.
 
     Raises:
         LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint, or

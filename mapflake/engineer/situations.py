@@ -50,7 +50,7 @@ class DesignRLParams(Params):
     """Reinforcement over designs.
 
     Attributes:
-        boards_share: Share of the prompts that are boards to be solved, lest solving is unlearned.
+        boards_share: Share of the prompts that are boards to be solved, so that solving is not forgotten.
         real_share: Share of the other prompts that are measured situations; the rest are made up.
         tables: How much is sampled where a policy's tables are measured.
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
@@ -79,9 +79,7 @@ class DesignRLParams(Params):
 class KindTable:
     """A value for each kind of board.
 
-    Attributes:
-        values: Size -> for each ratio of `HOLES` the values of boards that need no wait and of those that need one.
-        num_agents: Agents of the boards.
+    `values` has by size, for each ratio of `HOLES`, the values of boards that need no wait and of those that need one.
 
     Raises:
         ValueError: A value is missing or not finite; names the kind.

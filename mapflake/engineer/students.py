@@ -26,11 +26,7 @@ def group_of(seed: int, ages: int) -> list[int]:
 
 
 def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
-    """Returns the training seeds whose reports are told to the engineer of the student of `seed`.
-
-    Raises:
-        ValueError: There is one age, so that no student differs.
-    """
+    """Returns the training seeds whose reports the student of `seed` is told as engineer; ValueError for one age."""
     if ages < 2:
         raise ValueError(f"report {other!r}: takes students of two ages or more (students.ages)")
     group, own = group_of(seed, ages), seed % ages
@@ -73,11 +69,7 @@ def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
 
 
 def pooled(reports: Sequence[FailureReport]) -> FailureReport:
-    """Returns the report on the rollouts of several reports together; examples are taken from each in turn.
-
-    Raises:
-        ValueError: There is no report.
-    """
+    """Returns the report on the rollouts of several reports together; examples are taken from each in turn."""
     if not reports:
         raise ValueError("there is no report to pool")
     if len(reports) == 1:

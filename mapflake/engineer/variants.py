@@ -1,8 +1,6 @@
 """The sections that an engineer's prompt can have, and the paper's combinations of them.
 
-The sections are F (failures), G (guideline), H (history of configurations and results), S (the model's own summary of
-its previous design) and T (training details); the variants V1 to V6 are named combinations in `VARIANTS`. params.yaml
-takes a name, or another combination: `variant: {guideline: true, history: all}`.
+In params.yaml a variant is a name in `VARIANTS`, or another combination: `variant: {guideline: true, history: all}`.
 """
 
 from __future__ import annotations
@@ -13,14 +11,9 @@ from mapflake.repro import Params, shown
 
 
 class Variant(Params):
-    """The sections that a prompt has.
+    """The sections that a prompt has: F, G, H, S (the model's own summary of its last design) and T.
 
-    Attributes:
-        failures: F.
-        guideline: G.
-        history: H: "none", "all" rounds, or the "designed" ones (without the round-0 default).
-        summary: S.
-        training: T: "none", "bookkeeping" or "full".
+    The history is of "all" rounds, or of the "designed" ones (without the round-0 default).
     """
 
     failures: bool = True

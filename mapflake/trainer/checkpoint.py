@@ -1,9 +1,8 @@
 """Checkpoint folders that are either whole or refused, and where an interrupted training goes on.
 
-A checkpoint is a folder in `transformers` format (safetensors only) with a `manifest.json` of hashes, written
-last. Trainers' intermediate folders (`checkpoint-N`, with optimizer, scheduler and RNG state) get the same
-manifest, so that a torn newest one is skipped for the newest whole one. A manifest also holds the hash of the input
-that a checkpoint was trained from: a training whose result is there already does nothing.
+A checkpoint is a folder in `transformers` format (safetensors only) with a `manifest.json`, written last: the hash of
+every file, and of the input that it was trained from, so that a finished training is not repeated. Trainers' saves
+(`checkpoint-N`) get one too, so that a torn newest one is skipped.
 """
 
 from __future__ import annotations
@@ -44,11 +43,7 @@ def input_hash_of(module: str, *inputs: Any) -> str:
 
 
 def write_manifest(folder: Path, input_hash: str | None = None, precision: str | None = None) -> None:
-    """Writes the manifest of `folder`: the SHA-256 of every file in it. Until then the checkpoint does not count.
-
-    `input_hash` identifies the input that the checkpoint was trained from (see `is_result_of`); `precision` is that of
-    the matrix products in its training (see `precision_of`).
-    """
+    """Writes the manifest of `folder`; until then the checkpoint does not count. `precision`: see `precision_of`."""
     trained = {"precision": precision} if precision else {}
     repro.write_json(folder / MANIFEST, {"input_hash": input_hash, **trained, "files": _hashes(folder)})
 
@@ -91,10 +86,7 @@ def verify(folder: Path) -> dict[str, str]:
 
 
 def weights_sha256(folder: str | Path) -> str:
-    """Returns one hash of all weight files of a checkpoint: its identity in `rounds.jsonl`.
-
-    It is made from the hashes in the manifest, which `load_policy` holds against the files; no weights are read.
-    """
+    """Returns one hash of all weight files of a checkpoint, made from its manifest: its identity in `rounds.jsonl`."""
     files = _listed(Path(folder))
     weights = {name: files[name] for name in sorted(files) if name.endswith(".safetensors") or name == PARENT}
     if not any(name != PARENT for name in weights):

@@ -1,9 +1,8 @@
 """Batched sampling with a KV cache for any `transformers` causal LM: the one generation path of this repo on CPU.
 
-`generate` spends most of its time around a small model, not in it; this loop has the same greedy tokens
-(tests/trainer/test_decoding.py) at several times the rate. Prompts that are sampled n times are read once, rows
-that have ended leave the batch, and the noise of row i belongs to row i: a sample does not depend on what
-else was in its batch (up to floating point). Not covered: beams, stop strings, logits processors.
+`generate` spends most of its time around a small model, not in it; this loop has the same greedy tokens at several
+times the rate. Prompts are read once, rows that have ended leave the batch, and the noise of row i belongs to row i: a
+sample does not depend on its batch (up to floating point). Not covered: beams, stop strings, logits processors.
 """
 
 from __future__ import annotations
@@ -77,17 +76,10 @@ def decode(
 ) -> list[Decoded]:
     """Returns n completions for each prompt, up to `eos` or cut off: prompt-major, `[len(prompts) * n]`.
 
-    Args:
-        model: The policy; in eval mode for the call.
-        prompts: Token ids, none empty. Any order: batches are formed by length.
-        n: Samples a prompt.
-        temperature: 0 takes the most likely token.
-        max_new_tokens: Where a completion is cut off.
-        eos: Ends a completion.
-        rng: Source of all sampling noise; one uniform number for each (row, position).
-        batch_size: Rows decoded at once, at least n; fewer where their keys and values would take too much memory.
-        progress: Called with the number of rows as each batch ends.
-        mask: Takes the tokens of each live row so far, gives those that may come next, bool `[B, V]`; None: all.
+    Prompts are token ids, none empty. Temperature 0 takes the most likely token; otherwise `rng` gives one uniform
+    number for each (row, position). At most `batch_size` rows, or n if that is more, are decoded at once, fewer where
+    memory is short; `progress` is called with the number of rows as a batch ends. `mask` takes the tokens of each live
+    row so far and gives those that may come next, bool `[B, V]`.
     """
     noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
     done: dict[int, Decoded] = {}

@@ -1,10 +1,9 @@
 """Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476) for TRL's GRPOTrainer: groups without signal are replaced.
 
-A group whose rewards are all equal has no advantage and teaches nothing. Such groups give their place to groups on
-other prompts of the training set, drawn at random up to `redraws` times. Where the cap is reached, the groups that
-still have no signal stay in the batch as they are and add nothing to the gradient, so that a step may be without any.
-DAPO draws until the batch is full, and has no cap. A callback cannot do this, because it sees no batch. Not covered:
-images, and rewards that are normalised before they are added (`multi_objective_aggregation`), where no advantage is 0.
+A group whose rewards are all equal teaches nothing. Such groups give their place to groups on other prompts of the
+training set, drawn at random up to `redraws` times; those that still have no signal then stay in the batch and add
+nothing to the gradient. DAPO draws until the batch is full, and has no cap. A callback cannot do this: it sees no
+batch. Not covered: images, and rewards that are normalised before they are added (`multi_objective_aggregation`).
 """
 
 from __future__ import annotations
@@ -32,17 +31,12 @@ class DynamicSampling(GRPOTrainer):
     """`GRPOTrainer` with dynamic sampling; without redraws it is TRL's own.
 
     It logs `dynamic_sampling/completions`, those that a generation batch took in all processes, and
-    `dynamic_sampling/without_signal`, the share of its groups that have none after the last redraw. TRL's metrics of
-    rewards and lengths remain those of the first draw, so that runs with and without redraws compare.
+    `dynamic_sampling/without_signal`, the share of its groups that have none after the last redraw. TRL's own metrics
+    remain those of the first draw, so that runs with and without redraws compare.
     """
 
     def __init__(self, *args: Any, redraws: int = 0, **options: Any) -> None:
-        """Makes the trainer.
-
-        Args:
-            *args: As `GRPOTrainer` takes them.
-            redraws: How many times, at most, groups without signal are replaced.
-            **options: As `GRPOTrainer` takes them.
+        """Makes the trainer; groups are replaced at most `redraws` times, the rest is as `GRPOTrainer` takes it.
 
         Raises:
             ValueError: `redraws` is negative, or an argument does not fit.

@@ -1,11 +1,9 @@
 """vLLM for sampling: an engine of our own, or `vllm serve` on this machine, and on a CPU new weights for either.
 
 An `Engine` belongs to a policy, starts when it is first asked, and runs in processes of its own. One lives at a time:
-another policy's engine takes its place, and so does a training round (`free`). While GRPO trains on CUDA, TRL
-has its own engine, and its own sync through NCCL. That cannot run on a CPU, where GRPO samples through the two classes
-here, and each step hands over its weights in a file. vLLM is imported as an engine starts.
-
-Not covered: servers on other machines, speed on a CPU.
+another policy's engine takes its place, and so does a training round (`free`). While GRPO trains on CUDA, TRL has its
+own engine, which cannot run on a CPU: there GRPO samples through the two classes here, and each step hands over its
+weights in a file. Not covered: servers on other machines, speed on a CPU.
 """
 
 from __future__ import annotations
@@ -50,13 +48,10 @@ class Engine:
     def __init__(
         self, path: str | Path, params: VllmParams, *, words: bool = False, worker: str = f"{WORKER}.Weights"
     ) -> None:
-        """Makes an engine, which does not start yet.
+        """Makes the engine of a checkpoint or a model on the hub; it does not start yet.
 
-        Args:
-            path: A checkpoint, or the name of a model on the hub.
-            params: What vLLM may take.
-            words: Whether the tokenizer is word-level: its grammars are ours to keep, vLLM's cannot name such tokens.
-            worker: The class that takes new weights in vLLM's process, on a CPU.
+        With `words` the tokenizer is word-level: vLLM's grammars cannot name its tokens, so ours are used. `worker` is
+        the class that takes new weights in vLLM's process, on a CPU.
         """
         self.path, self.params, self.words, self.worker = str(path), params, words, worker
         self._llm: Any = None
@@ -98,11 +93,7 @@ class Engine:
         ]
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Takes the weights, named as in a checkpoint, in place of those that the engine has; on a CPU.
-
-        Raises:
-            EngineError: The engine did not start, or ended.
-        """
+        """Takes new weights, named as in a checkpoint, on a CPU; raises EngineError as `sample` does."""
         with _written(weights) as path:
             self._ask(lambda llm: llm.collective_rpc("take_weights", args=(path,)))
         self._ask(lambda llm: llm.reset_prefix_cache())

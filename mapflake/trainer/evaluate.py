@@ -47,13 +47,9 @@ class Completer(Protocol):
     ) -> Sequence[Sequence[str | None]]:
         """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`.
 
-        Args:
-            prompts: In the policy's prompt format; a chat policy gets each as one user message.
-            n: Samples a prompt.
-            temperature: 0 is greedy; None is 1.
-            max_new_tokens: Where a completion is cut off; None is the policy's own length.
-            seed: Seed of the noise: same seed, same prompts, same completions (many servers do not care).
-            progress: Title of a progress bar; None shows none.
+        A chat policy gets each prompt as one user message. Temperature 0 is greedy, None is 1; `max_new_tokens` None is
+        the policy's own length. Same seed, same prompts, same completions (many servers do not care). `progress` is the
+        title of a progress bar.
         """
 
 
@@ -164,11 +160,9 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
 def mean_interval(
     values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray | None = None
 ) -> tuple[float, float, float]:
-    """Returns mean, lower and upper end of the 95% bootstrap interval over boards.
+    """Returns mean, lower and upper end of the 95% bootstrap interval over the values of boards.
 
-    Args:
-        values: Of each board.
-        weights: Rollouts of each board, which count alike; None: the same number of each.
+    `weights` are the rollouts of each board, which count alike; None: the same number of each.
     """
     with needs("train"):
         from scipy.stats import bootstrap
@@ -194,13 +188,10 @@ def mean_interval(
 def rates(
     rollouts: pd.DataFrame, by: Sequence[str] = (), metrics: Sequence[str] = ("valid", "optimal")
 ) -> pd.DataFrame:
-    """Returns a row for each group: boards, rollouts, and `<metric>`, `<metric>_low`, `<metric>_high` in [0, 1].
+    """Returns a row for each group of a `frame`: boards, rollouts, `<metric>`, `<metric>_low`, `<metric>_high`.
 
-    Args:
-        rollouts: A `frame`.
-        by: Columns to group by; none gives one row.
-        metrics: Columns to average over rollouts, as a failure report counts them: a board that is in a set twice
-            counts twice. Intervals are over boards.
+    Groups are by the columns `by`; none gives one row. Rates in [0, 1] are averaged over rollouts, as a failure report
+    counts them: a board that is in a set twice counts twice. Intervals are over boards.
     """
     import pandas as pd
 

@@ -1,9 +1,8 @@
 """One round of reinforcement learning: GRPO (Shao et al. 2024) through TRL, on boards or another problem.
 
-With `processes` above 1 the round runs in processes of its own, started here: by `torchrun` for plain data parallelism
-(also on CPUs, under gloo), by `accelerate launch` with the shipped FSDP2 configuration where weights are sharded.
-Calling and resuming are the same as with one. Not covered: several machines; bit-equal resume where vLLM samples on
-CUDA, which TRL's seed does not reach.
+With `processes` above 1 the round runs in processes started here: by `torchrun` for plain data parallelism (also on
+CPUs, under gloo), by `accelerate launch` with the shipped FSDP2 configuration where weights are sharded. Not covered:
+several machines; bit-equal resume where vLLM samples on CUDA, which TRL's seed does not reach.
 """
 
 from __future__ import annotations
@@ -212,15 +211,10 @@ def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
 def training_arguments(
     params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool, autocast: bool = False
 ) -> GRPOConfig:
-    """Returns TRL's configuration of a round.
+    """Returns TRL's configuration of a round, with the `weights` of its rewards.
 
-    Args:
-        params: The parameters of the round.
-        output: The folder of its saves.
-        seed: Seed of TRL's own random numbers.
-        weights: Weights of the rewards.
-        large: Whether memory is short (`logps.logits_fit`).
-        autocast: Whether products are bfloat16 by autocast: on a GPU, and where adapters are trained.
+    `large` says that memory is short (`logps.logits_fit`), `autocast` that products are bfloat16 by autocast: on a GPU,
+    and where adapters are trained.
     """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch

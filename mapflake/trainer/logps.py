@@ -2,9 +2,8 @@
 
 The numbers are those of a plain forward pass over `[prompt | completion]` (tests/trainer/test_logps.py). A prompt that
 several completions share is read once; a completion without a token that counts is not read at all. A small model reads
-completions in buckets of like lengths, to each of which the keys and values of its prompt are handed; one that reads
-packed rows (`packing`) takes them all in one pass. For models with full attention in every
-layer, where the logits of a microbatch fit into memory (`logits_fit`); not covered: sliding windows, recurrent layers.
+completions in buckets of like lengths; one that reads packed rows (`packing`) takes them all in one pass. Where
+`logits_fit`; not covered: sliding windows, recurrent layers.
 """
 
 from __future__ import annotations
@@ -36,12 +35,8 @@ def completion_logps(
 ) -> torch.Tensor:
     """Returns the log-probability of the last `length` tokens of each row, 0 where `mask` is 0: `[B, length]`.
 
-    Args:
-        model: The policy, as it is or wrapped for data parallelism.
-        ids: Rows `[prompt, left-padded | completion, right-padded]`, `[B, P + length]`.
-        mask: 1 at tokens, 0 at padding, `[B, P + length]`.
-        length: Columns of the completions.
-        temperature: Logits are divided by it.
+    Rows `ids` are `[prompt, left-padded | completion, right-padded]`; `mask` is 1 at tokens, 0 at padding: both
+    `[B, P + length]`. The model may be wrapped for data parallelism.
     """
     split = ids.size(1) - length
     lengths = mask[:, split:].sum(1)

@@ -1,8 +1,8 @@
 """Checkpoints of LoRA (Hu et al. 2021): an adapter, and where the checkpoint is that it was trained on.
 
 The adapter of a round of Qwen3-1.7B takes a fiftieth of the room of its weights. A checkpoint may stand on another one
-of the kind, down to whole weights or a name on the hub: they are added up as the policy is loaded, in the order in
-which they were trained. Not covered: adapters that were trained elsewhere.
+of the kind, down to whole weights or a name on the hub: they are added up as the policy is loaded. Not covered:
+adapters that were trained elsewhere.
 """
 
 from __future__ import annotations
@@ -39,13 +39,9 @@ def is_adapted(model: Any) -> bool:
 
 
 def write_adapter(model: PeftModel, parent: str | Path, folder: Path, at: Path) -> None:
-    """Writes a model's adapters to `folder`, with what they stand on.
+    """Writes a model's adapters to `folder`, with the checkpoint that they change, or its name on the hub (`parent`).
 
-    Args:
-        model: The model.
-        parent: The checkpoint whose weights the adapters change, or its name on the hub.
-        folder: The folder to write.
-        at: Where the folder will be: the path of the parent is relative to it, so that both can be moved together.
+    `at` is where the folder will be: the parent's path is relative to it, so that both can be moved together.
     """
     here = Path(parent).is_dir()
     for config in model.peft_config.values():  # for peft alone; it would write a path of this machine

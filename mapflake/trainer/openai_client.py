@@ -1,13 +1,11 @@
 """A policy behind any OpenAI-compatible server: the paper's commercial models, vLLM's server, `transformers serve`.
 
 The samples of a prompt are asked for in one request, and those that did not come again one by one: many servers ignore
-`n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection) and
-limits their time. A model that ends without a text has answered, with an empty text, which is judged like any other. A
-request that fails to the end yields None in place of a text: no answer, not a wrong one; so does a reply that is no
-text, or that the server withheld (`finish_reason` "content_filter"). A refusal of the request (any other 4xx), and a
-server that cannot be reached, stop everything. The key comes from the environment alone, and no message shows it.
-
-Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
+`n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection). A model
+that ends without a text has answered, with an empty one. A request that fails to the end yields None: no answer, not a
+wrong one; so does a reply that is no text, or that the server withheld. A refusal (any other 4xx), and a server that
+cannot be reached, stop everything. The key comes from the environment alone, and no message shows it. Not covered:
+streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
 """
 
 from __future__ import annotations
@@ -165,8 +163,7 @@ class OpenAIPolicy:
 def _text(choice: Any) -> str | None:
     """Returns the model's text; lone surrogates, which no file can hold, become "?".
 
-    It is empty if the model ended without one, e.g. while it reasoned. None is no answer: the server held the text
-    back, or it is something other than text.
+    It is empty if the model ended without one, e.g. while it reasoned; None if the server held it back, or has no text.
     """
     said = choice.message.content
     if said is None:

@@ -1,9 +1,8 @@
 """Rows of unlike lengths as one row without padding: attention stays within each of them, and in its prefix.
 
-The numbers are those of padded rows (tests/trainer/test_packing.py). No product is computed for padding, logits are
-those of the tokens that count alone, and a prompt that several rows begin with is read once. That pays for large
-models; for a small one the rows' own calls of attention cost more than they save. For models with full attention in
-every layer; not covered: sliding windows, recurrent layers.
+The numbers are those of padded rows (tests/trainer/test_packing.py). Nothing is computed for padding, logits are those
+of the tokens that count alone, and a prompt that several rows begin with is read once. That pays for large models; for
+a small one the rows' own calls of attention cost more. Not covered: sliding windows, recurrent layers.
 """
 
 from __future__ import annotations
@@ -35,11 +34,9 @@ def reads_packed(model: Any) -> bool:
 
 
 def packed(rows: Sequence[torch.Tensor], prefixes: Sequence[int | None]) -> dict[str, Any]:
-    """Returns rows of tokens as the arguments of one forward pass, `[1, T]`.
+    """Returns rows of tokens, `[L]` each and none empty, as the arguments of one forward pass, `[1, T]`.
 
-    Args:
-        rows: The rows, `[L]` each, none empty.
-        prefixes: For each row the number of the row before that it goes on from, None if it stands for itself.
+    `prefixes` has for each row the number of the row before that it goes on from, None if it stands for itself.
     """
     begins = [0 if prefix is None else len(rows[prefix]) for prefix in prefixes]
     device = rows[0].device

@@ -80,9 +80,8 @@ class RLParams(Params):
 
     `prompts` counts over all processes, `microbatch` within one. A step's samples are used for `iterations` optimizer
     steps (mu of Shao et al. 2024), from the second on with clipped ratios; `save_every` counts steps, `warmup_steps`
-    optimizer steps. Groups of samples without signal are replaced up to `redraws` times (`dynamic_sampling`). The
-    paper has 4000 instances and 2 epochs a round; it does not state learning rate and group size, which are our choice.
-    The learning rate falls to 0 over the round (`linear`) or stays.
+    optimizer steps. Groups without signal are replaced up to `redraws` times (`dynamic_sampling`). The paper has 4000
+    instances and 2 epochs a round; learning rate and group size, which it does not state, are our choice.
     """
 
     instances: int = Field(default=640, ge=1)

@@ -76,10 +76,7 @@ class Policy:
         progress: str | None = None,
         grammar: str | None = None,
     ) -> list[list[str]]:
-        """Returns n completions for each prompt, as text (`completion_texts`), cut off where the context ends.
-
-        `grammar` is that of every completion, in llguidance's Lark (`constrain.grammar_mask`), and a warning tells how
-        many were cut off before they were whole; the rest as in `evaluate.Completer`.
+        """Returns n completions for each prompt (`evaluate.Completer`), under a `grammar` if given (`grammar_mask`).
 
         Raises:
             ValueError: The grammar cannot be read, or the context has no room for a prompt.
@@ -126,7 +123,7 @@ def check_room(model: Any, rows: Sequence[Sequence[int]], new_tokens: int = 1) -
 
 
 def completion_texts(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> list[str]:
-    """Returns completions as text, without the eos at their end; other control tokens stay and spoil what they are in.
+    """Returns completions as text, without the eos at their end; other control tokens stay.
 
     Left out, as `skip_special_tokens` does, they would join what the model did not join: `["U<|im_start|>R"]`.
     """
@@ -207,13 +204,11 @@ def load_policy(
 
     Safetensors only, no code from the checkpoint. Weights have `precision` on a CPU and are bfloat16 on a GPU; with
     `full_precision` they are float32 anywhere, to be trained in full, and on a CPU their products have `precision`;
-    with `vllm` none are read here, but by its engine as it is first asked. A local folder must carry a valid manifest,
-    unless it was not written here (`sealed` false).
+    with `vllm` its engine reads them. A folder must have a valid manifest, unless it was not written here (`sealed`).
 
     Raises:
-        CheckpointError: The folder is torn or holds an adapter, tensors are missing or unexpected, a weight is not
-            finite, the chat template fails, or there is none and the vocabulary is not closed (unless `sealed` is
-            false: `pretrained.with_words` closes it).
+        CheckpointError: The folder is torn or holds an adapter of unknown origin, the weights do not fit or are not
+            finite, or a sealed model has neither a chat template that works nor a closed vocabulary.
     """
     folder = Path(path)
     if folder.is_dir():
@@ -260,12 +255,9 @@ def save_policy(
 ) -> None:
     """Writes a checkpoint folder with its manifest at `out`, and `curve` in it.
 
-    It is written beside `out` and takes its place by two renames, so `out` is never a part of a checkpoint: if the
-    process is killed, `out` is the old one, the new one or, between the renames, missing.
-
-    `weights` are written in place of the model's own, where processes hold only shards of these; `precision` is that of
-    the training (`checkpoint.precision_of`). Of a model with adapters these alone are written, and that they stand on
-    `parent`.
+    It is written beside `out` and takes its place by two renames: if the process is killed, `out` is the old one, the
+    new one or missing, never a part of one. `weights` replace the model's own, where processes hold only shards of
+    these. Of a model with adapters these alone are written, and that they stand on `parent`.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))

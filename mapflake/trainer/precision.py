@@ -36,8 +36,8 @@ WORTH = 0.8  # of float32's time: what bfloat16 may take at most, to be worth it
 def of_processor() -> Literal["float32", "bfloat16"]:
     """Returns bfloat16 if this processor multiplies it faster than float32, else float32.
 
-    Having an instruction does not decide it: with avx512_bf16, AMD's processors multiply bfloat16 in half the time of
-    float32, and some of Intel's in twice the time. So both are timed, which takes less than a second.
+    Both are timed, in less than a second: with avx512_bf16, AMD's processors multiply bfloat16 in half the time of
+    float32, and some of Intel's in twice the time.
     """
     capabilities = torch.cpu.get_capabilities()
     if not any(capabilities.get(name) for name in FAST):
@@ -60,13 +60,10 @@ def product_seconds(dtype: torch.dtype) -> float:
 
 
 def settle(asked: Precision, start: object = None, saves: Path | None = None) -> Literal["float32", "bfloat16"]:
-    """Returns the precision of a training or of sampling.
+    """Returns the precision of a training or of sampling; `auto` is settled here.
 
-    Args:
-        asked: `auto` is settled here: as an unfinished training in `saves` began, else as `start` was trained, else by
-            the processor.
-        start: The checkpoint that is trained or sampled; anything else has no precision of its own.
-        saves: The folder of `checkpoint.resumable`, where the answer is written down.
+    It is that with which an unfinished training in `saves` began (`checkpoint.resumable`), where the answer is written
+    down, else that in which the checkpoint `start` was trained, else the processor's.
     """
     mark = saves / MARK if saves else None
     begun = mark.read_text() if mark and mark.is_file() else None

@@ -1,8 +1,7 @@
 """A model that others trained, as the policy that all begins with: from the hub, a folder, a GGUF file, a package.
 
-It is written once as a sealed checkpoint of ours, and changed on the way as asked: given the compact vocabulary in
-place of its own, told to be asked in another prompt format, or its weights drawn at random. Not covered: quantised
-training (GGUF weights are read into float32), models that are no causal LMs.
+It is written once as a sealed checkpoint of ours, and changed on the way as asked. Not covered: quantised training
+(GGUF weights are read into float32), models that are no causal LMs.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ def starting_point(
     Args:
         base: A name in `PACKAGED`, a path that ends with .gguf, a folder with safetensors, or a name on the hub.
         out: The folder to write.
-        prompt_format: The format in which boards are put to it: "compact", or one of chat.
+        prompt_format: The format in which boards are put to it.
         vocabulary: For "compact": the words that take the place of its own tokens (`with_words`).
-        random_weights: Whether weights of the same shape, drawn at random, take the place of its own: the control.
+        random_weights: The control: weights drawn at random take the place of its own.
         seed: Of these.
 
     Raises:

@@ -1,11 +1,8 @@
 """TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
 Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
-policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`; groups without signal may
-be replaced (`dynamic_sampling`). Four methods of TRL are overridden: `_calculate_rewards` reads completions as
-evaluation does, `_generate_and_score_completions` leaves rows without advantage out of the loss and measures entropy
-and divergence, `_get_per_token_logps_and_entropies` takes `logps.completion_logps` where logits fit into memory, `log`
-adds our metrics.
+policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Four of TRL's methods are
+overridden: see their docstrings.
 """
 
 from __future__ import annotations
@@ -49,15 +46,15 @@ class RoundTrainer(DynamicSampling):
         sampler: Engine | Server | None = None,
         redraws: int = 0,
     ) -> None:
-        """Makes the trainer of one round of `policy`.
+        """Makes the trainer of one round of `policy`, which is trained in place.
 
         Args:
-            policy: Trained in place, or with the adapters that `lora`, a configuration of peft, describes.
+            policy: The policy.
             rows: The training rows in order: a column `prompt`, and those that the rewards take.
             rewards: TRL's functions of completions and columns; their weights are in `args`.
             args: TRL's configuration.
             seed: Seed of the sampling noise.
-            lora: None trains all weights.
+            lora: peft's configuration of adapters; None trains all weights.
             sampler: vLLM on a CPU, which is handed the weights before each step; None samples as `args` say.
             redraws: As for `DynamicSampling`.
         """

@@ -1,8 +1,7 @@
 """Supervised warm start on (prompt, completion) pairs: the "pretraining" of a from-scratch policy, a start for others.
 
-The pairs come from callers (solved boards, the engineer's language); nothing here depends on their meaning. The recipe
-is our choice; the ones tried are in reports/log.md. A large LLM needs no warm start, a small pretrained one does: it
-solves no board at first, and RL finds nothing to reinforce.
+The recipe is our choice; the ones tried are in reports/log.md. A large LLM needs no warm start, a small pretrained one
+does: it solves no board at first, and RL finds nothing to reinforce.
 """
 
 from __future__ import annotations
@@ -40,16 +39,11 @@ def warm_start(
     *,
     seed: int,
 ) -> list[dict[str, float]]:
-    """Trains a policy on `pairs`, writes it to `out` and returns its curve: `{"step", "loss", ...}` rows.
+    """Trains a policy on (prompt, completion) pairs, writes it to `out` and returns its curve: `{"step", "loss", ...}`.
 
-    Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input.
-
-    Args:
-        pairs: Prompts, and the completions that are right for them.
-        start: The vocabulary of a new policy, or the checkpoint of one, or its name on the hub.
-        params: Recipe, and shape of a new policy.
-        out: The checkpoint to write.
-        seed: Seed of a new policy's weights, and of the order of the pairs.
+    Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input. `start`
+    is the vocabulary of a new policy, or the checkpoint of one, or its name on the hub; `seed` is that of a new
+    policy's weights and of the order of the pairs.
 
     Raises:
         ValueError: A compact text has a word outside the vocabulary, there are no pairs, the model's context is too

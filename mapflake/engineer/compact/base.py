@@ -1,8 +1,7 @@
 """The model before any RL: a warm start that all seeds share, and of each seed a student of some age.
 
 The warm start stands for the small policy's pretraining: solved boards, and the engineer's language (`demonstrations`).
-A small pretrained model needs one too, since it solves nothing at first; a large one is taken as it is. A student is
-the warm start taught for some more steps, its age; at age 0 it is the warm start.
+A large pretrained model is taken as it is. A student is the warm start taught for some more steps, its age.
 """
 
 from __future__ import annotations
@@ -65,8 +64,7 @@ class BaseParams(Params):
 def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]]:
     """Returns n (prompt, completion) pairs for the warm start: solved boards first, then designs (`demonstrations`).
 
-    A solved board is shown turned or mirrored, its agents renamed, at random. All is in `params.prompt_format`. The
-    folder `boards` is notebook 01's.
+    A solved board is shown turned or mirrored, its agents renamed, at random. The folder `boards` is notebook 01's.
 
     Raises:
         ValueError: There are no boards of a kind that is to be shown.
@@ -173,16 +171,8 @@ def student_of(
 def student(params: BaseParams, start: str | Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:
     """Returns `out`, the checkpoint of a policy of some age: `start` taught for `age` more supervised steps.
 
-    Students differ in their age and seed and are alike in what `start` knows. Where that is the engineer's language
-    (a warm start with a large `engineer_share`), what a student says as an engineer does not depend on its age.
-
-    Args:
-        params: The lessons: shares, contexts and recipe; `training.steps` is not used.
-        start: Checkpoint of a policy, or its name on the hub.
-        boards: As for `base_pairs`.
-        out: The checkpoint to write; it stays if it was made from the same input.
-        age: Supervised steps, at least 1.
-        seed: Seed of the lessons and of their order.
+    `params` are the lessons, of which `training.steps` is not used; `seed` is that of the lessons and of their order.
+    The checkpoint stays if it was made from the same input.
 
     Raises:
         ValueError: The age is not positive, or `params` have no training.

@@ -57,18 +57,11 @@ def demonstrations(
     prompt_format: str = "compact",
     reported: Iterable[int] | None = None,
 ) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs, made as the module's docstring says, in compact words or in JSON.
+    """Returns n (prompt, completion) pairs, made as the module's docstring says.
 
     Pair i depends on (seed, sizes, reported, variants, i) alone; each of the variants is shown as often as the others.
-    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens.
-
-    Args:
-        n: Number of pairs.
-        sizes: Board sizes that may be asked for.
-        seed: Root of the random streams.
-        variants: Prompt variants to show.
-        prompt_format: `compact`, `brief` or `json`.
-        reported: Board sizes of validation, a part of `sizes`; None: all of them.
+    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens. `reported` are the
+    board sizes of validation, a part of `sizes`; None: all of them.
     """
     variants = [known_variant(name) for name in variants]
     given: dict[str, Any] = {"seed": seed, "variants": variants, "prompt_format": prompt_format, "reported": reported}
@@ -106,10 +99,7 @@ def synthetic_report(
     prompt_format: str = "compact",
     reported: Iterable[int] | None = None,
 ) -> SyntheticReport:
-    """Returns the synthetic report behind a demonstration; another seed gives reports that were not demonstrated.
-
-    Arguments are as for `demonstrations`.
-    """
+    """Returns the report behind pair `number` of `demonstrations`; another seed gives ones that were not shown."""
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
     seen = legal_sizes(reported or sizes)
     variant = variants[int(rng.integers(len(variants)))]

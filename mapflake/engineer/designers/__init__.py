@@ -118,10 +118,8 @@ def params_of(
 ) -> EngineerParams | None:
     """Returns the parameters by which the model of an arm is asked; None if the arm is a rule.
 
-    Args:
-        arm: An engineer's name (`engineer_arm`), or one in `RULES` or `designers`.
-        params: The parameters that arms differ from.
-        designers: Further model engineers: arm -> the parameters in which it differs.
+    An arm is an engineer's name (`engineer_arm`), one in `RULES`, or one in `designers`: further model engineers, with
+    the parameters in which they differ from `params`.
 
     Raises:
         ValueError: No arm has this name, or `designers` has one that is taken.

@@ -113,14 +113,8 @@ def llm_engineer(
 ) -> Designer:
     """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
-    If all samples are rejected, so is the proposal.
-
-    Args:
-        policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
-        sizes: Board sizes that may be asked for.
-        params: The parameters by which it is asked.
-        seed: Root of the noise of sampling and shuffling; the round's index goes in too.
-        write: Gives the prompt, called as `build_prompt` is.
+    `policy_for` gives the model for a history, e.g. the one in the last round's checkpoint; `write` gives the prompt,
+    called as `build_prompt` is. The round's index goes into the seed of sampling and shuffling.
     """
     sizes = legal_sizes(sizes)
 
@@ -180,14 +174,9 @@ def apply_control(
 ) -> tuple[FailureReport, History]:
     """Returns report and history as a control tells them; every round that both tell is changed in both.
 
-    If a control designs as well as the engineer, reading the failures was not what helped.
-
-    Args:
-        report: The report on the current checkpoint.
-        history: The rounds so far.
-        control: `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples
-            stay. Otherwise the truth; others' reports are told by `students.telling`.
-        seed: Root of the shuffling's random stream; the round's index goes in too.
+    `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples stay; the
+    order comes from the seed and the round's index. Otherwise the truth; others' reports are told by
+    `students.telling`.
     """
     if control != "shuffled":
         return report, history

@@ -58,10 +58,7 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
 
 
 def half_solved(policy: Completer, kind: tuple[int, bool], holes: float, *, seed: int) -> float | None:
-    """Returns the mean of p (1 - p) over fresh training boards of a kind; None if its boards cannot be drawn.
-
-    Without bias: k of n answers valid give (k / n) (1 - k / n) n / (n - 1).
-    """
+    """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn."""
     size, wait = kind
     try:
         tasks = generate(EnvConfig.uniform([size], holes, float(wait)), BOARDS, seed=seed, split="train")

@@ -1,10 +1,7 @@
 """The rules that a model engineer is compared with: none asks a model, none draws a board.
 
-All see what the engineer sees (the report and the rounds so far) and pass the same projection. The curriculum over
-bins (learnability) gives weights q_b to the kinds of validation boards b = (size, holes, needs a
-wait), from which r_s = sum of q_b, h_s = E_q[holes | s], w_s = P_q[wait | s]. In the papers cited the weights choose
-single levels; that a curriculum is a *configuration* here is our choice, and makes them comparable. Not covered:
-the designer that pays for rollouts (`measured.frontier`).
+All see what the engineer sees (the report and the rounds so far) and pass the same projection. Not covered: the
+designer that pays for rollouts (`measured.frontier`).
 """
 
 from __future__ import annotations
@@ -135,8 +132,8 @@ def domain_randomisation(sizes: Sequence[int], *, seed: int) -> Designer:
 def learnability(sizes: Sequence[int]) -> Designer:
     """Returns the designer that weights bins by p (1 - p), the variance of their success.
 
-    Source: "sampling for learnability", Rutherford et al. 2024 (No Regrets, arXiv 2408.15099); the size of the
-    advantage, by which PLR ranks (Jiang et al. 2021), gives the same order for rewards of 0 and 1.
+    Source: "sampling for learnability", Rutherford et al. 2024 (No Regrets, arXiv 2408.15099), where the weights choose
+    single levels; that they make a *configuration* here is our choice.
     """
     return _over_bins(sizes, lambda report, history: {b: _p(b) * (1 - _p(b)) for b in report.bins}, "p (1 - p)")
 
@@ -182,9 +179,8 @@ def mixture(weights: Mapping[BoardBin, float]) -> Requested:
 def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: int = 2) -> EnvConfig:
     """Returns a configuration drawn without knowledge of any policy: that of round 0.
 
-    Data ratios uniform over the simplex (Dirichlet with all parameters 1), the others uniform over what is legal, so
-    hole ratios in [0, 0.5] and wait ratios in [0, 1], all in steps of 1/20 (the grid of the compact prompt format) and
-    projected. The distribution is our choice; the paper speaks of "random" only.
+    Data ratios are uniform over the simplex, the others uniform over what is legal, all in steps of 1/20 (the grid of
+    the compact prompt format). The distribution is our choice; the paper speaks of "random" only.
     """
     sizes = legal_sizes(sizes)
     shares = apportion(STEP, dict(enumerate(rng.dirichlet(np.ones(len(sizes))))))
