@@ -234,6 +234,10 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
     """Returns reports/laboratory.md: the study so far, and of each regime its gate and the matrix of its trials."""
     parts = [
         "# Students of different strength",
+        "In the [first study](results.md) all training seeds begin with the same student, so one constant design suits "
+        "them all, and its boards rarely need a wait. Here students are taught for 800 to 4,400 supervised steps, and "
+        "half of the boards that measure them need a wait. First comes the study of engineers, then the trials of "
+        "single designs from which its training recipe and its reward of designs were chosen.",
         *filter(None, [study_so_far]),
         "## How much there is to be won",
         "What one round of GRPO on the boards of a design gains, in points of valid plans on "
