@@ -3,7 +3,6 @@
 Run it: `python docs/examples/own_designer.py`.
 """
 
-import itertools
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,18 +32,16 @@ RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.siz
 
 
 def on_record() -> None:
-    """Prints what the rule would have asked for where the published run's engineer was asked."""
+    """Prints what the rule asks for after round 0 of a published run, and what this run's engineer asked for."""
     seed = min(int(path.stem.rpartition("-")[2]) for path in RECORDED.glob("engineer-*.json"))
     cells = [repro.read_json(RECORDED / f"{arm}-{seed}.json") for arm in ("round_0", "engineer")]
     rounds = tuple(repro.from_json(Round, row, "record") for cell in cells for row in cell["rounds"])
     sizes = tuple(s.size for s in rounds[0].report.sizes)
-    for before, after in itertools.pairwise(rounds):
-        ours = waits_where_they_fail(sizes)(before.report, rounds[: after.index])
-        for name, proposal in (("engineer", after.proposal), ("ours", ours)):
-            if proposal and proposal.config:
-                parts = proposal.config.sizes.items()
-                waits = ", ".join(f"{size}x{size} {part.wait_ratio:.2f}" for size, part in parts)
-                print(f"round {after.index}, wait ratios, {name:>8}: {waits}")
+    ours = waits_where_they_fail(sizes)(rounds[0].report, rounds[:1])
+    for name, proposal in (("engineer", rounds[1].proposal), ("ours", ours)):
+        if proposal and proposal.config:
+            waits = ", ".join(f"{size}x{size} {part.wait_ratio:.2f}" for size, part in proposal.config.sizes.items())
+            print(f"round 1, wait ratios, {name:>8}: {waits}")
 
 
 def in_the_loop(folder: Path) -> None:

@@ -34,7 +34,7 @@ DIMENSIONS["wall_ratio"] = Dimension(
 def main() -> None:
     import toy_learner
 
-    from mapflake.engineer import build_prompt, format_config, read_reply
+    from mapflake.engineer import build_prompt, read_reply
 
     for level in (0.0, 0.5, 1.0):
         tasks = generate(EnvConfig.uniform([6], 0.15, num_agents=3, wall_ratio=level), 300, seed=0)
@@ -46,14 +46,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:  # a rule that draws all ratios at random, in a loop with a toy
         history = toy_learner.run("domain_randomisation", Path(folder), (5, 6), rounds=1)
     prompt = build_prompt(history[-1].report, history, [5, 6])
-    shown = ("- wall_ratio", "| size | data_ratio", "| 5x5  | 0", "| 6x6  | 0")
+    shown = ("- wall_ratio", "| size | data_ratio", "| 5x5  | 0")
     print(*(line for line in prompt.split("\n") if line.startswith(shown)), sep="\n", end="\n\n")
 
     reply = '{"sizes": {"6": {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": null, "wall_ratio": 1.5}}}'
     for text in (reply, reply.replace(', "wall_ratio": 1.5', "")):
         proposal = read_reply(text, [5, 6])
-        print(proposal.rejection or proposal.config)
-    print(format_config(history[-1].config, "compact"))
+        print(proposal.rejection or proposal.config.sizes)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Another context variant: a combination of the paper's sections under a name of its own, and a section that is new.
+"""Another context: a combination of the paper's sections under a name of its own, and a section that is new.
 
 Run it: `python docs/examples/own_variant.py`.
 """
@@ -46,16 +46,16 @@ def main() -> None:
         history = toy_learner.run("fixed", Path(folder), sizes, rounds=1)
     report = history[-1].report
     rows = []
-    for name in ("V1", "V3", "V6", "lean"):
+    for name in ("V1", "V6", "lean"):
         prompt = build_prompt(report, history, sizes, variant=name)
         headings = [line[2:].split(" ")[0] for line in prompt.split("\n") if line.startswith("# ")]
         rows.append([name, str(len(prompt.split())), ", ".join(headings[2:-1])])
-    print(table(["variant", "words", "between task and answer"], rows), end="\n\n")
+    print(table(["context", "words", "between task and answer"], rows), end="\n\n")
 
     params = EngineerParams(variant="lean", samples=1)
     proposal = llm_engineer(lambda history: AsBefore(), sizes, params, seed=0, write=with_goals)(report, history)
     print(*proposal.prompt[proposal.prompt.index("# What we want") :].split("\n")[:3], sep="\n", end="\n\n")
-    print(proposal.config)
+    print(proposal.config.sizes)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reinforcement over designs: GRPO in which a prompt is the engineer's context, and the reward what its design teaches.
+"""Reinforcement over designs: GRPO whose prompts are situations, and whose reward is what a design teaches.
 
 The trainer is that of boards (`trainer.grpo`), so that kills and resumes are the same; several processes and LoRA go
 the same way, but were tried with boards alone. A rejected reply gets 0. Two more numbers are logged that reward

@@ -1,8 +1,9 @@
 """What an engineer's designs are worth in given situations, and whether they depend on the report.
 
-An engineer that reads designs better for the report that it was shown than for another one. So the same designs are
-scored in all situations of other runs too, and it is asked again with the report's rows exchanged. `response` says what
-it reads: its designs for a made-up report of which one row is moved at a time.
+The designs of an engineer that uses its report are worth more in the situation that they were made for than in others.
+So the same designs are also scored in all situations of other runs, and the engineer is asked again with the rows of
+the report exchanged. `response` says which rows it uses: it has the designs for a made-up report in which one row
+changes at a time.
 """
 
 from __future__ import annotations

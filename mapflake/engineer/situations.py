@@ -1,9 +1,9 @@
 """Situations in which an engineer is asked for a design, and what a design would teach there.
 
-A situation is what the engineer sees (report and history) with what it does not: how often the policy solves each kind
-of boards (size, holes, whether a wait is needed), and how often it does so at times. `expected_gain` scores a design by
-that. Made-up situations are free (`compact.demonstrations`), real ones are measured on policies of a bank (`bank`). Not
-covered: custom dimensions, which no table has.
+A situation holds what the engineer sees, the report and the history, and what it does not see: the success and the
+learnability of the policy by kind of boards (size, holes, whether a wait is needed). `expected_gain` scores a design by
+these tables. Made-up situations cost nothing (`compact.demonstrations`); real ones are measured on policies of a bank
+(`bank`). Not covered: custom dimensions, which no table has.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Situation:
-    """A point of a run at which the engineer is asked.
+    """What a design is made for: a student's report and history, with tables that the engineer does not see.
 
     Attributes:
         report: Failures of the policy.

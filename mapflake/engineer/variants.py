@@ -1,6 +1,7 @@
 """The sections that an engineer's prompt can have, and the paper's combinations of them.
 
-In params.yaml a variant is a name in `VARIANTS`, or another combination: `variant: {guideline: true, history: all}`.
+A combination of sections is what the paper calls a context. In params.yaml it is a name in `VARIANTS`, or another
+combination: `variant: {guideline: true, history: all}`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from mapflake.repro import Params, shown
 
 
 class Variant(Params):
-    """The sections that a prompt has: F, G, H, S (the model's own summary of its last design) and T.
+    """A context, the sections that a prompt has: F, G, H, S (the model's own summary of its last design) and T.
 
     The history is of "all" rounds, or of the "designed" ones (without the round-0 default).
     """
@@ -33,7 +34,7 @@ VARIANTS = {
     "V6-full": Variant(guideline=True, history="designed", training="full"),
     "schema": Variant(failures=False),
 }
-"""The paper's variants; V6-full is V6 with full RL details instead of bookkeeping. `schema` is a control, ours: the
+"""The paper's contexts; V6-full is V6 with full RL details instead of bookkeeping. `schema` is a control, ours: the
 task and the form of the answer alone."""
 
 DEFAULT_VARIANT = "V6"

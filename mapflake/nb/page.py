@@ -244,7 +244,7 @@ def _readings(designs: engineers.Records) -> str:
     """Returns the table of what designs are worth; the reward of a design lies in [0, 1]."""
     return (
         engineers.table(designs)
-        .reset_index(names=["contexts", "engineer"])
+        .reset_index(names=["situations", "engineer"])
         .to_markdown(index=False, disable_numparse=True)
     )
 

@@ -1,7 +1,7 @@
 """Trained engineers over seeds of design RL: the reward of their designs, whether these use the report, and solving.
 
-Notebook 04 writes one record for each seed. All seeds train on the same bank of contexts and are evaluated on the same
-held-out contexts. Intervals are Student's t intervals over the seeds of design RL.
+Notebook 04 writes one record for each seed. All seeds train on the same bank of situations and are evaluated on the
+same held-out situations. Intervals are Student's t intervals over the seeds of design RL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def load(folder: Path) -> Records:
 
 
 def readings(records: Records) -> pd.DataFrame:
-    """Returns one row for each seed, set of contexts and stage of the engineer, with the columns of `reading.reading`.
+    """Returns a row for each seed, set of situations and stage of the engineer, with the columns of `reading.reading`.
 
     The stages are: before design RL, after it, and after a further round of RL on boards.
     """
@@ -45,7 +45,7 @@ def readings(records: Records) -> pd.DataFrame:
 
 
 def table(records: Records) -> pd.DataFrame:
-    """Returns a table as text, with a row for each set of contexts and stage or baseline: means and 95% intervals."""
+    """Returns a table as text, with a row for each set of situations and stage or baseline: means and 95% intervals."""
     found = readings(records)
     if found.empty:
         return found

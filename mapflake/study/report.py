@@ -113,18 +113,18 @@ def _design_rl(table: pd.DataFrame | None) -> list[str]:
         return []
     parts = [
         (
-            f"### Contexts: {contexts}",
+            f"### Situations: {situations}",
             "",
             rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True),
             "",
         )
-        for contexts, rows in table.groupby(level=0, sort=False)
+        for situations, rows in table.groupby(level=0, sort=False)
     ]
     return [
         "## Design RL",
         "",
         "The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals",
-        "over seeds. *own*: in its own context; *another's*: the same designs in the contexts of other policies;",
+        "over seeds. *own*: in its own situation; *another's*: the same designs in situations of other policies;",
         "*shuffled*: of designs for tables whose rows were exchanged between sizes.",
         "",
         *(line for part in parts for line in part),

@@ -17,7 +17,7 @@ COMMANDS = re.findall(r"^\| .+? \| `(.+?)` \| \[", PAGE, re.MULTILINE)
 SAYS = {
     "python -m mapflake solve --wait": r"makespan \d+, sum of costs \d+; the board needs a wait",
     "python docs/examples/compare_designers.py": r"against +heuristic: [+-][\d.]+ points \(.* to .*\) p = 0\.\d",
-    "python docs/examples/own_reward.py": r"expected gain of boards of 4x4, half of which need a wait: 0\.1\d",
+    "python docs/examples/own_reward.py": r"expected gain: 3x3 0\.0\d, 4x4 0\.1\d",
     "python -m mapflake.nb dry qwen_1gpu": r"in all \d+\.\d h",
 }
 """What a command prints."""
