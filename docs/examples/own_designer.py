@@ -15,7 +15,7 @@ RECORDED = Path(__file__).parents[2] / "reports/cells/default"
 
 
 def waits_where_they_fail(sizes: Iterable[int]) -> Designer:
-    """Returns the designer: data by how much fails, waits by how much more fails where one is needed."""
+    """Returns a designer: more data for sizes that fail, more waits where boards that need one fail more often."""
 
     def design(report: FailureReport, history: History) -> Proposal:
         asked = {}

@@ -13,7 +13,7 @@ from mapflake.env import DIMENSIONS, Dimension, EnvConfig, Instance, generate
 
 
 def walls(board: Instance, level: float, rng: np.random.Generator) -> Instance:
-    """Returns the board with `level` of its holes moved into a wall: a row or column with a gap; agents drawn anew."""
+    """Returns the board with a share of its holes in a wall with one gap, and with new starts and goals."""
     line, gap, upright = rng.integers(1, board.size - 1), rng.integers(board.size), rng.integers(2)
     wall = [(i, int(line)) if upright else (int(line), i) for i in range(board.size) if i != gap]
     wall = wall[: round(level * len(board.holes))]
