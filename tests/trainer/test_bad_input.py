@@ -94,7 +94,6 @@ def test_a_control_token_in_an_answer_joins_nothing(llama):
 
 
 SAID = {
-    "prose": "I would move the first agent a little. " * 500,
     "nan": '{"plan": [NaN, NaN], "sizes": {"3": {"data_ratio": NaN, "hole_ratio": 0, "wait_ratio": 0}}}',
     "digits": f'{{"plan": [{"9" * 10_000}], "sizes": {{"3": {{"data_ratio": {"9" * 10_000}}}}}}}',
     "two": "".join(
@@ -102,9 +101,7 @@ SAID = {
         for i, move in enumerate("UD")
     ),
     "cut": '{"plan": ["U", "D',
-    "cut design": '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": 0.5}, "4": {"data_ra',
     "control": '{"plan<|im_end|>": ["U", "D"], "sizes<|im_end|>": {"3": {"data_ratio": 1}}}',
-    "nothing": "",
 }
 
 

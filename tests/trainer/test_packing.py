@@ -8,7 +8,6 @@ from mapflake.trainer.decoding import decode
 from mapflake.trainer.packing import ATTENTION, pack
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import encode_prompts, load_policy
-from mapflake.trainer.precision import compute_in_bfloat16
 from mapflake.trainer.warmstart import encode_pairs, warm_start
 
 PAIRS = [("a", "b c d"), ("a longer prompt than that", "e"), ("f", "g " * 9)]
@@ -37,15 +36,6 @@ def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(chat_start):
         [{key: [*rows[0][key], *rows[1][key]] for key in rows[0]}, rows[2]]
     )  # the control: a row sees another
     assert _step(policy, joined, ATTENTION)[0] != pytest.approx(loss, rel=1e-3)
-
-
-def test_a_row_is_read_in_bfloat16_as_in_float32_up_to_its_rounding(chat_start):
-    policy, half = load_policy(chat_start), load_policy(chat_start)
-    compute_in_bfloat16(half.model)
-    batch = pack(encode_pairs(policy.tokenizer, PAIRS))
-    (loss, _), (rounded, gradients) = (_step(each, batch, ATTENTION) for each in (policy, half))
-    assert rounded == pytest.approx(loss, rel=0.02)
-    assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
 
 
 def test_a_language_model_is_trained_on_packed_rows_and_one_that_slides_on_padded_ones(chat_start, tmp_path):

@@ -9,7 +9,7 @@ from mapflake.repro import read_json
 from mapflake.trainer import checkpoint, precision
 from mapflake.trainer.params import ModelParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
-from mapflake.trainer.precision import compute_in_bfloat16, frozen_copy, of_processor, product_seconds, settle
+from mapflake.trainer.precision import compute_in_bfloat16, frozen_copy, of_processor, settle
 from mapflake.trainer.warmstart import warm_start
 
 IDS = torch.arange(2, 26).reshape(3, 8)
@@ -69,10 +69,6 @@ def test_the_processor_decides(monkeypatch, capabilities, halved, taken):
         assert [settle(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
     finally:
         of_processor.cache_clear()
-
-
-def test_products_of_twice_the_precision_take_longer():
-    assert 0 < product_seconds(torch.float32) < product_seconds(torch.float64)
 
 
 def test_a_run_keeps_the_precision_it_began_with(tmp_path, monkeypatch):

@@ -61,14 +61,6 @@ def test_loss_and_gradient_are_those_of_trl(start, tmp_path, monkeypatch):
         torch.testing.assert_close(ours[name], gradient, atol=100 * UNIT * largest, rtol=0)
 
 
-def test_a_step_without_any_signal_has_a_gradient_of_zero(start, tmp_path):
-    trainer = _trainer(start, tmp_path)
-    trainer.current_gradient_accumulation_steps = 1
-    nothing = {key: 0 * value for key, value in _ragged_batch().items() if key in ("advantages", "completion_mask")}
-    trainer._compute_loss(trainer.model, _ragged_batch() | nothing).backward()
-    assert all((p.grad == 0).all() for p in trainer.model.parameters())
-
-
 def test_the_curve_tells_how_far_the_policy_has_gone(start, tmp_path):
     trainer = _trainer(start, tmp_path, learning_rate=1e-2)
     trainer.train()
@@ -106,9 +98,3 @@ def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
     # The control: the successful rows alone, of which the policy is surer than of the others.
     counts &= batch["advantages"][:, None] > 0
     assert abs(float((surprise * counts).sum() / counts.sum()) - expected) > 8 * error
-
-
-def test_groups_must_be_whole(start, tmp_path):
-    trainer = _trainer(start, tmp_path)
-    with pytest.raises(ValueError, match="whole groups of 4 samples"):
-        trainer._rollout(["size3 plan"] * 3 + ["size4 plan"], trainer)

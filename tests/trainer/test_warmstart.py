@@ -1,7 +1,3 @@
-import ctypes
-import subprocess
-import sys
-
 import pytest
 from pydantic import ValidationError
 
@@ -61,32 +57,3 @@ def test_wrong_input_is_named(tmp_path):
         WarmStartParams.parse({"microbatch": 5}, "warm_start")
     with pytest.raises(ValidationError):
         WarmStartParams(steps=0)
-
-
-MEMORY = """
-import resource
-import torch
-from mapflake.trainer import training
-
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
-        torch.ones(2**24)  # 64 MiB, of 16,384 pages or of 32 large ones
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-with training.memory_kept():
-    faults()  # the first blocks are mapped here
-    kept = faults()
-print(kept, faults())
-"""
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not glibc")
-def test_memory_is_kept_during_a_training_and_given_back_after_it():
-    """A large block is cleared by the kernel each time it is mapped: a page fault for each of its pages.
-
-    In a process of its own, whose memory no other test has cut into pieces.
-    """
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    kept, given_back = map(int, done.stdout.split())
-    assert kept < 5 < given_back
