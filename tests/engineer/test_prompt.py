@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from engineer_samples import GOLDEN, REPORTS, SIZES, golden, history
 
-from mapflake.engineer import VARIANTS, FailureReport, Proposal, Round, Variant, build_prompt, read_reply
-from mapflake.engineer.prompt import history_section, summary_section, training_section
+from mapflake.engineer import VARIANTS, FailureReport, Proposal, Round, build_prompt, read_reply
 from mapflake.engineer.reply import reply_schema
 from mapflake.engineer.report import SizeReport
 from mapflake.env import EnvConfig
@@ -77,15 +76,6 @@ def test_brief_lines_by_hand():
     ]
 
 
-def test_without_any_round_there_is_nothing_to_tell():
-    words = build_prompt(FailureReport(()), (), SIZES, variant="V5", prompt_format="compact")
-    assert words == "engineer report guide history none summary none design"
-    assert build_prompt(FailureReport(()), (), SIZES, prompt_format="compact").endswith("history none none design")
-    assert "No round has been trained yet" in training_section((), full=True)
-    assert "There is none." in summary_section(())
-    assert "There is no earlier design." in history_section((), with_default=True)
-
-
 def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_and_never_by_cutting():
     def prompt(budget):
         return build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=budget)
@@ -106,10 +96,3 @@ def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_a
     ]
     for text in steps:  # what is there is whole: every line stands in the whole prompt, but for what is said
         assert {line for line in text.split("\n") if "left out" not in line} <= set(whole.split("\n"))
-
-
-def test_own_variants_and_wrong_names():
-    own = build_prompt(REPORTS[0], history(1), SIZES, variant=Variant(failures=False))
-    assert "# Failures" not in own
-    with pytest.raises(ValueError, match="variant 'V7' is unknown; legal: V1, V2"):
-        build_prompt(REPORTS[0], history(1), SIZES, variant="V7")

@@ -51,8 +51,12 @@ def test_diagnose_counts_by_hand():
     }  # fmt: skip
     assert (four.size, four.rollouts, four.valid, four.wait_rollouts, four.wait_valid) == (4, 1, 0, 1, 0)
     assert dict(zip(KINDS, four.failures, strict=True))["vertex"] == 1
-    assert report.valid_rate == 2 / 7
-    assert report.optimal_rate == 1 / 7
+    assert (report.valid_rate, report.optimal_rate) == (2 / 7, 1 / 7)
+    assert report.bins == (BoardBin(3, 0.1, False, 6, 2), BoardBin(4, 0.8, True, 1, 0))
+    assert environment_statistics([EASY, NARROW, EASY]) == {
+        "3x3": {"instances": 2, "wait_needed": 0.0, "holes": 0.1111},
+        "4x4": {"instances": 1, "wait_needed": 1.0, "holes": 0.75},
+    }
     assert report.at(4) is four
     assert report.at(5) is None
 
@@ -92,23 +96,12 @@ def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():
     assert diagnose([answered(EASY, "a\ud800b")]).examples[0].completion == "a\ufffdb"
 
 
-def test_board_bins_count_kinds_of_boards():
-    assert diagnose(ALL).bins == (BoardBin(3, 0.1, False, 6, 2), BoardBin(4, 0.8, True, 1, 0))
-
-
 def test_changes_are_against_the_report_before():
     before, after = diagnose([OPTIMAL, LOST]), diagnose(ALL, before=diagnose([OPTIMAL, LOST]))
     assert after.before == before.sizes
     [row] = [line for line in after.to_text().split("\n") if line.startswith("| 3x3") and "-16.7" in line]
     assert row.split("|")[-2].strip() == "-33.3"  # optimal 1 of 2, then 1 of 6
     assert "change of" not in before.to_text()
-
-
-def test_environment_statistics_by_hand():
-    assert environment_statistics([EASY, NARROW, EASY]) == {
-        "3x3": {"instances": 2, "wait_needed": 0.0, "holes": 0.1111},
-        "4x4": {"instances": 1, "wait_needed": 1.0, "holes": 0.75},
-    }
 
 
 CONTROL_TOKENS = ["<|im_end|>", "</s>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]", "<<SYS>>"]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from mapflake.engineer import VARIANTS, FailureReport, Round, build_prompt, random_config
 from mapflake.engineer.designers import RULES, RuleInputs
 from mapflake.engineer.designers.rules import (
-    _over_bins,
     constant,
     domain_randomisation,
     evaluation_matched,
@@ -64,10 +63,6 @@ def test_random_configurations_are_on_the_grid_and_spread_over_it():
     assert random_config([3], rng_for(3, "x"), num_agents=5).num_agents == 5
 
 
-def test_uniform_asks_for_the_middle_of_the_space():
-    assert uniform(SIZES)(REPORTS[0], history(1)).config == EnvConfig.uniform(SIZES, 0.25, 0.5)
-
-
 def bins(*rows):
     """A report with these bins: (size, holes, needs a wait, rollouts, valid)."""
     return FailureReport((), bins=tuple(BoardBin(*row) for row in rows))
@@ -95,17 +90,11 @@ def test_learnability_by_hand():
     }
 
 
-def test_where_no_bin_has_a_weight_all_are_alike_and_that_is_said():
-    proposal = _over_bins([3, 4], lambda report, history: dict.fromkeys(report.bins, 0.0), "x")(FOUR, history(1))
-    assert proposal.config == EnvConfig({3: SizeConfig(0.5, 0.1, 0.5), 4: SizeConfig(0.5, 0.2, 0.5)})
-    assert proposal.reply == "x is 0 in every bin: all alike"
-
-
-def test_constant_asks_for_its_configuration_whatever_is_reported():
+def test_constant_and_uniform_ask_for_the_same_whatever_is_reported():
     wanted = EnvConfig({4: SizeConfig(0.5, 0.1, 0.5), 6: SizeConfig(0.5, 0.3, None)})
     design = constant(wanted, SIZES)
     assert design(REPORTS[0], history(1)).config == design(REPORTS[1], history(2)).config == wanted
-    assert constant(RANDOM, SIZES)(REPORTS[0], history(1)).config != wanted  # the control
+    assert uniform(SIZES)(REPORTS[0], history(1)).config == EnvConfig.uniform(SIZES, 0.25, 0.5)
     with pytest.raises(ValueError, match=r"arm 'constant' asks for a configuration that is not given"):
         constant(None, SIZES)
 

@@ -114,19 +114,6 @@ def test_the_expected_gain_by_hand(success, waits, seed):
     assert expected_gain(situation(chances.get, (100, waits)), config) == pytest.approx(max(0, gain), abs=1e-9)
 
 
-def test_what_is_solved_always_or_never_teaches_nothing():
-    for p in (0.0, 1.0):
-        assert expected_gain(situation(lambda kind, p=p: p), EnvConfig.uniform(SIZES, 0.15, 0.5)) == 0
-
-
-def test_boards_without_waits_cost_a_policy_that_can_wait():
-    calm, half = EnvConfig.uniform(SIZES, 0.15, 0.0), EnvConfig.uniform(SIZES, 0.15, 0.5)
-    waiting = situation(lambda kind: 0.5)
-    learning = situation(lambda kind: 0.0 if kind[2] else 0.5)  # it has nothing to forget: the control
-    assert expected_gain(waiting, calm) < expected_gain(waiting, half) - 0.05
-    assert expected_gain(learning, calm) > expected_gain(learning, half)
-
-
 def test_the_best_of_one_size_is_near_the_frontier_and_no_design_of_one_size_is_worth_more():
     weak, strong = (situation(lambda kind, s=s: 1 / (1 + math.exp(3 * (kind[0] - s)))) for s in (3, 5))
     (small,), (large,) = (best_of_one_size(one).sizes for one in (weak, strong))
