@@ -159,9 +159,7 @@ def test_a_module_imports_or_names_the_command(python: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "command"),
     [
-        ("from mapflake.engineer import run_round; run_round(None, ())", "[train]"),
         ("from mapflake.engineer import Grpo; Grpo(None).train('', [], '', seed=0)", "[train]"),
-        ("from mapflake.trainer.evaluate import frame; frame([])", "[train]"),
         ("from mapflake.trainer.openai_client import OpenAIPolicy", "[openai]"),
         ("from mapflake.env import to_dataset; to_dataset([])", "[train]"),
         ("import mapflake.study", "[lab]"),

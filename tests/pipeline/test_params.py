@@ -69,23 +69,6 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
         assert cell == expected
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("engineer_loop.engineer.temperature", 0.5), ("run.seeds", [3, 4])],
-)
-def test_dvc_changes_what_it_is_told_to(repo: Path, key: str, value: object) -> None:
-    from dvc.utils.hydra import apply_overrides  # what `dvc exp run -S` calls
-
-    apply_overrides(repo / "params.yaml", [f"{key}={value}"])
-    found: object = params.load(repo)
-    for name in key.split("."):
-        found = getattr(found, name)
-    assert found == value
-    assert params.check(repo) != params.check(ROOT)
-    params.choose(repo, "default")  # also in the layout that DVC writes
-    assert params.load(repo).run == params.load(ROOT).run
-
-
 DOCS = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
 TOLD = sorted({change for _, change in re.findall(r"-S\s('?)([^\s'`]+)\1", DOCS)})
 
@@ -101,6 +84,8 @@ def test_dvc_takes_what_the_docs_say(repo: Path, monkeypatch: pytest.MonkeyPatch
         (repo / "params.yaml").write_text(written)
         apply_overrides(repo / "params.yaml", [change])
         assert params.check(repo) != unchanged
+        params.choose(repo, "smoke")  # also in the layout that DVC writes
+        assert params.load(repo).run == params.load(repo).runs["smoke"]
     (repo / "params.yaml").write_text(written)
     with pytest.raises(Exception, match=r"^Invalid `--set-param` value"):  # which is why there is a plus
         apply_overrides(repo / "params.yaml", ["profiles.smoke.baseline_rl.samples=3"])
@@ -119,41 +104,28 @@ SIZES = (r"^(  smoke: .*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n", r"\1engin
 MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
-    (r"boards: 480", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
     (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"comparison\.sizes: no held_out board has size 9$"),
-    (r"boards: held_out}", "boards: held_out, agents: [3]}", r"comparison\.agents: no held_out board has 3 agents$"),
-    (r"boards: held_out}", "boards: held_out, sizes: []}", r"^analysis\.comparison\.sizes: "),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
-    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, "),
-    (r"^(run: .*arms: )\[\w+\]", r"\1[]", r"^run\.arms: \[\] is not legal"),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (r"^(run: .*arms: \[)", r"\1constant, ", r"^run\.arms: 'constant' takes a configuration, and ablations\.constant"),
     (r"^  constant: null", "  constant: {sizes: {3: {data_ratio: 2}}}", r"^ablations: constant\.sizes"),
-    (r"^  ages: \[0\]", "  ages: [0, -1]", r"^students\.ages\.1: -1 is not legal"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
     (
         OWN,
         "  designers: {v1: {model: base, design_rl: before}} ",
         r"designers\.v1: design_rl: trains the current policy, but model",
     ),
-    (
-        OWN,
-        "  designers: {fixed: {}} ",
-        r"^run\.arms: designers: 'fixed' is the name of an arm already",
-    ),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: .*'disabled', 'offline' or 'online'$"),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r'^params\.yaml: .*found duplicate key "seed"'),
     (r"^        steps:", "        step:", r"^profiles\.smoke\.warm_start\..*step: unknown key; .*mean 'steps'\?"),
     # Each of these once passed, and ended a stage after a training, or gave two arms one name.
     (r"^  samples: 2  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
-    (SMOKE + r"\n    baseline_rl:", r"\g<0>\n      samples: 10", r"^profiles\.smoke\..*samples"),
     (r"wait_ratios: \[0.25, 0.5", "wait_ratios: [0.25, 0.254", r"^env_design: benchmark: wait_ratios: .*wr025, wr025"),
     (r"boards_share: 0.25  ", "boards_share: 0.9995  ", r"boards_share: 0\.9995 of 640 prompts leaves no design"),
     (AGAINST, "arm: orakel, against: [fixed]", r"^profiles\.default\.analysis\.comparison\.arm: arm: 'orakel' is none"),
     (AGAINST, "arm: frontier, against: [fixed]", r"comparison\.arm: no run makes .*'frontier'"),
-    (AGAINST, "arm: heuristic, against: [fixd]", r"comparison\.against: arm: 'fixd' is none of fixed"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
     (
@@ -161,10 +133,8 @@ MISTAKES = [
         r"\g<0>\n    analysis: {comparison: {against: [frontier]}}",
         r"^profiles\.smoke\..*no run makes .*frontier",
     ),
-    (r"boards: held_out}", "boards: benchmark, sizes: [9]}", r"comparison\.sizes: no benchmark board has size 9$"),
     (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
-    (r"boards: 24000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
     (r"^    variant: V6 ", "    prompt_tokens: 20\n    variant: V6 ", r"^profiles\.default: prompt_tokens of 'engin"),
     (
         OWN,
@@ -179,7 +149,6 @@ MISTAKES = [
         r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records",
     ),
     (DEFAULT, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
-    (DEFAULT, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
 ]
 
 

@@ -169,11 +169,3 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     (found,) = [kept["revs"][0] for revision in told for kept in revision["experiments"] or []]
     assert found["name"] == "other"
     assert found["data"]["metrics"]["reports/summary.json"]["data"] == summary  # another question, the same cells
-
-    command(folders[0], "python", "-m", "mapflake.nb", "page")
-    page = (folders[0] / "reports/smoke.md").read_text()
-    assert {"warm_start", "baseline_rl/0", "engineer_loop/0"} <= set(re.findall(r"^\| (\S+) +\| +\d", page, re.M))
-    assert re.findall(r"\*Not run yet: (.*?)\.\*", page) == [
-        "the same architecture with random weights", "the model as engineer of another model's students"
-    ]  # fmt: skip
-    assert all((folders[0] / f"reports/smoke/{name}.png").is_file() for name in ("loss", "grpo"))
