@@ -4,8 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -151,20 +149,6 @@ def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(built, tmp_pa
 def test_a_user_without_a_home(tmp_path):
     done = run(tmp_path, missing=("HOME", "XDG_CACHE_HOME"), as_nobody=True)
     assert (done.stdout, done.stderr) == (PLANS, "")
-
-
-def test_one_warning_for_all_threads(monkeypatch, caplog):
-    monkeypatch.setattr(kernel, "_warned", {})
-    everyone = threading.Barrier(8)
-
-    def fails(*options):
-        everyone.wait()
-        raise OSError("none of them")
-
-    monkeypatch.setattr(compiler_module, "load", fails)
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(kernel.library.__wrapped__, [True, False] * 4)) == [None] * 8
-    assert caplog.messages == [(WARNING % "none of them").strip()]
 
 
 def test_budgets_that_cannot_be(in_both):
