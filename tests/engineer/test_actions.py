@@ -80,22 +80,16 @@ def test_project_clips_by_hand():
         9: {"data_ratio": 6.0, "hole_ratio": 0.2, "wait_ratio": None},
         10: {"data_ratio": 8.0, "hole_ratio": 0.2, "wait_ratio": None},
     }
-    assert project(wanted, (3, 4, 9)) == EnvConfig(
-        {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
-    )
-    crowded = {3: {"data_ratio": 1.0, "hole_ratio": 0.5, "wait_ratio": 0.0}}
-    assert project(crowded, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
-    assert project(crowded, (3,), 2).sizes[3].hole_ratio == 0.5
-
-
-def test_project_has_nothing_near_without_finite_numbers_or_data():
-    for value in (math.nan, math.inf, -math.inf):
-        with pytest.raises(ValueError, match=r"size 3: hole_ratio .* is not finite"):
-            project({3: {"data_ratio": 1.0, "hole_ratio": value, "wait_ratio": 0.0}}, ALL)
-    with pytest.raises(ValueError, match=r"no size of .* has a data ratio above 0"):
-        project({3: {"data_ratio": 0.0, "hole_ratio": 0.0, "wait_ratio": 0.0}}, ALL)
-    with pytest.raises(ValueError, match=r"no size of \[4\] has a data ratio above 0"):
-        project({3: {"data_ratio": 1.0, "hole_ratio": 0.0, "wait_ratio": 0.0}}, [4])
+    clipped = {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
+    assert project(wanted, (3, 4, 9)) == EnvConfig(clipped)
+    assert project({3: wanted[3]}, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
+    for wrong, sizes, message in (
+        (wanted[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
+        (wanted[3], [4], r"no size of \[4\] has a data ratio above 0"),
+        (wanted[4], ALL, r"no size of .* has a data ratio above 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            project({3: wrong}, sizes)
 
 
 # ---------------------------------------------------------------- writing
@@ -139,14 +133,10 @@ HOSTILE = [
     ("json", "I would put everything on small boards.", "no JSON object"),
     ("json", f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
     ("json", "Holes {few}. " + GOOD, "not JSON"),
-    ("json", "I would put everything on small boards. " * 20_000, "no JSON object"),
-    ("json", GOOD[:20], "cut off"),
     ("json", GOOD[:-1], "cut off"),
     ("json", f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
     ("json", ratios("NaN"), "sizes.3.data_ratio: nan is not legal"),
-    ("json", ratios(hole="-Infinity"), "sizes.3.hole_ratio: -inf is not legal"),
     ("json", ratios("9" * 10_000), "sizes.3.data_ratio: inf is not legal"),
-    ("json", GOOD.replace("0.1", "0<|im_end|>.1"), "not JSON"),
     ("json", '{"sizes":' * 1500 + "1" + "}" * 1500, "over 20000 characters or 100 opening brackets"),
     ("json", reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
     ("json", reply(more=', "7": {"data_ratio": 1}'), "sizes.7: unknown key; legal keys: 3, 4"),
@@ -155,11 +145,8 @@ HOSTILE = [
     ("json", reply('{"data_ratio": 1, "hole_ratio": 0}'), "sizes.3.wait_ratio: missing"),
     ("json", '{"sizes": {}}', "all data ratios are zero"),
     ("json", ratios('"0.5"'), "sizes.3.data_ratio: '0.5' is not legal"),
-    ("json", ratios(hole="null"), "sizes.3.hole_ratio: None is not legal"),
     ("json", ratios(wait="-1e-9"), "sizes.3.wait_ratio: -1e-09 is not legal"),
     ("json", "\x1b[2J" + GOOD, r"U\+001B"),
-    ("json", "{" * 500_000 + "}" * 500_000, "20000 characters"),
-    ("compact", " ", "empty"),
     ("compact", "size3 p50 p10 p50 end size4 p50 p10 p50 end", "goes on after 'end'"),
     ("compact", "end", "names no size"),
     ("compact", "size3 p50 p10 p50 size4 p50 p10 end", "size4 lacks its wait_ratio"),
@@ -185,9 +172,7 @@ def test_read_reply_rejects_a_hostile_reply_with_its_reason(prompt_format, text,
     [
         GOOD,
         f"```json\n{GOOD}\n```",
-        f"```\n{GOOD}```\nI kept the rest.",
         f"<think>{{ unfinished [ \n {GOOD}</think>\n{GOOD}",
-        f"so {{...}} it is</think>{GOOD}",
         GOOD.replace(" ", "\r\n\t"),
         GOOD.replace("sizes", r"siz\u0065s"),
         ratios("1." + "0" * 10_000),
@@ -286,12 +271,10 @@ def test_the_grammar_and_the_schema_allow_legal_designs(text):
         "prose",
         '{"sizes": {}}',
         ONE.replace('"3"', '"7"'),
-        ONE.replace("0.5", "0.6"),
         ONE.replace("null", "-1"),
         ONE.replace("0.5", "0.44444"),
         ONE.replace(', "wait_ratio": null', ""),
         "{} " + ONE,
-        "<think>" + ONE,
         "x" * 801 + ONE,
     ],
 )

@@ -3,6 +3,7 @@
 import functools
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from engineer_samples import SIZES, ScriptedTrainer
@@ -168,21 +169,15 @@ def test_changed_code_is_an_error_that_says_so(tmp_path, first, monkeypatch):
         first_round(tmp_path / "a")
 
 
-def test_a_changed_or_missing_checkpoint_is_an_error(tmp_path):
-    [one] = first_round(tmp_path)
-    (one.checkpoint / "weights.json").write_text("{}")
-    with pytest.raises(LedgerError, match=r"its weights have the hash 44136f.*, recorded is"):
-        first_round(tmp_path)
-    (one.checkpoint / "weights.json").unlink()
-    with pytest.raises(LedgerError, match="round-0/checkpoint: its weights have the hash"):
-        first_round(tmp_path)
-
-
-def test_a_round_does_not_start_from_weights_other_than_the_recorded_ones(tmp_path, first):
+def test_a_changed_or_missing_checkpoint_is_an_error_and_no_round_starts_from_it(tmp_path, first):
     (first[0].checkpoint / "weights.json").write_text("{}")
-    with pytest.raises(LedgerError, match=r"a/round-0/checkpoint: its weights have the hash 44136f.*, recorded is"):
-        arm(tmp_path / "b", first)
+    for changed in (lambda: first_round(tmp_path / "a"), lambda: arm(tmp_path / "b", first)):
+        with pytest.raises(LedgerError, match=r"a/round-0/checkpoint: its weights have the hash 44136f.*, recorded is"):
+            changed()
     assert not (tmp_path / "b/round-1").exists()
+    (first[0].checkpoint / "weights.json").unlink()
+    with pytest.raises(LedgerError, match="round-0/checkpoint: its weights have the hash"):
+        first_round(tmp_path / "a")
 
 
 def test_records_name_no_machine_and_can_move(tmp_path, first):
@@ -219,9 +214,7 @@ def test_a_round_is_recorded_once(tmp_path):
     ("change", "message"),
     [
         ({"schema": 2}, "the schema of this round is not 3, the one that this version reads"),
-        ({"arm": 1}, "round.arm: 1 is not legal"),
         ({"index": -1}, "index: -1 is not legal"),
-        ({"__init__": "x"}, "__init__: unknown key"),
         ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
     ],
 )
@@ -267,13 +260,6 @@ def test_any_flipped_bit_of_a_ledger_is_refused_with_its_line(ledger, data):
         assert f"rounds.jsonl, line {1 + content[:at].count(10)}" in found
 
 
-def test_an_equal_value_in_other_letters_is_a_change_too(ledger):
-    content, path = ledger
-    assert b"\\u00e9" in content
-    for old, new in ((b"\\u00e9", b"\\u00E9"), (b": ", b":"), (b'"index": 1', b'"index": 01'), (b"1", b"2")):
-        assert "rounds.jsonl, line 1" in read_with(path, content.replace(old, new, 1))
-
-
 def test_a_line_without_a_checksum_is_read_with_a_warning(tmp_path, first, caplog):
     path = tmp_path / "a/rounds.jsonl"
     assert "checksum" not in caplog.text
@@ -299,7 +285,6 @@ def test_replay_derives_every_configuration(tmp_path, first, name, replies):
     [
         (("proposal", "replies"), [GOOD.replace("p10", "p15")], "now reads as"),
         (("proposal", "config", "sizes", "3", "hole_ratio"), 0.2, "now reads as"),
-        (("config", "sizes", "3", "hole_ratio"), 0.2, "ran .* its proposal leads to"),
         (("fallback",), {"3": {"asked": {}, "got": {"wait_ratio": None}}}, "ran .* its proposal leads to"),
     ],
 )
@@ -334,68 +319,34 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
 # ---------------------------------------------------------------- engineers that are trained
 
 
-def test_an_engineer_trained_before_has_a_round_0_of_its_own_on_the_same_boards(tmp_path, first):
-    s, spent = settings(tmp_path / "b"), {"rollouts": 7, "replies": 9}
-    begin = Start("trained to design", FIRST, spent, "warm")
-    own = (run_round(replace(s, arm="engineer_trained"), (), start=begin),)
-    own = run_arm("engineer_trained", s, own, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
-    assert [(r.index, r.arm) for r in own] == [(0, "engineer_trained"), (1, "engineer_trained")]
-    assert (own[0].parent_sha256, own[0].before_design_rl_sha256) == ("trained to design", first[0].parent_sha256)
-    assert (own[0].config, own[0].seed) == (first[0].config, first[0].seed)
-    assert own[0].training["spent before"] == spent
-    assert "spent before" not in first[0].training
-    assert own[1].config == WANTED
-    assert replay(tmp_path / "b/rounds.jsonl") == [FIRST, WANTED]
-
-
-class TrainEngineer:
-    """Makes a checkpoint beside the last one, and counts."""
-
-    def __init__(self):
-        self.of = []
-
-    def __repr__(self):
-        return "TrainEngineer()"
-
-    def __call__(self, history, folder):
-        self.of.append(history[-1].checkpoint)
-        repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint_sha256})
-        return folder / "engineer", {"rollouts": 5}
+def train_engineer(history, folder):
+    """Makes a checkpoint beside the last one."""
+    repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint.as_posix()})
+    return folder / "engineer", {"rollouts": 5}
 
 
 def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weights(tmp_path, first):
-    s, trains = settings(tmp_path / "b"), TrainEngineer()
-    given = {"rounds": 2, "sizes": SIZES, "params": ONE_SAMPLE, "train_engineer": trains}
-    history = run_arm("engineer_cotrained", s, first, **given)
-    assert trains.of == [first[0].checkpoint, history[1].checkpoint]
+    s, given = settings(tmp_path / "b"), {"rounds": 2, "sizes": SIZES, "params": ONE_SAMPLE}
+    history = run_arm("engineer_cotrained", s, first, train_engineer=train_engineer, **given)
+    for before, one in pairwise(history):
+        folder = one.checkpoint.parent / "engineer"
+        assert repro.read_json(folder / "weights.json")["from"] == before.checkpoint.as_posix()
+        trained = repro.file_sha256(folder / "weights.json")
+        assert (one.parent_sha256, one.before_design_rl_sha256) == (trained, before.checkpoint_sha256)
+        assert one.proposal.extra_cost == {"rollouts": 5}
     assert s.trainer.loaded[0] == (tmp_path / "b/round-1/engineer").as_posix()  # asked for the design
-    trained = repro.file_sha256(tmp_path / "b/round-1/engineer/weights.json")
-    assert s.trainer.trained[0]["start"] == trained  # and trained on its boards
-    assert history[1].parent_sha256 == trained
-    assert history[1].before_design_rl_sha256 == first[0].checkpoint_sha256  # the record continues round 0
-    assert [r.proposal.extra_cost for r in history[1:]] == [{"rollouts": 5}] * 2
-    assert run_arm("engineer_cotrained", s, first, **given) == history  # recorded: nothing is trained again
-    assert len(trains.of) == 2
+    assert [t["start"] for t in s.trainer.trained] == [one.parent_sha256 for one in history[1:]]
+    again = settings(tmp_path / "b")  # recorded, under a name that is the same in every process
+    assert run_arm("engineer_cotrained", again, first, train_engineer=train_engineer, **given) == history
+    assert again.trainer.trained == []
+    with pytest.raises(LedgerError, match=r"about\.train_engineer\.name: recorded '.*train_engineer', asked '.*other'"):
+        run_arm("engineer_cotrained", again, first, train_engineer=other, **given)
     with pytest.raises(ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"):
         arm(tmp_path / "c", first, "engineer_cotrained")
 
 
-def train_plainly(history, folder):
-    repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint_sha256})
-    return folder / "engineer", {"rollouts": 5}
-
-
-def test_an_engineer_trained_by_a_plain_function_resumes(tmp_path, first):
-    given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE}
-    done = run_arm("engineer_cotrained", settings(tmp_path / "b"), first, train_engineer=train_plainly, **given)
-    asked = json.loads((tmp_path / "b/rounds.jsonl").read_text())["parameters"]["about"]["train_engineer"]
-    assert asked["name"].endswith("test_rounds.train_plainly")
-    assert " at 0x" not in json.dumps(asked)
-    again = settings(tmp_path / "b")
-    assert run_arm("engineer_cotrained", again, first, train_engineer=train_plainly, **given) == done
-    assert again.trainer.trained == []
-    with pytest.raises(LedgerError, match=r"about\.train_engineer\.name: recorded '.*', asked 'TrainEngineer\(\)'"):
-        run_arm("engineer_cotrained", again, first, train_engineer=TrainEngineer(), **given)
+def other(history, folder):
+    raise AssertionError("is not called")
 
 
 # ---------------------------------------------------------------- designers from outside the package
