@@ -105,9 +105,11 @@ MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
+    (r"boards: 480", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
     (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"comparison\.sizes: no held_out board has size 9$"),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
+    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, "),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
     (r"^(run: .*arms: \[)", r"\1constant, ", r"^run\.arms: 'constant' takes a configuration, and ablations\.constant"),
     (r"^  constant: null", "  constant: {sizes: {3: {data_ratio: 2}}}", r"^ablations: constant\.sizes"),
@@ -117,6 +119,7 @@ MISTAKES = [
         "  designers: {v1: {model: base, design_rl: before}} ",
         r"designers\.v1: design_rl: trains the current policy, but model",
     ),
+    (OWN, "  designers: {fixed: {}} ", r"^run\.arms: designers: 'fixed' is the name of an arm already"),
     (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: .*'disabled', 'offline' or 'online'$"),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r'^params\.yaml: .*found duplicate key "seed"'),
     (r"^        steps:", "        step:", r"^profiles\.smoke\.warm_start\..*step: unknown key; .*mean 'steps'\?"),
@@ -135,6 +138,7 @@ MISTAKES = [
     ),
     (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
+    (r"boards: 24000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
     (r"^    variant: V6 ", "    prompt_tokens: 20\n    variant: V6 ", r"^profiles\.default: prompt_tokens of 'engin"),
     (
         OWN,
@@ -148,6 +152,7 @@ MISTAKES = [
         "  designers: {round_0: {variant: V1}} ",
         r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records",
     ),
+    (DEFAULT, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
     (DEFAULT, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
 ]
 

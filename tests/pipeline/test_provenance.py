@@ -198,10 +198,8 @@ def module(folder: Path, text: str) -> ModuleType:
     ("old", "new", "same"),
     [
         ("Words", "Other words", True),
-        ("# a comment", "# another", True),
         ("HOLES = 0.1", "HOLES = 0.4", False),
         ('"mine"', '"another"', False),
-        ('"wait_ratio": None', '"wait_ratio": 0.5', False),
         ("return design", "return lambda report, history: design(report, history)", False),
     ],
 )
