@@ -1,17 +1,20 @@
-"""The order of tests, and what is said of those that did not run.
+"""What holds for all tests: threads, the examples of properties, and the order, the longest first."""
 
-The reason of a skip ends with a colon and the command that would run the test.
-"""
-
+import contextlib
 import os
-from collections import Counter
-from pathlib import Path
 
 import pytest
 
 # Before anything imports torch, and for every process that a test starts: pytest-xdist has a process for each core
 # already. Threads of one that wait for each other on cores that others use spin, and took 17 times the CPU time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+with contextlib.suppress(ImportError):  # the environments of some doors do without
+    from hypothesis import HealthCheck, settings
+
+    # The same examples at every run, and no clock: a slow machine must not fail a test.
+    settings.register_profile("mapflake", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("mapflake")
 
 SLOW = ("/faults/", "test_grpo.py", "test_design_rl.py", "test_secrets.py", "test_docs.py", "test_stages.py")
 
@@ -29,15 +32,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 1 if item.get_closest_marker("slow") else 2
 
     items.sort(key=place)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints a line for each reason of skipping: how many tests (or whole files) were skipped for it, and where."""
-    groups: dict[str, Counter[str]] = {}
-    for report in terminalreporter.stats.get("skipped", []):
-        path, _, reason = report.longrepr
-        groups.setdefault(reason.removeprefix("Skipped: "), Counter())[Path(path).name] += 1
-    if groups:
-        terminalreporter.section("not run")
-    for reason, files in sorted(groups.items()):
-        terminalreporter.line(f"{files.total()} in {', '.join(sorted(files))}: {reason}")

@@ -34,7 +34,7 @@ def test_pettingzoos_own_tests():
     parallel_api_test(FrozenLake(MIXED, max_steps=4), num_cycles=100)  # it warns of agents that a game does without
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_game_has_the_verdict_of_its_moves(data):
     task = data.draw(st.sampled_from(MIXED))

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake.engineer import read_reply
@@ -100,7 +100,6 @@ ODD = ["\x00", "\x1b", "\u2028", "\ud800", "9" * 5000, "[" * 200, "-", ".nan", "
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_text_raises(name, data):
     text = data.draw(st.sampled_from(SEEDS[name]) | st.text())

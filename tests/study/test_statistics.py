@@ -76,7 +76,7 @@ def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies
 
 
 @given(st.integers(2, 5), st.integers(2, 30), st.floats(-3, 3), st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_estimate_moves_and_turns_with_its_values(seeds: int, boards: int, shift: float, number: int) -> None:
     values = rng_for(number, "values").normal(size=(seeds, boards))
     one, moved, turned = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1]))

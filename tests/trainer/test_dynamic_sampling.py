@@ -99,7 +99,7 @@ def test_a_policy_without_any_signal_stops_at_the_cap_and_learns_nothing(start, 
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_rows_that_replace_others_keep_their_tokens(data):
     """Whatever the lengths: without its padding, each row is the one that it was, at the place that it should have."""
 

@@ -24,7 +24,7 @@ def _gradients(model, loss):
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**20), rows=st.integers(1, 20), bucket=st.sampled_from([1, 3, 64, None]))
 def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows, bucket):
     """In buckets of rows, or packed into one (None)."""
