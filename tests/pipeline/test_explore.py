@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from IPython.display import HTML
 
 from mapflake import explore, study
@@ -37,27 +36,22 @@ def test_every_published_round_can_be_shown() -> None:
     assert "sampled at random" in words(explore.exchange((history[0], history[0])))
 
 
-def test_answers_are_judged_and_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    titles: list[str] = []
+def test_answers_are_judged_and_escaped(monkeypatch):
+    titles, asked = [], []
     monkeypatch.setattr(explore.plots, "gallery", lambda boards, plans, told: titles.append(told[0]))
     monkeypatch.setattr(explore, "_image", lambda figure: "")
-    asked: list[tuple] = []
-    best = format_plan(BOARD, solve(BOARD).plan, "compact")
-    wrong = format_plan(BOARD, WRONG, "compact")
-    for answer in (best, wrong, "<script>alert(1)</script>", None):
 
-        def complete(prompts: list[str], answer: str | None = answer, **settings: float) -> list[list[str | None]]:
-            asked.append((prompts, settings))
-            return [[answer]]
+    def complete(prompts, **settings):
+        asked.append((prompts, settings))
+        return [[answers[len(asked) - 1]]]
 
-        policy = SimpleNamespace(prompt_format="compact", complete=complete)
-        monkeypatch.setattr("mapflake.trainer.policy.load_policy", lambda checkpoint, policy=policy: policy)
-        shown = explore.answered("a/checkpoint", BOARD.to_text(), temperature=0.5, seed=3)
-    assert titles == [
-        f"the answer: {outcome}" for outcome in ("optimal", "fails: hole, edge", "fails: parse", "fails: goal")
-    ]
+    policy = SimpleNamespace(prompt_format="compact", complete=complete)
+    monkeypatch.setattr("mapflake.trainer.policy.load_policy", lambda checkpoint: policy)
+    best, wrong = (format_plan(BOARD, plan, "compact") for plan in (solve(BOARD).plan, WRONG))
+    answers = [best, wrong, "<script>alert(1)</script>", None]
+    shown = [explore.answered("a/checkpoint", BOARD.to_text(), temperature=0.5, seed=3) for _ in answers]
+    assert titles == [f"the answer: {said}" for said in ("optimal", "fails: hole, edge", "fails: parse", "fails: goal")]
     prompt = "size4 holes b1 c2 agent1 a0 to d3 agent2 d0 to a3 plan"
     assert asked[0] == ([prompt], {"temperature": 0.5, "seed": 3})
-    assert "(no answer)" in words(shown)
-    assert "&lt;script&gt;" in explore._block("its words", "<script>")
-    assert explore.board(BOARD.to_text()).solution.makespan == 6
+    assert "(no answer)" in words(shown[-1])
+    assert "<script>" not in shown[2].data

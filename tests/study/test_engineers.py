@@ -40,10 +40,13 @@ def test_intervals_are_students_over_seeds(tmp_path):
     assert [engineers.readings([one])["own"].tolist()[1] for one in found] == [0.5, 0.6, 0.7]  # by seed, not by name
     expected = stats.ttest_1samp([0.5, 0.6, 0.7], 0).confidence_interval(0.95)
     one = statistics.student([0.5, 0.6, 0.7])
+    assert statistics.student([0.5]).low is None
     assert (one.mean, one.low, one.high) == pytest.approx((0.6, expected.low, expected.high))
     assert one.p == pytest.approx(stats.ttest_1samp([0.5, 0.6, 0.7], 0).pvalue)
     row = engineers.table(found).loc[(REAL, engineers.AFTER)]
     assert row["own"] == "0.60 (0.35 to 0.85)"
+    assert engineers.table(found[:1]).loc[(REAL, engineers.AFTER), "own"] == "0.50"  # one seed has no interval
+    assert engineers.table([]).empty
 
 
 def test_what_a_record_leaves_out_is_left_out_of_the_mean():
@@ -62,9 +65,3 @@ def test_records_with_another_yardstick_stand_beside_each_other():
         found = engineers.table(both)["own"]
         assert (found[REAL, "best kind"], found[REAL, "best of one size"]) == ("0.50", "0.90")
         assert found[REAL, "random"] == "0.10"
-
-
-def test_one_seed_has_no_interval_and_none_nothing(tmp_path):
-    assert statistics.student([0.5]).low is None
-    assert engineers.table([record(0.5)]).loc[(REAL, engineers.AFTER), "own"] == "0.50"
-    assert engineers.table([]).empty
