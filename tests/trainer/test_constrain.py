@@ -59,13 +59,6 @@ def test_the_mask_follows_the_words(small):
     assert allowed("size5 p10 p50 any end <eos>") == {"<eos>"}  # a row that has ended, until it leaves the batch
 
 
-def test_a_chat_model_writes_legal_json(chat_policy):
-    grammar = reply_grammar((3, 4))
-    (texts,) = chat_policy.complete(["Design."], n=3, max_new_tokens=3000, grammar=grammar, temperature=1.0, seed=1)
-    for text in texts:
-        assert read_reply(text, (3, 4)).rejection in (None, ZERO), text
-
-
 def test_a_reply_that_was_cut_short_is_told_apart(small, chat_policy, caplog):
     grammar = reply_grammar(SIZES, "compact")
     whole = "size3 p10 p50 any end <eos>"
@@ -79,7 +72,8 @@ def test_a_reply_that_was_cut_short_is_told_apart(small, chat_policy, caplog):
     for policy, asked, prompt_format in ((small, "engineer guide design", "compact"), (chat_policy, "Design.", "json")):
         caplog.clear()
         grammar = reply_grammar(SIZES, prompt_format)
-        policy.complete([asked], n=3, max_new_tokens=3000, grammar=grammar, seed=1)
+        (texts,) = policy.complete([asked], n=3, max_new_tokens=3000, grammar=grammar, seed=1)
+        assert {read_reply(text, SIZES, prompt_format).rejection for text in texts} <= {None, ZERO}
         assert "not whole" not in caplog.text
         policy.complete([asked], n=3, max_new_tokens=3, grammar=grammar, seed=1)
         assert "3 of 3 completions under the grammar were cut off and are not whole" in caplog.text
