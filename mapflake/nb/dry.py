@@ -153,25 +153,30 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
     prompt, reply = _tokens(report, form), asked.max_new_tokens or (100 if form == "compact" else 4096)
     validation, benchmark = board_counts(sections)
     seeds, arms = len(run.seeds), len(run.arms)
-    rounds = seeds * (2 + (2 + arms) * loop.rounds) + len(run.bank)  # of a seed two rounds 0, and all designed ones
+    bank = sections.trained_engineer.bank
+    bank_rounds = len(run.bank) * bank.rounds
+    rounds = seeds * (2 + (2 + arms) * loop.rounds)  # of a seed two rounds 0, and all designed ones
     before, tables = sections.trained_engineer.before, sections.trained_engineer.before.tables
     designs = before.rl.instances - before.boards
     measured = seeds * (3 + 1 + arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
     designed = seeds * (1 + arms) * loop.rounds
     longest = rl.max_new_tokens
-    students, bank = sections.students, sections.trained_engineer.bank.ages
+    students = sections.students
     taught = students.training or sections.warm_start.training
-    steps = sum(students.age(seed) for seed in run.seeds) + sum(bank[one % len(bank)] for one in run.bank)
+    steps = sum(students.age(seed) for seed in run.seeds) + sum(bank.ages[one % len(bank.ages)] for one in run.bank)
     lessons = steps * taught.batch_size if taught else 0
+    grpo = rounds + bank_rounds
+    if bank.training:  # its rounds are supervised
+        grpo, lessons = rounds, lessons + bank_rounds * bank.training.steps * bank.training.batch_size
     return [
-        Work("lessons of students", 1, lessons, board + SOLUTION, 0, True),
-        Work("a round of GRPO", rounds, rl.instances * rl.epochs * rl.generations, board, longest, True),
-        Work("validation after a round", rounds, validation * loop.samples, board, longest, False),
+        Work("lessons of students and of the bank", 1, lessons, board + SOLUTION, 0, True),
+        Work("a round of GRPO", grpo, rl.instances * rl.epochs * rl.generations, board, longest, True),
+        Work("validation after a round", rounds + bank_rounds, validation * loop.samples, board, longest, False),
         Work("the benchmark", measured, benchmark * loop.samples, board, longest, False),
         Work("a design", designed, asked.samples, prompt, reply, False),
         Work(
             "tables of the bank",
-            len(run.bank),
+            bank_rounds,
             len(kinds(sizes)) * tables.boards * tables.samples,
             board,
             longest,
@@ -184,7 +189,8 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
 def board_counts(sections: Sections) -> tuple[int, int]:
     """Returns the numbers of validation boards and of boards of the benchmark."""
     boards = sections.env_design
-    validation = boards.validation.boards * len(boards.sizes) * len(boards.validation.wait_ratios or ())
+    sizes = boards.validation.sizes or boards.sizes
+    validation = boards.validation.boards * len(sizes) * len(boards.validation.wait_ratios or ())
     strata = sum(len(stratum.sizes) for stratum in boards.benchmark.strata)
     held_out = 0 if validation else boards.validation.boards
     benchmark = boards.benchmark.boards * strata * len(boards.benchmark.wait_ratios)
@@ -302,7 +308,8 @@ def room(shape: Shape, run: RunParams, sections: Sections) -> tuple[int, int, in
     """Returns the bytes of the weights, the bytes of a round's checkpoint, and the number of checkpoints."""
     lora, rounds = sections.baseline_rl.rl.lora, sections.baseline_rl.rounds
     each = 4 * shape.adapters(lora) if lora else 2 * shape.parameters
-    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.arms) * rounds) + len(run.bank)
+    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.arms) * rounds)
+    cells += len(run.bank) * sections.trained_engineer.bank.rounds
     return 2 * shape.parameters, each, cells
 
 

@@ -119,19 +119,16 @@ def _found(found: Study, designs: engineers.Records) -> list[str]:
 
 def _floors(before: Mapping[int, Sequence[Rollout]], designs: engineers.Records) -> str:
     """Returns which floors of a supervised start were missed; "" if none was."""
-    reached = {key: [_rates(rollouts).get(key) for rollouts in before.values()] for key in FLOORS}
+    rates = [_rates(rollouts) for rollouts in before.values()]
+    reached = {key: [one[key] for one in rates if key in one] for key in FLOORS}
     reached["accepted"] = [
         measured["accepted"]
         for record in designs
         for key, measured in record["reading"].items()
         if key == f"{engineers.MADE_UP} / {engineers.BEFORE}"
     ]
-    means = {key: sum(some) / len(some) for key, values in reached.items() if (some := [v for v in values if v])}
-    missed = [
-        f"{key} {means.get(key, 0):.1%} (floor {floor:.0%})"
-        for key, floor in FLOORS.items()
-        if reached[key] and means.get(key, 0) < floor
-    ]
+    means = {key: sum(values) / len(values) for key, values in reached.items() if values}
+    missed = [f"{key} {mean:.1%} (floor {FLOORS[key]:.0%})" for key, mean in means.items() if mean < FLOORS[key]]
     return f"Before reinforcement learning it misses these floors: {'; '.join(missed)}." if missed else ""
 
 

@@ -6,6 +6,7 @@ two seeds (`study.statistics`).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +57,10 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
         return _nothing()
-    seeds = {d.arm: d.estimate.seeds for rows in compared.values() for d in rows}
+    seeds: dict[str, set[int]] = {}  # panels may have different numbers
+    for row in itertools.chain(*compared.values()):
+        seeds.setdefault(row.arm, set()).add(row.estimate.seeds)
+    counts = {arm: " to ".join(map(str, sorted({min(n), max(n)}))) for arm, n in seeds.items()}
     figure = Figure(figsize=(2.7 * len(compared) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
     place = {arm: len(seeds) - 1 - i for i, arm in enumerate(seeds)}
@@ -70,9 +74,9 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
         ax.axvline(0, color="#444444", lw=1)
         ax.set_title(title, loc="left")
         ax.set(yticks=list(place.values()), xlabel=f"points against {against}\n{BETTER}", ylim=(-0.7, len(seeds) - 0.4))
-        ax.set_yticklabels([f"{name(arm)} ({n})" for arm, n in seeds.items()])
+        ax.set_yticklabels([f"{name(arm)} ({count})" for arm, count in counts.items()])
         ax.grid(axis="y", visible=False)
-    intervals = "bar: 95% interval; " if max(seeds.values(), default=0) > 1 else "one seed: no interval; "
+    intervals = "bar: 95% interval; " if max(map(max, seeds.values())) > 1 else "one seed: no interval; "
     figure.supxlabel(f"(n) seeds; | one seed; {intervals}filled: p < 5% after Holm", x=1, ha="right", fontsize=7.5)
     return figure
 
@@ -229,7 +233,7 @@ def scenes(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     boards, start = study.sets["validation"], study.rates(BASE, "valid", "validation").mean()
     before = boards.assign(solved=start.loc[boards["board"]].to_numpy()).groupby("size")["solved"].mean()
     solved, asked = by_round(study, arm)
-    states = pd.concat([before.rename("before RL"), solved], axis=1)
+    states = pd.concat([before.rename("before RL").reindex(solved.index), solved], axis=1)
     rounds = [(i, i + after) for i in range(len(asked.columns)) for after in (0, 1)]
     return asked.iloc[:, [i for i, _ in rounds]], states.iloc[:, [i for _, i in rounds]]
 

@@ -109,16 +109,18 @@ def _kept(before: Mapping[int, float], after: Mapping[int, float], sizes: Set[in
 def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Returns an arm's valid rates on the validation boards and its data ratios: a row per size, a column per round.
 
-    Both are means over training seeds. The ratios are those that the round trained on, the rates those after it.
+    Both are means over training seeds. The ratios are those that the round trained on, the rates those after it; NaN
+    for sizes without validation boards.
     """
     rounds = [one for seed in study.seeds(arm) for one in study.history(arm, seed)]
-    solved = [{"round": one.index, **one.report.valid_rates} for one in rounds]
-    asked = [
-        {"round": one.index, **dict.fromkeys(one.report.valid_rates, 0.0), **one.config.data_ratios} for one in rounds
-    ]
-    tables = (pd.DataFrame(rows).groupby("round").mean().T.rename_axis("size") for rows in (solved, asked))
-    success, ratios = (table.rename(columns="round {}".format) for table in tables)
-    return success, ratios
+    solved = pd.DataFrame({"round": one.index, **one.report.valid_rates} for one in rounds)
+    asked = pd.DataFrame({"round": one.index, **one.config.data_ratios} for one in rounds).fillna(0.0)
+    success, ratios = (
+        table.groupby("round").mean().T.rename_axis("size").rename(columns="round {}".format)
+        for table in (solved, asked)
+    )
+    sizes = success.index.union(ratios.index)
+    return success.reindex(sizes), ratios.reindex(sizes, fill_value=0.0)
 
 
 def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mapflake.nb import dry, params
 from mapflake.nb.__main__ import main
-from mapflake.repro import ParamError
+from mapflake.repro import ParamError, read_json
 from mapflake.trainer.params import LoraParams, RLParams
 
 
@@ -61,8 +61,22 @@ def test_work_is_what_the_parameters_say() -> None:
     assert work["a round of GRPO"].tokens == 22 * rl.instances * rl.generations * rl.max_new_tokens
     assert work["a design"].times == 2 * 3 * 2
     assert work["the benchmark"].completions == 10 * 12 * 3
-    assert work["lessons of students"].completions == (0 + 100 + 0 + 50) * 16
+    assert work["lessons of students and of the bank"].completions == (0 + 100 + 0 + 50) * 16
     assert 300 < work["a round of GRPO"].prompt < 500  # a chat prompt of 3x3 to 6x6 has 369 to 422 tokens (SmolLM2)
+
+
+def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_sizes() -> None:
+    file = params.load(ROOT)
+    run, sections = file.runs["laboratory"], params.effective(file, "laboratory")
+    work = {one.name: one for one in dry.works(run, sections)}
+    assert work["a round of GRPO"].times == 4 * (1 + 1 + (2 + 4) * 2)  # none of the bank
+    assert work["validation after a round"].times == work["a round of GRPO"].times + 4
+    ages = 800 + 1800 + 2600 + 4400 + 600 + 1200 + 2200 + 3400
+    assert work["lessons of students and of the bank"].completions == (ages + 4 * 200) * 32
+    boards = read_json(ROOT / "reports/cells/laboratory/boards.json")["sets"]  # as notebook 01 drew them
+    assert dry.board_counts(sections) == (
+        len(boards["validation"]["board"]), sum(len(boards[name]["board"]) for name in boards if name != "validation")
+    )  # fmt: skip
 
 
 def test_memory_and_hours_follow_the_parameters() -> None:

@@ -120,6 +120,13 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert text == page.page(root, "llm")
 
 
+def test_a_seed_that_solves_nothing_counts_towards_the_floors(monkeypatch):
+    monkeypatch.setattr(page, "_rates", lambda rates: rates)
+    said = page._floors({0: {"valid": 0.0}, 1: {"valid": 0.4}}, [])
+    assert said == "Before reinforcement learning it misses these floors: valid 20.0% (floor 30%)."
+    assert page._floors({0: {"valid": 0.2}, 1: {"valid": 0.4}}, []) == ""
+
+
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
     assert main(["page"]) == 1

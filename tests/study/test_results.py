@@ -251,6 +251,17 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
     assert heights == pytest.approx(success.T.to_numpy().ravel())
 
 
+def test_sizes_that_a_design_leaves_out_or_that_validation_has_not_are_counted(tmp_path: Path) -> None:
+    cells = study.load(ROOT / "reports/cells/laboratory")  # designs up to 10x10, validation boards up to 8x8
+    success, asked = by_round(cells, "engineer_trained")
+    assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
+    assert list(success.index) == list(asked.index) == [3, 4, 5, 6, 7, 8, 9, 10]
+    assert success.loc[[9, 10]].isna().all(axis=None)
+    assert success.loc[:8].notna().all(axis=None)
+    figures.moving_frontiers(cells, ["engineer_trained"], tmp_path / "moving.gif")
+    assert (tmp_path / "moving.gif").is_file()
+
+
 def test_what_designers_spent_is_that_of_their_rounds() -> None:
     cells = study.load(ROOT / "reports/cells/default")
     found = spent(cells)
@@ -286,6 +297,11 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, on
     assert {"engineer: RL checkpoint (5)", "points against fixed"} <= {*texts(figure).split("\n")}
     strokes = [line for line in figure.axes[0].lines if line.get_marker() == "|" and len(line.get_xdata()) == 5]
     assert strokes[0].get_xdata() == pytest.approx(100 * np.array(compared["valid"][0].by_seed))
+    few = {
+        "all": compared["valid"],
+        "two": [replace(row, estimate=replace(row.estimate, seeds=2)) for row in compared["valid"][:1]],
+    }
+    assert "engineer: RL checkpoint (2 to 5)" in texts(figures.forest(few, against="fixed"))
     alone = figures.forest({"valid": study.compare(one, one.arms, "fixed")}, against="fixed")
     assert "one seed: no interval" in texts(alone)
     assert not alone.axes[0].collections  # no bar
