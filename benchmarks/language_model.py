@@ -4,8 +4,7 @@ All is in CPU seconds of one thread, which other work on the machine disturbs le
 is that of products of the model's shapes, forward and both backward, in the precision that the processor multiplies
 faster, timed before and after each measurement. A training's products are counted at real tokens (6 x parameters a
 token, the output head where the loss is), so padding, attention, norms and the optimizer all lower its share. Two
-threads are compared with one by the shortest step, in seconds, if the machine has no other work: threads that are
-interrupted wait for each other.
+threads are compared with one by the shortest step, in seconds, if the machine has no other work.
 
 The GRPO step is answered by the pretrained model as it is, which writes to the limit. Its reward is the parity of the
 answer's bytes, so that nearly all groups carry signal. Needs the extra smollm2.

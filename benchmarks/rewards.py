@@ -2,8 +2,8 @@
 
 A reward scores a design before anything is trained. Here each is held against the gains that trials measured
 (`benchmarks.laboratory`): how far the design that it ranks first goes from the mean design to the student's best one,
-and how its scores rank all designs of a student (Spearman). The numbers of `ExpectedGain` are chosen from `GRID`; for
-each student by the trials of the other students alone, so that a student's own trials decide nothing of its row.
+and how its scores rank all designs of a student (Spearman). The numbers of `ExpectedGain` are chosen from `GRID` for
+each student by the trials of the other students alone.
 
     python -m benchmarks.rewards measure       measures the students of the laboratory: laboratory_students.jsonl
     python -m benchmarks.rewards table groups_of_8       judges the rewards by a regime's trials

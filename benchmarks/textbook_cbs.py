@@ -30,8 +30,7 @@ class NodeLimit(Exception):
 def textbook_cbs(instance: Instance, node_limit: int = 1000) -> Plan | None:
     """Returns a plan of least sum of costs, or None if there is none and the search can tell.
 
-    Raises:
-        NodeLimit: More than `node_limit` nodes of the constraint tree were expanded.
+    NodeLimit if more than `node_limit` nodes of the constraint tree were expanded.
     """
     to_goal = [distances(instance, goal) for goal in instance.goals]
     if any(start not in table for start, table in zip(instance.starts, to_goal, strict=True)):

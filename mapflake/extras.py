@@ -10,9 +10,7 @@ from contextlib import contextmanager
 def needs(extra: str = "", *, install: str = "") -> Iterator[None]:
     """Turns an import that fails within into an ImportError that names the package and the command that installs it.
 
-    Args:
-        extra: The extra that has the package.
-        install: The command, for a package that no extra has.
+    `extra` is the extra that has the package; for one that no extra has, `install` is the command.
     """
     try:
         yield

@@ -42,8 +42,8 @@ def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
 def rng_for(seed: int, *path: str | int) -> np.random.Generator:
     """Returns the generator of one named stream, e.g. `rng_for(seed, "train", round_index, i)`.
 
-    Streams with different paths are independent, the order of calls does not matter, and the same path gives
-    the same numbers on every machine: numpy's `SeedSequence` with a spawn key of path hashes (our choice).
+    Streams with different paths are independent, and the same path gives the same numbers on every machine, in whatever
+    order of calls: numpy's `SeedSequence` with a spawn key of path hashes (our choice).
     """
     return np.random.default_rng(_sequence(seed, path))
 

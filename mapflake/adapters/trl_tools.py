@@ -26,9 +26,7 @@ TOLD = (
 class FrozenLakeEnvironment:
     """One board, played through the tool `submit`; its public methods are those that TRL looks for.
 
-    Attributes:
-        task: The board with its answer.
-        verdict: The judgement of the last plan; None if there was none.
+    `verdict` is the judgement of the last plan; None if there was none.
     """
 
     def __init__(self) -> None:

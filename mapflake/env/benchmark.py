@@ -44,10 +44,7 @@ def benchmark_sets(
             task
             for agents, sizes in strata.items()
             for task in generate(
-                EnvConfig.uniform(sizes, hole_ratio, ratio, agents),
-                boards * len(sizes),
-                seed=seed,
-                split=split,
+                EnvConfig.uniform(sizes, hole_ratio, ratio, agents), boards * len(sizes), seed=seed, split=split
             )
         ]
         for name, ratio in zip(names, wait_ratios, strict=True)

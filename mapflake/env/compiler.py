@@ -1,9 +1,9 @@
 """Builds, checks and loads the C library of kernel.py: at its first use, by the machine's own C compiler.
 
 A library stays in `$XDG_CACHE_HOME/mapflake` (`~/.cache/mapflake`) under two hashes: that of its source and flags, and
-that of its own bytes. A file whose bytes do not have the hash in its name (one that was cut off, say) is never loaded
-(that could end the interpreter); it is removed and built again. Where the cache cannot be used, the library is built in
-a temporary folder, for this process alone. Not covered: cross-compiling, and compilers other than cc, gcc and clang.
+that of its own bytes. A file whose bytes do not have the hash in its name (one that was cut off, say) is removed and
+built again: loading it could end the interpreter. Where the cache cannot be used, the library is built in a temporary
+folder, for this process alone. Not covered: cross-compiling, and compilers other than cc, gcc and clang.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 This is the paper's design space (sizes 3x3 to 10x10, hole ratios up to 0.5); that impossible boards are errors here,
 and the rounding of the number of holes, are our choice. `DIMENSIONS` is the one table of the ratios of a size: all code
 that reads, writes, projects, explains or plots configurations goes through it, so one more entry is a new dimension for
-the generator and for its engineer. `repro.to_json` writes a configuration, `repro.from_json` reads it. Not covered:
-replies of a model (`mapflake.engineer.read_reply`) and moving an illegal configuration into the legal space
-(`mapflake.engineer.project`).
+the generator and for its engineer. Not covered: replies of a model (`mapflake.engineer.read_reply`) and the projection
+onto legal configurations (`mapflake.engineer.project`).
 """
 
 from __future__ import annotations
@@ -51,13 +50,8 @@ class Dimension:
 
 
 DIMENSIONS: dict[str, Dimension] = {
-    "data_ratio": Dimension(
-        "share of the round's boards that have this size. The ratios of all sizes sum to 1.",
-    ),
-    "hole_ratio": Dimension(
-        "share of a board's cells that are holes, from 0 to 0.5.",
-        top=MAX_HOLE_RATIO,
-    ),
+    "data_ratio": Dimension("share of the round's boards that have this size. The ratios of all sizes sum to 1."),
+    "hole_ratio": Dimension("share of a board's cells that are holes, from 0 to 0.5.", top=MAX_HOLE_RATIO),
     "wait_ratio": Dimension(
         "share of this size's boards on which some agent has to wait for another, from 0 to 1; null leaves it as "
         "chance gives it.",
@@ -226,7 +220,7 @@ def num_holes(size: int, hole_ratio: float) -> int:
 def cells_needed(num_agents: int) -> int:
     """Returns the least number of free cells on which every agent can leave its start for another cell.
 
-    One more than agents, or as many: on a full board agents can only rotate along cycles, which takes free cells
-    that all lie on cycles of the grid (4, or 6 and more).
+    On a full board agents can only rotate along cycles, which takes free cells that all lie on cycles of the grid (4,
+    or 6 and more); else it is one more than agents.
     """
     return num_agents if num_agents == 4 or num_agents >= 6 else num_agents + 1

@@ -1,7 +1,6 @@
-"""Tasks as a Hugging Face `datasets.Dataset`, and back.
+"""Tasks as a Hugging Face `datasets.Dataset`, and back; `datasets`, which is slow to import, is imported when needed.
 
-Not covered: streaming; Parquet, which `to_dataset(load_tasks(path)).to_parquet` writes. `datasets` is imported when it
-is needed: that takes longer than all of `mapflake.env`.
+Not covered: streaming; Parquet, which `to_dataset(load_tasks(path)).to_parquet` writes.
 """
 
 from __future__ import annotations

@@ -5,16 +5,14 @@ ratios by largest remainder, the wait ratio of each size and the holes of a boar
 (shares.py). Task number k of its kind depends only on (seed, split, size, holes, agents, wait label, k) and on the
 excluded boards. So any worker can make any slice, and configurations that ask for boards of one kind get the same ones.
 A larger set contains a smaller one if it has as many tasks of each size: always if there is one size, or if all sizes
-have equal shares; with other shares, largest remainder can give a size one task less in a larger set. Splits
-(splits.py) have no board in common; within one split boards may repeat, since there are few small ones. All tasks are
-solvable and no agent starts on its goal.
+have equal shares. Splits (splits.py) have no board in common; within one split boards may repeat, since there are few
+small ones. All tasks are solvable and no agent starts on its goal.
 
 The sampling is our choice, the paper does not describe it: holes, starts and goals uniformly over all choices in which
 no agent starts on its goal, from SplitMix64 (Steele, Lea and Flood 2014); boards without a plan, with the wrong wait
 label or over the budget are thrown away. Custom dimensions then move holes and agents; their boards are sampled in
-Python, where the paper's three dimensions stay in the compiled kernel. Without a compiler the boards are the same ones
-(except where a search spends its budget: the two solvers count nodes differently), with other plans of equal cost. Not
-covered: many processes (dataset.py).
+Python. Without a compiler the boards are the same ones (except where a search spends its budget: the two solvers count
+nodes differently), with other plans of equal cost. Not covered: many processes (dataset.py).
 """
 
 from __future__ import annotations
@@ -47,11 +45,7 @@ _WORD = (1 << 64) - 1
 
 
 class GenerationError(ValueError):
-    """A configuration from which a task could not be drawn; the message has the numbers.
-
-    Attributes:
-        size: The size of board that was not found.
-    """
+    """A configuration from which a task of a `size` could not be drawn; the message has the numbers."""
 
     def __init__(self, message: str, size: int = 0) -> None:  # the default, so that it can be pickled
         super().__init__(message)
@@ -235,14 +229,14 @@ def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np
 
 @dataclass(frozen=True)
 class BoardStatistics:
-    """Statistics of random boards of one kind, before any is thrown away.
+    """Numbers of random boards of one kind, before any is thrown away.
 
     Attributes:
-        boards: Number of boards drawn, no agent of which starts on its goal.
-        connected: Number of these on which every agent can reach its goal, others aside.
-        over_budget: Number of connected ones that are neither solved nor proven to have no plan.
-        solved: Number of connected ones with a plan.
-        waits: Number of solved ones that need a wait.
+        boards: All that were drawn; no agent starts on its goal.
+        connected: Of these, those on which every agent can reach its goal, others aside.
+        over_budget: Connected ones that are neither solved nor proven to have no plan.
+        solved: Connected ones with a plan.
+        waits: Solved ones that need a wait.
     """
 
     boards: int
@@ -253,11 +247,7 @@ class BoardStatistics:
 
 
 def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> BoardStatistics:
-    """Returns the statistics of `boards` random boards of one kind.
-
-    Raises:
-        ValueError: There is no such kind of board; the message of `EnvConfig`.
-    """
+    """Returns the statistics of `boards` random boards of one kind; the ValueError of `EnvConfig` if there is none."""
     holes = num_holes(size, EnvConfig.uniform([size], hole_ratio, None, num_agents).sizes[size].hole_ratio)
     state = seed_for(seed, "census", size, holes, num_agents, bits=64)
     ends: Counter[int] = Counter()

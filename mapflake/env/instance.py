@@ -178,9 +178,7 @@ def board_text(size: int, marks: Mapping[Cell, str]) -> str:
 def text_at(instance: Instance, cells: Sequence[Cell]) -> str:
     """Returns the board with `1` where agent 1 is and `G1` on its goal, as `1G2` where both are.
 
-    Args:
-        instance: The board.
-        cells: Where the agents are, `[num_agents]`; one that is off the board is not shown.
+    `cells` is where the agents are, `[num_agents]`; one that is off the board is not shown.
     """
     marks = dict.fromkeys(instance.holes, "H")
     for agent, cell in enumerate(cells, start=1):
@@ -194,8 +192,7 @@ def text_at(instance: Instance, cells: Sequence[Cell]) -> str:
 class Plan:
     """One string of moves for each agent; an agent whose string has ended waits.
 
-    A plan is an answer, right or wrong: it holds any number of strings with any letters, and `check` reports their
-    violations.
+    A plan may be wrong: it holds any number of strings with any letters, and `check` reports their violations.
     """
 
     moves: tuple[str, ...] = field(default=())

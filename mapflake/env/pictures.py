@@ -1,8 +1,7 @@
 """Boards drawn with matplotlib: the picture of an instance at the end of a notebook cell, and the colours of figures.
 
 `mapflake.plots` draws plans, violations and animations on the same boards. `Instance` imports this module when it is
-shown: `import mapflake.env` does not import matplotlib. Agents differ in colour, for colour-blind readers too, and
-in their numbers, which count from 1 as in every text.
+shown. Agents differ in colour, for colour-blind readers too, and in their numbers, which count from 1.
 """
 
 from __future__ import annotations

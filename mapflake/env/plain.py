@@ -3,8 +3,8 @@
 Joint A* over groups of agents, with Standley's two ideas (*Finding Optimal Solutions to Cooperative Pathfinding
 Problems*, AAAI 2010): independence detection (agents are planned alone, and those whose paths conflict are planned
 together) and operator decomposition (agents choose their moves one after the other, so a state has at most ten
-successors). It shares no code with the kernel; both are exact, so their costs and wait labels are equal, but each
-returns its own among plans of equal cost. An exhausted search proves that there is no plan. Not covered: speed.
+successors). Costs and wait labels are those of the kernel, with which it shares no code; plans of equal cost differ. An
+exhausted search proves that there is no plan. Not covered: speed.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def _plan(
 ) -> list[Path]:
     """Returns optimal paths of all agents: independence detection.
 
-    Each group's optimum is a bound from below for the whole, so paths without a conflict are optimal together. It is
-    the makespan that is minimised, if `soonest`, else the sum of costs; no agent may arrive after `horizon`, and no
-    sum of costs may exceed `most`. Without `waits` agents move at every step until they are parked; that takes `most`.
+    Each group's optimum is a bound from below for the whole, so paths without a conflict are optimal together. The
+    makespan is minimised, if `soonest`, else the sum of costs; no agent may arrive after `horizon`, and no sum of costs
+    may exceed `most`. Without `waits` agents move at every step until they are parked; that takes `most`.
 
     Raises:
         _NoPlan: There are no such paths.

@@ -40,8 +40,5 @@ def bucket(instance: Instance) -> int:
 
 
 def split_of(instance: Instance) -> str:
-    """Returns the one split that the instance, its images and its renamings may belong to.
-
-    8 in 10 boards are for training, one is for validation, one for the benchmark.
-    """
+    """Returns the split that the instance, its images and its renamings may belong to; 8 boards in 10 are for training."""
     return _SPLIT_OF_BUCKET[bucket(instance)]

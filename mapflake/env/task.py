@@ -77,7 +77,7 @@ class Task:
 def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = None) -> Task:
     """Returns the image of a task under a symmetry of the square and a renaming of agents, see `transform`.
 
-    Its plan is as optimal as before, and it belongs to the same split; use it to augment demonstrations.
+    Its plan is as optimal as before, and it belongs to the same split.
     """
     instance, moves = transform(task.instance, k, agent_order), task.solution.plan.moves
     turned = str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})

@@ -1,8 +1,8 @@
 """The truth about a plan: eight checks, each of which can fail alone, and the two costs. Knows no solver.
 
-Each violation is reported once, at the step that causes it: an agent that enters a hole and stays there gives one
-`hole`. Execution goes on literally after a violation, so that one slip is one violation: an agent that leaves the board
-and comes back gives one `bounds` and nothing else. Not covered: whether a valid plan is optimal (`judge` in task.py).
+Each violation is reported once, at the step that causes it. Execution goes on literally after a violation, so that one
+slip is one violation: an agent that leaves the board and comes back gives one `bounds` and nothing else. Not covered:
+whether a valid plan is optimal (`judge` in task.py).
 """
 
 from __future__ import annotations

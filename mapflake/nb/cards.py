@@ -42,9 +42,7 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
 
 
 def write_boards(source: Path, out: Path, *, prompt_format: str = "chat") -> None:
-    """Writes a dataset folder: a Parquet file for each set of boards (`env.to_dataset`), and its card.
-
-    What is in `out` is replaced; `source` is notebook 01's folder.
+    """Writes a dataset folder anew: a Parquet file for each set of boards in `source`, notebook 01's, and its card.
 
     Raises:
         FileNotFoundError: A set of boards is missing.
@@ -97,10 +95,7 @@ renamed. Columns: `prompt` (format `{prompt_format}`), `task` (board, plan and l
 
 
 def write_model(checkpoint: Path, record: Record, out: Path) -> None:
-    """Writes a model folder: the files of a checkpoint, and a card with what its record measured.
-
-    What is in `out` is replaced.
-    """
+    """Writes a model folder anew: the files of a checkpoint, and a card with what its record measured."""
     shutil.rmtree(out, ignore_errors=True)
     with whole(checkpoint) as folder:
         shutil.copytree(folder, out)

@@ -30,10 +30,8 @@ CHARACTERS = 2.8  # of a prompt for each token of a language model's tokenizer, 
 class Gpu:
     """What is assumed of a GPU.
 
-    Attributes:
-        memory: Bytes.
-        bandwidth: Bytes a second that sampling reads, of weights and of cached keys and values.
-        flops: Operations a second of training.
+    `memory` is in bytes, `bandwidth` in bytes a second that sampling reads (weights, and cached keys and values),
+    `flops` in operations a second of training.
     """
 
     memory: float = 24 * GIB

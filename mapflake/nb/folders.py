@@ -78,11 +78,9 @@ def of_pipeline(base: Path, run: str) -> bool:
 
 
 def start(run: str, stage: str) -> Path:
-    """Returns the folder that this notebook writes: empty by hand, as it was left in the pipeline.
+    """Returns the folder that this notebook writes, e.g. of the stage `ablations/heuristic-0` in `runs/interactive`.
 
-    Args:
-        run: The run's folder from the root, e.g. `runs/interactive` (the notebooks' parameter `run`).
-        stage: The stage's name, e.g. `env_design`, or `ablations/heuristic-0`.
+    By hand it is empty; in the pipeline it is as it was left.
 
     Raises:
         ValueError: The run lies outside `runs/`, or it is the pipeline's, which only `dvc repro` writes.
@@ -108,11 +106,7 @@ def cells(run: str) -> Path:
 
 
 def student(run: str, folder: str) -> str | Path:
-    """Returns a student's checkpoint, or its name on the hub.
-
-    Args:
-        run: The run's folder from the root.
-        folder: The student's in it, e.g. `student/0`, or `bank/1/student`.
+    """Returns a student's checkpoint, or its name on the hub; `folder` is its place in the run, e.g. `bank/1/student`.
 
     Raises:
         FileNotFoundError: As for `require`.

@@ -1,7 +1,6 @@
 """Notebooks as they are kept: what one may contain, its code alone, and an executed one made comparable.
 
-Not covered: running (`stages`). Everything here is a pure function of the notebook, so that the same run gives the same
-bytes in every clone.
+Everything here is a pure function of the notebook, so that the same run gives the same bytes in every clone.
 """
 
 from __future__ import annotations

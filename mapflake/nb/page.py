@@ -1,9 +1,8 @@
 """The page of a run, reports/<profile>.md: what a model learned, a decoded transcript, tables, and what each part took.
 
-It is made for the run `llm`, whose texts can be read. Everything comes from the records of the run's cells and from
-what its stages left in `runs/<profile>`; nothing is trained or sampled. A part that was not run yet is named in a line.
-Minutes and memory are those of the machine that ran it, so unlike other published files the page differs between
-machines.
+It is made for the run `llm`, whose texts can be read, from the records of the run's cells and from what its stages left
+in `runs/<profile>`; nothing is trained or sampled. A part that was not run yet is named in a line. Minutes and memory
+are those of the machine that ran it.
 """
 
 from __future__ import annotations
@@ -66,6 +65,11 @@ def page(root: Path, profile: str) -> str:
     seeds = found.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     before = {seed: _before(run, seed) for seed in seeds}
+    if designs:
+        table = engineers.table(designs).reset_index(names=["situations", "engineer"])
+        rewards = table.to_markdown(index=False, disable_numparse=True)
+    else:
+        rewards = MISSING.format("reinforcement learning on designs")
     parts = [
         f"# What the run {profile} learned",
         *_found(found, designs),
@@ -78,7 +82,7 @@ def page(root: Path, profile: str) -> str:
         *_curves(run, fixed, pictures),
         *_solved(run, before),
         "## Reinforcement learning on designs",
-        _readings(designs) if designs else MISSING.format("reinforcement learning on designs"),
+        rewards,
         "## What designs teach",
         study.in_parts(study.table(found)),
         MISSING.format("the model as engineer of another model's students"),
@@ -235,15 +239,6 @@ def _rates(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return {"parsed": parsed} | {
         kind: sum(r.verdict.valid for r in some) / len(some) for kind, some in kinds.items() if some
     }
-
-
-def _readings(designs: engineers.Records) -> str:
-    """Returns the table of what designs are worth; the reward of a design lies in [0, 1]."""
-    return (
-        engineers.table(designs)
-        .reset_index(names=["situations", "engineer"])
-        .to_markdown(index=False, disable_numparse=True)
-    )
 
 
 def _costs(run: Path) -> str:

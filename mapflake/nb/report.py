@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from mapflake import repro
-from mapflake.engineer import History, Ledger, Round
+from mapflake.engineer import History, Ledger
 from mapflake.nb import params
 from mapflake.nb.folders import require
 
 
 def report(root: Path) -> Path:
-    """Writes `runs/<profile>/report.html` and returns its path.
-
-    Arms without a finished round are left out.
+    """Writes `runs/<profile>/report.html` and returns its path; arms without a finished round are left out.
 
     Raises:
         FileNotFoundError: Not even round 0 is there.
@@ -30,15 +28,11 @@ def report(root: Path) -> Path:
     for arm in ("engineer", *run.arms):
         stage = f"engineer_loop/{seed}" if arm == "engineer" else f"ablations/{arm}-{seed}"
         rounds = Ledger(folder / stage / "rounds.jsonl").rounds
-        begun = [one for one in (*fixed[:1], *own) if rounds and one.checkpoint_sha256 in _parents(rounds[0])]
+        parents = {rounds[0].parent_sha256, rounds[0].before_design_rl_sha256} if rounds else set()  # of its weights
+        begun = [one for one in (*fixed[:1], *own) if one.checkpoint_sha256 in parents]
         if begun:
             found[name(arm)] = (begun[0], *(one for one in rounds if one.index > 0))
     about = f"Training seed {seed}. One run: another seed may change more than the designers do (reports/results.md)."
     out = folder / "report.html"
     repro.write_text(out, page({**found, name("fixed"): fixed}, title=f"mapflake: {run.profile}", about=about))
     return out
-
-
-def _parents(one: Round) -> set[str | None]:
-    """Returns the hashes of the weights that a round began with, before and after its design RL."""
-    return {one.parent_sha256, one.before_design_rl_sha256}

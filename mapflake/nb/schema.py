@@ -47,8 +47,8 @@ class ValidationParams(Params):
 
     Without wait ratios it is `boards` unconstrained boards, an equal part for each hole ratio. With them it is drawn as
     the benchmark is: `boards` boards for each wait ratio and size. `sizes` may leave out sizes of designs; null is all
-    of them. Notebook 04 asks the engineer in a quarter as many made-up situations as there are boards, and compares
-    them with each other: hence at least 8.
+    of them. Notebook 04 compares a quarter as many made-up situations as there are boards with each other: hence at
+    least 8.
     """
 
     agents: Agents
@@ -173,12 +173,9 @@ class Ablations(Params):
 
 
 class TrainedEngineer(Params):
-    """Notebook 04, and the bank that it learns from: reinforcement over designs.
+    """Notebook 04: the runs of the bank, and reinforcement over designs before round 0.
 
-    Attributes:
-        bank: The runs of the bank; `before` says which tables are measured there.
-        before: The training before round 0.
-        every_round: That of the engineers that are trained in every round (`engineer_cotrained`).
+    `before` says too which tables the bank measures; `every_round` is the training of `engineer_cotrained`.
     """
 
     bank: BankParams

@@ -128,9 +128,8 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     """Yields the active run's folder, from the root, and the stage's in it, while this process alone may write there.
 
     Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode;
-    the lock, by which `folders.start` knows the stage's own notebook.
-    How long it took and the most memory that one of its processes held are kept in `times` beside the stages, also if
-    it was interrupted: no result has a time in it.
+    the lock, by which `folders.start` knows the stage's own notebook. How long it took and the most memory that one of
+    its processes held are kept in `times` beside the stages, also if it was interrupted.
 
     Raises:
         StageError: Another process runs this stage: perhaps one that outlived a killed `dvc repro`.

@@ -51,17 +51,12 @@ Trajectory = Sequence[tuple[Cell, ...]]  # the agents' cells at time 0, 1, ..., 
 
 
 def gallery(
-    instances: Sequence[Instance],
-    plans: Sequence[Plan | None] | None = None,
-    titles: Sequence[str] | None = None,
+    instances: Sequence[Instance], plans: Sequence[Plan | None] | None = None, titles: Sequence[str] | None = None
 ) -> Figure:
     """Returns a figure of boards side by side: starts as rings, goals as squares, paths, violations as crosses.
 
-    Args:
-        instances: The boards.
-        plans: The plan to draw on each, valid or not. A dot is a wait, in the corner of a cell with a ring or square. A
-            cross marks a violation, with its step; the lines below the board describe it.
-        titles: Line above each board.
+    Plans may be valid or not. A dot is a wait, in the corner of a cell with a ring or square. A cross marks a
+    violation, with its step; the lines below the board describe it.
     """
     columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
@@ -95,10 +90,7 @@ def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
 def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | None = None) -> HTML:
     """Returns plans played on a board, for the end of a notebook cell; every violation is marked at its step and cell.
 
-    Args:
-        instance: The board.
-        plans: Plans, valid or not, by their titles: `{"wrong": ..., "optimal": ...}`.
-        path: GIF to write the animation to as well: the same bytes for the same plans.
+    Plans, valid or not, are given by their titles: `{"wrong": ..., "optimal": ...}`. `path` is a GIF to write as well.
 
     Raises:
         ValueError: A plan has not one string of moves for each agent.
@@ -129,12 +121,8 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image
 def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
     """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
 
-    Args:
-        ax: Axes to draw on.
-        instance: The board.
-        plan: One string of moves for each agent, valid or not.
-        time: Steps since the start; between two integers agents are under way. Later than the last move, all is over.
-        title: Stands above the step; below the board are the violations so far, or the success.
+    `time` counts steps since the start; between two integers agents are under way. The title stands above the step;
+    below the board are the violations so far, or the success.
 
     Raises:
         ValueError: The plan has not one string for each agent.

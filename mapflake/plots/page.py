@@ -31,12 +31,7 @@ CHOSEN = "Those on which the rounds changed most, as many of each size as there 
 
 
 def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
-    """Returns the page of a run.
-
-    Args:
-        arms: Name of each arm -> its rounds from round 0 on, with the files of their rollouts.
-        title: The page's title.
-        about: A sentence below it.
+    """Returns the page of a run: of each arm its rounds from round 0 on, with the files of their rollouts.
 
     Raises:
         ValueError: There is no arm, or an arm has no rounds.

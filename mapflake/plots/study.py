@@ -48,11 +48,9 @@ FRAMES, STEP, HOLD = 6, 0.07, 1.2  # of `moving_frontiers`: between two scenes; 
 def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Figure:
     """Returns a panel for each comparison: an arm a row, its difference in points with interval, a stroke a seed.
 
-    Filled where a difference is seen: p below 5% after Holm's correction for the arms of the panel.
-
-    Args:
-        compared: Title -> from `study.compare`; a row for each arm in any of them, no panel for an empty one.
-        against: The other side, as the axis names it.
+    Filled where p is below 5% after Holm's correction for the arms of the panel. `compared` is title -> from
+    `study.compare`: a row for each arm in any of them, no panel for an empty one. The axis names the other side
+    `against`.
     """
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
@@ -148,11 +146,9 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
 
 @style.styled
 def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
-    """Returns the changes that designers made: a panel for each column, a row an arm, a dot a design.
+    """Returns what designers changed (`study.changes`): a panel a column, a row an arm in `order`, a dot a design.
 
     A bar marks the mean; open dots are designs of round 1, filled ones of later rounds.
-
-    The arms are in `order`, from top to bottom; `changes` is from `study.changes`.
     """
     arms = [arm for arm in order if arm in set(changes["arm"])]
     if not arms:
@@ -177,12 +173,9 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 @style.styled
 def doses(table: pd.DataFrame) -> Figure:
-    """Returns dose and response: what an engineer lost by a report, against how far the report was from its student's.
+    """Returns `study.engineers.doses`: what a report cost, against how far it was from the engineer's student's.
 
     A dot is a training seed and a control. Above zero: the engineer that was told its own student's report ended ahead.
-
-    Args:
-        table: From `study.engineers.doses`.
     """
     if table.empty:
         return _nothing()

@@ -88,12 +88,10 @@ def picture(canvas: FigureCanvasAgg) -> PIL.Image.Image:
 
 
 def play(pictures: Sequence[PIL.Image.Image], seconds: Sequence[float], path: str | Path | None = None) -> HTML:
-    """Returns pictures as an animation, for the end of a notebook cell.
+    """Returns pictures of one size as an animation for the end of a notebook cell, each shown for its `seconds`.
 
-    Args:
-        pictures: The frames, of one size; whatever has a colour is still there in the last one.
-        seconds: How long each is shown.
-        path: GIF to write as well: the same bytes for the same pictures.
+    Whatever has a colour must still be there in the last picture. `path` is a GIF to write as well: the same bytes for
+    the same pictures.
     """
     from IPython.display import HTML
 

@@ -10,13 +10,9 @@ from mapflake.env import Task
 
 
 def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequence[Task]]) -> None:
-    """Writes what is behind each digit of all outcomes.
+    """Writes boards.json: what is behind each digit of all outcomes.
 
-    Args:
-        path: boards.json in the folder of notebook 01.
-        sizes: Board sizes of the study.
-        sets: "validation", "held_out" and each subset of the benchmark -> its boards. A board in several sets gets one
-            number.
+    `sets` are "validation", "held_out" and each subset of the benchmark; a board in several of them gets one number.
     """
     numbers: dict[str, int] = {}
     found = {}

@@ -66,8 +66,8 @@ class Study:
 
         Args:
             arm: One of `arms`, or what all begin with.
-            metric: One of `names.METRICS`.
-            boards: "benchmark"; "validation", which designers see; "held_out", boards like those that no designer sees.
+            metric: One of `records.METRICS`.
+            boards: "benchmark" or one of its subsets; "validation", which designers see; "held_out", which they do not.
             index: Which of `measured_rounds` on the validation boards; the others are of the last checkpoint.
             kept: Only boards of these, e.g. `agents=2`, or `size=[5, 6, 7]`.
         """
@@ -105,7 +105,7 @@ class Study:
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
     """Returns the study of the records in `folder`, `<arm>-<seed>.json`, with boards.json beside them.
 
-    All arms and training seeds are taken that there are, unless some are given; what arms begin with always is.
+    `arms` and `seeds` leave out the records of others, but never what arms begin with.
 
     Raises:
         ValueError: There is no record, one cannot be read, or two do not belong together.

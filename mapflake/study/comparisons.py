@@ -20,18 +20,17 @@ ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["f
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between an arm and one or several other arms.
+    """The difference between an arm and the mean of one or several others.
 
     Attributes:
         arm: The arm.
-        against: The other arms, whose mean is subtracted.
+        against: The others.
         metric: One of `records.METRICS`.
         boards: "benchmark", one of its subsets, "validation" or "held_out".
         kept: The subset of these boards, e.g. `{"agents": 2}`; empty: all of them.
         estimate: The mean difference in rates, a share, with its 95% interval.
         by_seed: The mean difference of each training seed.
-        together: The number of differences that are corrected together.
-        holm: The p-value after Holm's correction for that number; None with one seed.
+        holm: The p-value after Holm's correction for the differences made together; None with one seed.
     """
 
     arm: str
@@ -41,7 +40,6 @@ class Difference:
     kept: Mapping[str, Any]
     estimate: Estimate
     by_seed: tuple[float, ...]
-    together: int = 1
     holm: float | None = None
 
     @property
@@ -60,16 +58,9 @@ def compare(
 ) -> list[Difference]:
     """Returns the difference between each arm and `against`, paired by training seed and board and corrected together.
 
-    Arms that share no training seed with `against` are left out, and so is `against` itself. The list is empty if
-    `against` was not run or if the study has no such boards.
-
-    Args:
-        study: Finished cells.
-        arms: The arms.
-        against: The arm to compare with, or several, whose mean is subtracted.
-        metric: One of `records.METRICS`.
-        boards: The set of boards, as `Study.rates` takes it.
-        kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
+    Arms that share no training seed with `against` are left out, and so is `against` itself; of several, the mean is
+    subtracted. The list is empty if `against` was not run or the study has no such boards. `metric`, `boards` and
+    `kept` are as for `Study.rates`.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
     if not others or not study.has(boards):
@@ -86,17 +77,9 @@ def compare(
 
 
 def against_each(
-    study: Study,
-    arm: str,
-    others: Sequence[str],
-    metric: str = "valid",
-    boards: str = "benchmark",
-    **kept: Any,
+    study: Study, arm: str, others: Sequence[str], metric: str = "valid", boards: str = "benchmark", **kept: Any
 ) -> list[Difference]:
-    """Returns the differences between one arm and each of `others`, corrected together.
-
-    Arms that were not run are left out.
-    """
+    """Returns the differences between one arm and each of `others` that was run, corrected together."""
     return _corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
 
 
@@ -168,4 +151,4 @@ def listed(rows: Sequence[Difference]) -> pd.DataFrame:
 
 def _corrected(rows: Sequence[Difference]) -> list[Difference]:
     corrected = statistics.holm([row.estimate.p for row in rows])
-    return [replace(row, together=len(rows), holm=p) for row, p in zip(rows, corrected, strict=True)]
+    return [replace(row, holm=p) for row, p in zip(rows, corrected, strict=True)]

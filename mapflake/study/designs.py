@@ -25,8 +25,8 @@ def changes(study: Study) -> pd.DataFrame:
     Besides arm, seed and round, the columns are:
 
     - `model`: whether a model wrote the design.
-    - `below_frontier`: the frontier minus the mean size of the designed boards, in sizes. The frontier is the largest
-      size that was solved at least half of the time before the design, or the smallest size if none was.
+    - `below_frontier`: the largest size that was solved at least half of the time before the design (the smallest if
+      none was) minus the mean size of the designed boards, in sizes.
     - `hole_ratio`, `wait_ratio`: means over the designed boards; a wait ratio of None is left out.
     - `moved`: total variation between the data ratios of the design and those before it, 0 to 1.
     - `kept`: of the sizes that were solved at least half of the time and are still used, the share whose hole and wait
@@ -81,12 +81,11 @@ def spent(study: Study) -> pd.DataFrame:
 
 
 def overlap(study: Study, arm: str) -> pd.DataFrame:
-    """Returns how much of a design's data the next design of an arm keeps, where it had helped and where it had not.
+    """Returns how much of a design's data the next design of an arm keeps: a row a training seed, means over designs.
 
     A size has helped if its valid rate on the validation boards rose in the round. Of the data that the design gave to
     the sizes that helped, `helped` is the share that the next design gives to the same sizes, size by size; `others` is
-    alike for the other sizes of the report. A row for each training seed, means over its designs; a seed without both
-    is left out.
+    the same for the other sizes of the report. A seed without both is left out.
     """
     rows = {}
     for seed in study.seeds(arm):

@@ -27,14 +27,9 @@ from mapflake.study.statistics import Estimate, estimate
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Gains of students on designs.
+    """Gains of students on designs (valid rate after a round minus before), and the tokens sampled, both `[S, D, K]`.
 
-    Attributes:
-        students: Names of the students, `[S]`.
-        designs: Names of the designs, `[D]`.
-        seeds: Training seeds, `[K]`, at least two.
-        gain: Valid rate after the round minus before it, `[S, D, K]`.
-        tokens: Tokens that the round sampled, `[S, D, K]`.
+    There are K training seeds, at least two.
     """
 
     students: tuple[str, ...]
@@ -44,11 +39,7 @@ class Trials:
     tokens: np.ndarray
 
     def of(self, designs: Sequence[str]) -> np.ndarray:
-        """Returns the gains on some designs, `[S, len(designs), K]`.
-
-        Raises:
-            ValueError: A design was not tried.
-        """
+        """Returns the gains on some designs, `[S, len(designs), K]`; ValueError if one was not tried."""
         if unknown := [name for name in designs if name not in self.designs]:
             raise ValueError(f"design {unknown[0]!r} was not tried; tried: {', '.join(self.designs)}")
         return self.gain[:, [self.designs.index(name) for name in designs], :]
@@ -100,12 +91,7 @@ def best_of_each(gain: np.ndarray) -> np.ndarray:
 def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
     """Returns the cross-fitted gain of the best constant design, `[S, K]`.
 
-    Args:
-        gain: `[S, D, K]`.
-        on_others: Whether the design of a student is chosen on the other students alone; takes two students.
-
-    Raises:
-        ValueError: There is one student, and the choice is to be made on others.
+    With `on_others`, that of a student is chosen on the other students alone; ValueError if there is none.
     """
     known = of_other_seeds(gain)
     mean = known.mean(axis=0, keepdims=True).repeat(len(gain), axis=0)  # [S, D, K]
@@ -119,14 +105,10 @@ def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
 def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) -> dict[str, Estimate]:
     """Returns what there is to be won, in the unit of the gains, by name.
 
-    `designing` and `reading` are as in the module's docstring, `reading, searched` is against the constant that was
-    searched for on other students, and each constant that is named gives `against <name>`: the best design of each
-    student minus that constant.
-
-    Args:
-        found: All trials.
-        draws: The designs that are random draws, of which the mean is taken.
-        constants: Name -> a design that is the same for all students and takes no search.
+    `designing` and `reading` are as in the module's docstring, `designing` against the mean of `draws`; `reading,
+    searched` is against the constant that was searched for on other students; and for each of `constants`, name -> a
+    design that is the same for all students and takes no search, `against <name>` is the best design of each student
+    minus it.
 
     Raises:
         ValueError: One of these designs was not tried, or there are too few students.
@@ -142,10 +124,9 @@ def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) ->
 
 
 def ceiling(gain: np.ndarray) -> list[float]:
-    """Returns for each student how well one seed's gains rank the designs as the other seeds do.
+    """Returns for each student Spearman's correlation of one seed's gains with the other seeds', a mean over the seeds.
 
-    It is Spearman's correlation, averaged over the seeds: no score that predicts gains can be expected to do better
-    than two such measurements agree.
+    No score that predicts gains can be expected to rank designs better than two such measurements agree.
     """
     from scipy.stats import spearmanr
 
@@ -154,20 +135,3 @@ def ceiling(gain: np.ndarray) -> list[float]:
         float(np.mean([spearmanr(own[:, k], other[:, k]).statistic for k in range(gain.shape[2])]))
         for own, other in zip(gain, known, strict=True)
     ]
-
-
-def picked(found: Trials, scores: np.ndarray) -> Estimate:
-    """Returns how far the design that a score ranks first goes from the mean design to the student's best: 0 to 1.
-
-    Args:
-        found: All trials.
-        scores: Of each student and design, `[S, D]`, from what was known before the trials.
-
-    Raises:
-        ValueError: There are not as many scores as trials.
-    """
-    if scores.shape != found.gain.shape[:2]:
-        raise ValueError(f"scores: {scores.shape} values for {found.gain.shape[:2]} students and designs")
-    first = np.take_along_axis(found.gain, scores.argmax(axis=1)[:, None, None], axis=1)[:, 0, :]
-    mean, best = found.gain.mean(axis=1), best_of_each(found.gain)
-    return estimate((first - mean) / (best - mean).mean())

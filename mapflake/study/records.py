@@ -1,7 +1,5 @@
 """The record of a cell, an arm under one training seed: small, of one JSON file, and all that the analysis reads.
 
-This module decides what a record says; `cells` reads it and decides nothing.
-
 Within a seed every arm branches from the same round 0 and has the same budget, boards and sampling noise: arms are
 paired. A record keeps one digit a board, the rounds with every prompt and reply, and the commit that made it; made
 again at that commit, it is the same file. Checkpoints and rollouts stay in the run.
@@ -40,14 +38,9 @@ MAKERS = (
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What came of the answers to a set of boards.
+    """What came of the answers to a set of boards: for each metric a digit a board, how many of its answers reach it.
 
-    Attributes:
-        boards_sha256: Hash of the boards in their order.
-        samples: Answers to each board.
-        valid: A digit a board: how many of its answers are valid.
-        optimal: The same for optimal answers.
-        soc_optimal: The same for answers with the least sum of costs.
+    `boards_sha256` is the hash of the boards in their order, `samples` the number of answers to each.
     """
 
     boards_sha256: str
@@ -85,8 +78,8 @@ class Record:
         arm: The name of an arm (`engineer.params_of`), or one of `names.BEGINNINGS`.
         seed: Training seed.
         parameters: All parameters that decide the record, as JSON values: those of the run, and what the arm was run
-            with (`engineer`, only if a model designs; `sizes`; `train_engineer`), as its ledger has it. `rounds` is the
-            number of rounds after round 0, of `base` and `round_0` that of the arms.
+            with (`engineer`, if a model designs; `sizes`; `train_engineer`). `rounds` is the number of rounds after
+            round 0, of `base` and `round_0` that of the arms.
         benchmark: Subset, or "held_out" -> outcomes of the last checkpoint.
         validation: Outcomes of each measured checkpoint on the validation boards, the last one last.
         rounds: The arm's own rounds as rows of its ledger.
@@ -106,14 +99,9 @@ class Record:
 def benchmark(
     policy: evaluate.Completer, boards_folder: str | Path, *, seed: int, samples: int, title: str = ""
 ) -> dict[str, list[evaluate.Rollout]]:
-    """Returns rollouts of a policy on each subset of the benchmark; all policies of a seed get the same noise.
+    """Returns a policy's rollouts, at temperature 1, on each subset of the benchmark in `boards_folder`, notebook 01's.
 
-    Args:
-        policy: Asked at temperature 1.
-        boards_folder: Notebook 01's, with settings.json and `benchmark_<subset>.jsonl`.
-        seed: Training seed.
-        samples: Answers to each board, at most 9 for `write_record`.
-        title: Of the progress bar.
+    All policies of a training seed get the same noise. `write_record` takes at most 9 samples a board.
     """
     return {
         name: evaluate.rollout(
@@ -134,10 +122,10 @@ def write_record(
     history: History = (),
     parameters: Mapping[str, Any],
 ) -> None:
-    """Writes the record of a cell.
+    """Writes the record of a cell, `<arm>-<seed>.json` in the folder of the run's records.
 
     Args:
-        path: `<arm>-<seed>.json` in the folder of the run's records.
+        path: The file.
         arm: See `Record`.
         seed: Training seed.
         boards_folder: Notebook 01's.
@@ -173,12 +161,7 @@ def made() -> Made:
 def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Outcomes:
     """Returns for each metric one digit a board: how many of its answers reach it.
 
-    Args:
-        rollouts: `[len(tasks) * samples]`, task-major, at most 9 samples.
-        tasks: The boards; one may be there twice.
-
-    Raises:
-        ValueError: The rollouts are not those.
+    Rollouts are `[len(tasks) * samples]`, task-major, at most 9 samples; else ValueError. A board may be there twice.
     """
     samples = len(rollouts) // len(tasks)
     keys = [task.instance.key for task in tasks for _ in range(samples)]

@@ -47,15 +47,9 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and boards; with one seed or board, or where nothing varies, it has no interval and no p-value.
+    """A mean over `seeds` and `boards`, a share or a difference of shares, with 95% interval and the p-value of zero.
 
-    Attributes:
-        mean: A share, or a difference of two shares.
-        seeds: Training seeds behind it.
-        boards: Boards behind it.
-        low: Lower end of the 95% interval.
-        high: Its upper end.
-        p: p-value of a mean of zero.
+    With one seed or board, or where nothing varies, there is no interval and no p-value.
     """
 
     mean: float
@@ -98,8 +92,7 @@ def student(values: Sequence[float] | np.ndarray) -> Estimate:
 def mean_squares(values: np.ndarray) -> tuple[float, float, float]:
     """Returns the mean squares between seeds, between boards, and of the rest, of `values`, `[seeds, boards]`.
 
-    Raises:
-        ValueError: There are fewer than two seeds or fewer than two boards.
+    ValueError if there are fewer than two of either.
     """
     seeds, boards = values.shape
     if min(seeds, boards) < 2:
@@ -139,9 +132,9 @@ def paired(own: pd.DataFrame, *others: pd.DataFrame) -> pd.DataFrame:
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
-    """Returns p-values corrected for their number m: the i-th smallest is the largest (m - j + 1) p_j of all j up to i.
+    """Returns p-values corrected for their number m (Holm 1979); a None stays and does not count.
 
-    At most 1; a None stays and does not count (Holm 1979).
+    The i-th smallest becomes the largest (m - j + 1) p_j of all j up to i, at most 1.
     """
     order = sorted((i for i, value in enumerate(p) if value is not None), key=lambda i: p[i] or 0.0)
     found: list[float | None] = [None] * len(p)
@@ -153,14 +146,10 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
 
 def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
-    """Returns the smallest true mean whose 95% interval would leave out zero in four studies of five.
+    """Returns the smallest true mean whose 95% interval would leave out zero in four of five studies of so many seeds.
 
-    Args:
-        values: Differences `[seeds, boards]`, at least 2 of each, whose mean squares stand for those of more seeds.
-        seeds: Training seeds of the study to come, on as many boards.
-
-    Raises:
-        ValueError: There are fewer than two seeds or fewer than two boards.
+    The mean squares of the differences `values`, `[seeds, boards]`, stand for those of the study to come, on as many
+    boards; ValueError if there are fewer than two of either.
     """
     found = np.asarray(values, dtype=float)
     now, boards = found.shape

@@ -86,14 +86,6 @@ def test_ceiling_is_one_without_noise_and_none_where_all_is_noise() -> None:
     assert abs(found.mean()) < 3 * found.std(ddof=1) / len(found) ** 0.5
 
 
-def test_picked_goes_from_the_mean_design_to_the_best() -> None:
-    found = gate.trials(rows(TRUTH, 3))
-    assert gate.picked(found, TRUTH).mean == pytest.approx(1)
-    assert gate.picked(found, -TRUTH).mean < 0
-    with pytest.raises(ValueError, match=r"scores: \(5, 3\) values for \(3, 5\)"):
-        gate.picked(found, TRUTH.T)
-
-
 def test_what_is_missing_or_there_twice_is_named() -> None:
     whole = rows(TRUTH, 2)
     with pytest.raises(ValueError, match=r"^student s1, design large, seed 1: not tried \(1 missing in all\)$"):
