@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.report import table
-from benchmarks.trainer import PARTS, clocked
+from benchmarks.trainer import PARTS, clocked, trainer_of
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
 BOARDS, MICROBATCH, STEPS = 16, 16, 3  # of a supervised step; the first step warms up and is not counted
@@ -185,14 +185,12 @@ def _parity(completions: list[Any], **_: Any) -> list[float]:
 def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
     """Returns the medians of the counted steps of `which` trainer; runs in a separate process."""
     import torch
-    from trl import GRPOTrainer
 
     from mapflake.env import EnvConfig, generate
     from mapflake.trainer import grpo
     from mapflake.trainer.params import RLParams
     from mapflake.trainer.policy import load_policy
     from mapflake.trainer.precision import of_processor
-    from mapflake.trainer.round_trainer import RoundTrainer
     from mapflake.trainer.training import memory_kept
 
     torch.set_num_threads(1)
@@ -207,32 +205,22 @@ def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
     rows = grpo.training_rows(policy, grpo.Boards(tasks), params, seed=0)
     halved = precision == "bfloat16" and not ours  # stock TRL's way of it
     args = grpo.training_arguments(params, out, seed=0, weights=[1.0], large=False, autocast=halved)
-    trainer: Any
-    if ours:
-        trainer = RoundTrainer(policy, rows, [_parity], args, seed=0)
-    else:
-        trainer = GRPOTrainer(
-            model=policy.model, processing_class=policy.tokenizer, reward_funcs=[_parity], args=args, train_dataset=rows
-        )
+    trainer = trainer_of(which, policy, rows, [_parity], args)
     with memory_kept() if ours else contextlib.nullcontext():
         steps = clocked(trainer, which, time.process_time)[1:]
-    average = functools.partial(_average, steps)
-    samples, length = PROMPTS * GENERATIONS, average("length")
+    average = {key: mean(step[key] for step in steps) for key in ("step", "length", "without_signal")}
+    samples, length = PROMPTS * GENERATIONS, average["length"]
     parts = {name: mean(step["parts"][name] for step in steps) for name in steps[0]["parts"]}
     trained = parts["forward"] + parts["backward"]
     return {
         "prompts": PROMPTS,
         "generations": GENERATIONS,
         "length": round(length, 1),
-        "without_signal": round(average("without_signal"), 3),
-        "step_cpu_s": round(average("step"), 2),
+        "without_signal": round(average["without_signal"], 3),
+        "step_cpu_s": round(average["step"], 2),
         "sampled_per_cpu_s": round(samples * length / parts["generation"], 1),
         "trained_per_cpu_s": round(samples * length / trained, 1),
         "parts": {name: round(value, 2) for name, value in parts.items()}
-        | {"rest": round(average("step") - sum(parts.values()), 2)},
+        | {"rest": round(average["step"] - sum(parts.values()), 2)},
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
-
-
-def _average(steps: list[dict[str, Any]], key: str) -> float:
-    return mean(step[key] for step in steps)

@@ -108,13 +108,11 @@ def _warm_start(out: Path) -> Path:
 def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     """Returns the measurements of `STEPS` steps of `which` trainer; runs in a separate process."""
     import torch
-    from trl import GRPOTrainer
 
     from mapflake.env import REWARD, EnvConfig, generate, reward_functions
     from mapflake.trainer import grpo
     from mapflake.trainer.params import RLParams
     from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.round_trainer import RoundTrainer
 
     torch.set_num_threads(1)
     params = RLParams(instances=64 * (STEPS + 1), epochs=1, save_every=1000)
@@ -122,22 +120,25 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     policy = load_policy(start)
     rows = grpo.training_rows(policy, grpo.Boards(tasks), params, seed=0)
     args = grpo.training_arguments(params, out, seed=0, weights=list(REWARD.values()), large=False)
-    trainer: Any
-    if which == "ours":
-        trainer = RoundTrainer(policy, rows, reward_functions("compact"), args, seed=0)
-    else:
-        trainer = GRPOTrainer(
-            model=policy.model,
-            processing_class=policy.tokenizer,
-            reward_funcs=reward_functions("compact"),
-            args=args,
-            train_dataset=rows,
-        )
+    trainer = trainer_of(which, policy, rows, reward_functions("compact"), args)
     return {
         "samples": params.prompts * params.generations,
         "steps": clocked(trainer, which)[1:],
         "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
+
+
+def trainer_of(which: str, policy: Any, rows: Any, rewards: list[Callable[..., list[float]]], args: Any) -> Any:
+    """Returns our trainer, or stock TRL's for the same policy, rows, rewards and arguments."""
+    from trl import GRPOTrainer
+
+    from mapflake.trainer.round_trainer import RoundTrainer
+
+    if which == "ours":
+        return RoundTrainer(policy, rows, rewards, args, seed=0)
+    return GRPOTrainer(
+        model=policy.model, processing_class=policy.tokenizer, reward_funcs=rewards, args=args, train_dataset=rows
+    )
 
 
 def clocked(trainer: Any, which: str, clock: Callable[[], float] = time.perf_counter) -> list[dict[str, Any]]:

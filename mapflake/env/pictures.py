@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ with needs("lab"):
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle, Ellipse, FancyBboxPatch
 
+if TYPE_CHECKING:
+    from mapflake.env.instance import Cell, Instance
+
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#7B3294", "#B2182B")
 """Colours of agents here and of lines in `mapflake.plots`. The first six are those of Okabe and Ito (2008)."""
 
@@ -31,28 +34,6 @@ CELL, WIDEST = 0.55, 6.4
 """Inches of a cell, and of a picture: cells of larger boards are smaller."""
 
 DETAILED = 32  # rows; cells of larger boards are not drawn one by one
-
-Cell = tuple[int, int]
-
-
-class Board(Protocol):
-    """What is drawn: an `Instance`, which imports this module when it is shown."""
-
-    @property
-    def size(self) -> int:
-        """Rows and columns."""
-
-    @property
-    def holes(self) -> frozenset[Cell]:
-        """Cells with a hole."""
-
-    @property
-    def starts(self) -> tuple[Cell, ...]:
-        """Start of each agent."""
-
-    @property
-    def goals(self) -> tuple[Cell, ...]:
-        """Goal of each agent."""
 
 
 def colour(agent: int) -> str:
@@ -70,7 +51,7 @@ def path_offset(agent: int, num_agents: int) -> float:
     return min(0.13, 0.6 / num_agents) * (agent - (num_agents - 1) / 2)
 
 
-def png(board: Board, trajectory: Sequence[Sequence[Cell]] = ()) -> bytes:
+def png(board: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -> bytes:
     """Returns the picture of a board, the same bytes for the same board; with the agents' cells at time 0, 1, ..."""
     side = min(CELL * board.size, WIDEST)
     figure, written = Figure(figsize=(side, side), dpi=100), io.BytesIO()
@@ -79,7 +60,7 @@ def png(board: Board, trajectory: Sequence[Sequence[Cell]] = ()) -> bytes:
     return written.getvalue()
 
 
-def draw(ax: Axes, board: Board, trajectory: Sequence[Sequence[Cell]] = ()) -> None:
+def draw(ax: Axes, board: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -> None:
     """Draws a board: starts as rings, goals as squares, and the agents' paths: arrows are moves, dots are waits."""
     ground(ax, board)
     for agent, cells in enumerate(zip(*trajectory, strict=True)):
@@ -88,7 +69,7 @@ def draw(ax: Axes, board: Board, trajectory: Sequence[Sequence[Cell]] = ()) -> N
     _starts(ax, board)
 
 
-def ground(ax: Axes, board: Board) -> None:
+def ground(ax: Axes, board: Instance) -> None:
     """Draws ice and holes, and sets the axes up: a cell is a unit, y runs down."""
     size = board.size
     if size > DETAILED:
@@ -104,7 +85,7 @@ def ground(ax: Axes, board: Board) -> None:
     ax.set_frame_on(False)
 
 
-def goals(ax: Axes, board: Board, covered: Sequence[Cell] = ()) -> None:
+def goals(ax: Axes, board: Instance, covered: Sequence[Cell] = ()) -> None:
     """Draws the goals, as numbered squares; where a ring will cover one of `covered`, the number stands beside it."""
     small = scale(ax, board)
     for agent, cell in enumerate(board.goals):
@@ -116,7 +97,7 @@ def goals(ax: Axes, board: Board, covered: Sequence[Cell] = ()) -> None:
             number(ax, (x, y), agent, ink(agent), 10 * small, zorder=6)
 
 
-def _starts(ax: Axes, board: Board) -> None:
+def _starts(ax: Axes, board: Instance) -> None:
     small = scale(ax, board)
     for agent, cell in enumerate(board.starts):
         radius = 0.19 if cell in board.goals else 0.3
@@ -124,7 +105,7 @@ def _starts(ax: Axes, board: Board) -> None:
         number(ax, middle(cell), agent, INK, 10 * small, zorder=6)
 
 
-def _path(ax: Axes, board: Board, agent: int, path: Sequence[Cell]) -> None:
+def _path(ax: Axes, board: Instance, agent: int, path: Sequence[Cell]) -> None:
     color, shift, small = colour(agent), path_offset(agent, len(board.starts)), scale(ax, board)
     points = [(x + shift, y + shift) for x, y in map(middle, path)]
     ax.plot(*zip(*points, strict=True), color=color, lw=2.4 * small, solid_capstyle="round", zorder=3, alpha=0.9)
@@ -155,7 +136,7 @@ def middle(cell: tuple[float, ...]) -> tuple[float, float]:
     return cell[1] + 0.5, cell[0] + 0.5
 
 
-def scale(ax: Axes, board: Board) -> float:
+def scale(ax: Axes, board: Instance) -> float:
     """Returns the factor by which lines and letters, measured in points, shrink where cells are small."""
     figure = ax.get_figure(root=True)
     width = figure.get_figwidth() * ax.get_position().width if figure else 0.0

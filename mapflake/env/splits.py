@@ -40,5 +40,5 @@ def bucket(instance: Instance) -> int:
 
 
 def split_of(instance: Instance) -> str:
-    """Returns the split that the instance, its images and its renamings may belong to; 8 boards in 10 are for training."""
+    """Returns the split that the instance, its images and its renamings may belong to: in 8 of 10 cases train."""
     return _SPLIT_OF_BUCKET[bucket(instance)]

@@ -16,7 +16,8 @@ from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS
 
-BLOCK = "<!-- {name}: made by `python -m mapflake.nb readme` -->\n{text}\n<!-- /{name} -->"
+CLAIMS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
+"""The place of the claims in README.md, between marks that stay as they are."""
 
 
 def publish(root: Path) -> None:
@@ -67,28 +68,21 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the generated blocks of README.md anew, from the records of the default profile."""
-    path, cells = root / "README.md", root / REPORTS / "cells/default"
-    repro.write_text(path, with_blocks(path.read_text(encoding="utf-8"), readme_blocks(cells)))
+    """Writes the claims of README.md anew, from the records of the default profile."""
+    path = root / "README.md"
+    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), root / REPORTS / "cells/default"))
 
 
-def readme_blocks(cells: Path) -> dict[str, str]:
-    """Returns the generated blocks of README.md, made of the records in `cells`."""
-    from mapflake import study  # pandas and scipy, which no stage needs
-
-    return {"claims": study.claims_markdown(study.load(cells))}
-
-
-def with_blocks(text: str, blocks: Mapping[str, str]) -> str:
-    """Returns `text` with what stands between the marks of each block replaced.
+def with_claims(text: str, cells: Path) -> str:
+    """Returns `text` with the claims of the records in `cells` between their marks.
 
     Raises:
-        ValueError: It has no marks of a block.
+        ValueError: It has no such marks, or a claim does not hold.
     """
-    for name, block in blocks.items():
-        marks = re.compile(rf"<!-- {name}: .*? -->\n.*?<!-- /{name} -->", re.DOTALL)
-        if not marks.search(text):
-            raise ValueError(f"README.md has no marks <!-- {name}: ... --> and <!-- /{name} -->")
-        written = BLOCK.format(name=name, text=block.strip())
-        text = marks.sub(written.replace("\\", r"\\"), text, count=1)
+    from mapflake import study  # pandas and scipy, which no stage needs
+
+    claims = study.claims_markdown(study.load(cells))
+    text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
+    if not found:
+        raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")
     return text

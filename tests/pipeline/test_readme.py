@@ -31,14 +31,14 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_blocks_are_those_of_the_committed_records(cells: Path) -> None:
-    blocks = publish.readme_blocks(cells)
-    assert {*blocks} == {"claims"}
-    assert publish.with_blocks(README, blocks) == README, "python -m mapflake.nb readme"
-    changed = {name: text.replace("points", "pts").replace("|", "!") for name, text in blocks.items()}  # the control
-    assert publish.with_blocks(README, changed) != README
-    with pytest.raises(ValueError, match=r"no marks <!-- other: "):
-        publish.with_blocks(README, {"other": ""})
+def test_claims_are_those_of_the_committed_records(cells: Path) -> None:
+    assert publish.with_claims(README, cells) == README, "python -m mapflake.nb readme"
+    claims = README.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
+    other = README.replace(claims, claims.replace("points", "pts"))
+    assert other != README
+    assert publish.with_claims(other, cells) == README
+    with pytest.raises(ValueError, match=r"no marks <!-- claims: "):
+        publish.with_claims(README.replace("<!-- /claims -->", ""), cells)
 
 
 def test_it_fits_on_two_screens() -> None:
