@@ -252,6 +252,10 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
 
 
 def test_sizes_that_a_design_leaves_out_or_that_validation_has_not_are_counted(tmp_path: Path) -> None:
+    both = [played((ratios, {3: 0.1}), before={}) for ratios in ({3: 0.5, 9: 0.5}, {3: 1.0})]
+    two: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: both[seed])
+    (asked_of,) = by_round(two, "engineer")[1].to_dict().values()
+    assert asked_of == {3: 0.75, 9: 0.25}
     cells = study.load(ROOT / "reports/cells/laboratory")  # designs up to 10x10, validation boards up to 8x8
     success, asked = by_round(cells, "engineer_trained")
     assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
