@@ -155,6 +155,7 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
     bank_rounds = len(run.bank) * bank.rounds
     rounds = seeds * (2 + (2 + arms) * loop.rounds)  # of a seed two rounds 0, and all designed ones
     before, tables = sections.trained_engineer.before, sections.trained_engineer.before.tables
+    table = len(kinds(sizes)) * tables.boards * tables.samples
     designs = before.rl.instances - before.boards
     measured = seeds * (3 + 1 + arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
     designed = seeds * (1 + arms) * loop.rounds
@@ -172,14 +173,7 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
         Work("validation after a round", rounds + bank_rounds, validation * loop.samples, board, longest, False),
         Work("the benchmark", measured, benchmark * loop.samples, board, longest, False),
         Work("a design", designed, asked.samples, prompt, reply, False),
-        Work(
-            "tables of the bank",
-            bank_rounds,
-            len(kinds(sizes)) * tables.boards * tables.samples,
-            board,
-            longest,
-            False,
-        ),
+        Work("tables of the bank", bank_rounds, table, board, longest, False),
         Work("design RL", seeds, designs * before.rl.generations, prompt, before.rl.max_new_tokens, True),
     ]
 
@@ -274,11 +268,9 @@ def hours(shape: Shape, work: list[Work], gpu: Gpu) -> str:
         read = one.times * one.completions * (one.prompt + one.longest)
         training = 8 * shape.parameters * read / gpu.flops if one.trained else 0.0
         total += sampling + training
-        said = (
-            [f"sampling {one.tokens / 1e6:.1f} M / {rate:,.0f} a second = {sampling / HOUR:.2f} h"]
-            if one.longest
-            else []
-        )
+        said = []
+        if one.longest:
+            said.append(f"sampling {one.tokens / 1e6:.1f} M / {rate:,.0f} a second = {sampling / HOUR:.2f} h")
         if one.trained:
             operations = f"8 x {shape.parameters / 1e9:.2f} B x {read / 1e6:.1f} M / {gpu.flops:.1e}"
             said.append(f"training {operations} = {training / HOUR:.2f} h")
@@ -321,9 +313,8 @@ def checks(root: Path, sections: Sections, gpu: Gpu, asked: tuple[int, int, int]
     found = {"CUDA": f"{torch.cuda.get_device_name(0)}" if cuda else "missing: torch sees no GPU"}
     if cuda:
         has = torch.cuda.get_device_properties(0).total_memory
-        found["memory"] = f"{has / GIB:.0f} GiB" + (
-            "" if has > 0.9 * gpu.memory else f": less than {gpu.memory / GIB:.0f}"
-        )
+        less = "" if has > 0.9 * gpu.memory else f": less than {gpu.memory / GIB:.0f}"
+        found["memory"] = f"{has / GIB:.0f} GiB{less}"
     if sections.baseline_rl.rl.vllm != "off":
         there = importlib.util.find_spec("vllm") is not None
         found["vLLM"] = "installed" if there else "missing: make install EXTRAS=dev,gpu"

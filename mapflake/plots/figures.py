@@ -130,7 +130,7 @@ def failures(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(7.4, 3.2), layout="constrained")
     ax = figure.subplots()
     style.bars(ax, table)
-    ax.set_ylabel("completions with it")
+    ax.set_ylabel("share with this error")
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     style.legend(figure, ax)
     return figure
