@@ -53,7 +53,7 @@ Solver = Callable[[Instance], Call]
 
 
 def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARDS) -> list[dict[str, Any]]:
-    """Returns, for each kind of board, the solvers' times, the boards they solved, the ratios, and the boards we left.
+    """Returns, for each kind of board, the solvers' times, the boards they solved, the ratios, and the boards left.
 
     DisagreementError if the solvers do not agree on a cost.
     """

@@ -60,11 +60,8 @@ def deciding(
 ) -> dict[str, str]:
     """Returns the code of the package that decides what modules, or Python source, do: name of a file -> what it says.
 
-    Modules are dotted names, as `__name__` has them; of `source`, such as a notebook's, only what it imports is
-    returned. Parts of the package in `shows` do not count; `files` are those of `package_files`.
-
-    Raises:
-        ValueError: The package has no such module.
+    Modules are dotted names, as `__name__` has them (else ValueError); of `source`, such as a notebook's, only what it
+    imports is returned. Parts of the package in `shows` do not count; `files` are those of `package_files`.
     """
     files = package_files() if files is None else files
     found: dict[str, str] = {}

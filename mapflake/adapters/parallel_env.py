@@ -49,9 +49,7 @@ class FrozenLake(ParallelEnv):
         """Makes the environment of boards that may differ in size and number of agents; each game takes one at random.
 
         `max_steps` are joint moves of a game; None is three times the optimal makespan of its board, at least one.
-
-        Raises:
-            ValueError: There are no tasks, or an argument is out of range.
+        ValueError if there are no tasks, or an argument is out of range.
         """
         if not tasks:
             raise ValueError("tasks: nothing to play")
@@ -82,10 +80,7 @@ class FrozenLake(ParallelEnv):
         """Starts a game; returns observations and infos of its agents.
 
         `seed` decides the choice of boards from now on; None goes on with the stream (at first: a random one). With the
-        options `{"task": i}` the game plays `tasks[i]`.
-
-        Raises:
-            ValueError: There is no such task.
+        options `{"task": i}` the game plays `tasks[i]`; ValueError if there is no such task.
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)

@@ -36,9 +36,8 @@ class FrozenLakeEnvironment:
     def reset(self, task: str = "", **row: Any) -> str:
         """Returns what the prompt of a row of `to_dataset` is told in addition.
 
-        Raises:
-            ValueError: The row has no column `task`. A board that is drawn here instead would be another one for each
-                member of a group, and their rewards could not be compared.
+        ValueError if the row has no column `task`: a board that is drawn here instead would be another one for each
+        member of a group, and their rewards could not be compared.
         """
         if not task:
             raise ValueError("task: missing; the rows of the training set are those of to_dataset")

@@ -37,11 +37,7 @@ class GridMap:
     holes: frozenset[Cell]
 
     def instance(self, starts: Sequence[Cell], goals: Sequence[Cell]) -> Instance:
-        """Returns the board with these agents on it, padded with holes to a square.
-
-        Raises:
-            ValueError: Names the agent and the cell that is wrong.
-        """
+        """Returns the board with these agents, padded with holes to a square; ValueError names a cell that is wrong."""
         size = max(self.height, self.width)
         if size > MAX_BOARD:  # before it is padded
             raise ValueError(f"size: {size} is more than {MAX_BOARD}")

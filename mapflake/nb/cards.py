@@ -25,11 +25,7 @@ TAGS = ["multi-agent-path-finding", "reinforcement-learning", "planning", "mapfl
 
 
 def cards(root: Path, arm: str = "engineer") -> list[Path]:
-    """Writes `runs/<profile>/hub/boards` and `hub/<arm>` of the active run's first seed, and returns both.
-
-    Raises:
-        FileNotFoundError: A stage is missing; names it.
-    """
+    """Writes `runs/<profile>/hub/boards` and `hub/<arm>` of the active run's first seed, and returns both."""
     run = params.load(root).run
     here, seed = f"runs/{run.profile}", run.seeds[0]
     stage = f"engineer_loop/{seed}" if arm == "engineer" else f"ablations/{arm}-{seed}"
@@ -42,11 +38,7 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
 
 
 def write_boards(source: Path, out: Path, *, prompt_format: str = "chat") -> None:
-    """Writes a dataset folder anew: a Parquet file for each set of boards in `source`, notebook 01's, and its card.
-
-    Raises:
-        FileNotFoundError: A set of boards is missing.
-    """
+    """Writes a dataset folder anew: a Parquet file for each set of boards in `source`, notebook 01's, and its card."""
     shutil.rmtree(out, ignore_errors=True)
     settings = repro.read_json(source / "settings.json")
     files = {"train": "demonstrations", "validation": "validation"}

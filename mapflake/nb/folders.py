@@ -31,11 +31,7 @@ NOTEBOOKS = {
 
 
 def root() -> Path:
-    """Returns the repository's root: the nearest folder, from the working directory upwards, with mapflake in it.
-
-    Raises:
-        FileNotFoundError: The working directory is not inside the repository.
-    """
+    """Returns the nearest folder, from the working directory upwards, that holds mapflake; else FileNotFoundError."""
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):
         if (folder / "params.yaml").is_file() and (folder / "mapflake" / "nb").is_dir():
@@ -50,10 +46,9 @@ def stage_lock(base: Path, run: str, stage: str) -> Path:
 
 @contextlib.contextmanager
 def single_writer(path: str | Path) -> Iterator[None]:
-    """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
+    """Holds a lock file while the block runs; it goes with the process, also after kill -9.
 
-    Raises:
-        RuntimeError: Another process holds it; says which.
+    RuntimeError names the process that holds it.
     """
     import fcntl  # POSIX only, as is DVC's use of this pipeline
 
@@ -106,11 +101,7 @@ def cells(run: str) -> Path:
 
 
 def student(run: str, folder: str) -> str | Path:
-    """Returns a student's checkpoint, or its name on the hub; `folder` is its place in the run, e.g. `bank/1/student`.
-
-    Raises:
-        FileNotFoundError: As for `require`.
-    """
+    """Returns a student's checkpoint, or its name on the hub; `folder` is its own in the run, e.g. `bank/1/student`."""
     path = require(run, f"{folder}/student.json")
     found = json.loads(path.read_text(encoding="utf-8"))["checkpoint"]
     checkpoint = (path.parent / found).resolve()
@@ -120,8 +111,7 @@ def student(run: str, folder: str) -> str | Path:
 def require(run: str, path: str) -> Path:
     """Returns the path of an earlier stage's file or folder, e.g. `require(run, "env_design/validation.jsonl")`.
 
-    Raises:
-        FileNotFoundError: It is not there; says which stage or notebook makes it in this run.
+    FileNotFoundError says which stage or notebook makes it in this run.
     """
     base = root()
     found = base / run / path

@@ -74,11 +74,7 @@ def write_readme(root: Path) -> None:
 
 
 def with_claims(text: str, cells: Path) -> str:
-    """Returns `text` with the claims of the records in `cells` between their marks.
-
-    Raises:
-        ValueError: It has no such marks, or a claim does not hold.
-    """
+    """Returns `text` with the claims of the records in `cells` between their marks; ValueError if it has no marks."""
     from mapflake import study  # pandas and scipy, which no stage needs
 
     claims = study.claims_markdown(study.load(cells))

@@ -90,10 +90,8 @@ def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
 def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | None = None) -> HTML:
     """Returns plans played on a board, for the end of a notebook cell; every violation is marked at its step and cell.
 
-    Plans, valid or not, are given by their titles: `{"wrong": ..., "optimal": ...}`. `path` is a GIF to write as well.
-
-    Raises:
-        ValueError: A plan has not one string of moves for each agent.
+    Plans, valid or not, are given by their titles: `{"wrong": ..., "optimal": ...}`; ValueError if one has not one
+    string of moves for each agent. `path` is a GIF to write as well.
     """
     pictures = list(_frames(instance, plans))
     seconds = [STEP / FRAMES] * (len(pictures) - 1) + [STEP * HOLD]
@@ -122,10 +120,7 @@ def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str
     """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
 
     `time` counts steps since the start; between two integers agents are under way. The title stands above the step;
-    below the board are the violations so far, or the success.
-
-    Raises:
-        ValueError: The plan has not one string for each agent.
+    below the board are the violations so far, or the success. ValueError if the plan has not one string for each agent.
     """
     trajectory, verdict = execute(instance, plan), check(instance, plan)
     pictures.ground(ax, instance)

@@ -236,10 +236,8 @@ def moving_frontiers(study: Study, arms: Sequence[str], path: str | Path | None 
     """Returns the rounds played, an arm a panel: bars, the boards asked for by size; dots, what is solved of each size.
 
     In each round first the design moves, then, as the policy trains on it, what it solves of the validation boards.
-    Means over the seeds of an arm; arms without a cell are left out. `path` is a GIF to write as well.
-
-    Raises:
-        ValueError: There is no cell of any of them.
+    Means over the seeds of an arm; arms without a cell are left out, ValueError if that leaves none. `path` is a GIF to
+    write as well.
     """
     kept = [arm for arm in arms if study.seeds(arm)]
     if not kept:

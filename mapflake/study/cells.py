@@ -105,10 +105,8 @@ class Study:
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
     """Returns the study of the records in `folder`, `<arm>-<seed>.json`, with boards.json beside them.
 
-    `arms` and `seeds` leave out the records of others, but never what arms begin with.
-
-    Raises:
-        ValueError: There is no record, one cannot be read, or two do not belong together.
+    `arms` and `seeds` leave out the records of others, but never what arms begin with. ValueError if there is no
+    record, one cannot be read, or two do not belong together.
     """
     folder = Path(folder)
     paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"

@@ -55,8 +55,7 @@ class Trials:
 def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:
     """Returns the trials in rows with the keys student, design, seed, gain and tokens; their order does not matter.
 
-    Raises:
-        ValueError: A trial is missing or there twice (names it), or there are fewer than two seeds.
+    ValueError if a trial is missing or there twice (names it), or there are fewer than two seeds.
     """
     table = pd.DataFrame(rows, columns=["student", "design", "seed", "gain", "tokens"])
     twice = table[table.duplicated(["student", "design", "seed"])]
@@ -108,10 +107,7 @@ def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) ->
     `designing` and `reading` are as in the module's docstring, `designing` against the mean of `draws`; `reading,
     searched` is against the constant that was searched for on other students; and for each of `constants`, name -> a
     design that is the same for all students and takes no search, `against <name>` is the best design of each student
-    minus it.
-
-    Raises:
-        ValueError: One of these designs was not tried, or there are too few students.
+    minus it. ValueError if one of these designs was not tried, or there is one student.
     """
     best = best_of_each(found.gain)
     against = {

@@ -122,20 +122,12 @@ def write_record(
     history: History = (),
     parameters: Mapping[str, Any],
 ) -> None:
-    """Writes the record of a cell, `<arm>-<seed>.json` in the folder of the run's records.
+    """Writes the record of a cell (see `Record`), `<arm>-<seed>.json` in the folder of the run's records.
 
-    Args:
-        path: The file.
-        arm: See `Record`.
-        seed: Training seed.
-        boards_folder: Notebook 01's.
-        benchmark: From `benchmark`, of the last checkpoint.
-        validation: Rollouts on the validation boards after each measured round.
-        history: The arm's own rounds; what the arm was run with is read from the last one.
-        parameters: Those of the run, as JSON values.
-
-    Raises:
-        ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
+    `boards_folder` is notebook 01's; `benchmark` has the rollouts of the last checkpoint, `validation` those after each
+    measured round. `history` are the arm's own rounds, of which the last one says what the arm was run with,
+    `parameters` those of the run, as JSON values. ValueError if rollouts are not 1 to 9 answers, alike, to each board
+    in order.
     """
     folder = Path(boards_folder)
     checked = load_tasks(folder / "validation.jsonl")

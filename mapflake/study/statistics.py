@@ -118,8 +118,7 @@ def _variance(between: float, by_board: float, rest: float, seeds: int, boards: 
 def paired(own: pd.DataFrame, *others: pd.DataFrame) -> pd.DataFrame:
     """Returns `own` minus the mean of `others`, each `[seeds, boards]`, for the seeds that all of them have.
 
-    Raises:
-        ValueError: They have no seed in common, or other boards.
+    ValueError if they have no seed in common, or other boards.
     """
     seeds = own.index
     for other in others:
