@@ -245,7 +245,7 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
         "different age. `python -m benchmarks.laboratory` runs more.",
     ]
     intervals = len(parts)
-    if len(screened := recipes(rows)):
+    if len((screened := recipes(rows)).columns) > 1:
         parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     table: dict[str, dict[str, str]] = {}
     for regime in dict.fromkeys(row["regime"] for row in rows):
@@ -262,8 +262,8 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
             )
         else:
             parts.append(
-                f"The gate is that of the students {', '.join(found.students)} under the training seeds "
-                f"{', '.join(map(str, found.seeds))}, who have all {len(found.designs)} designs."
+                f"The gate is that of the students {', '.join(sorted(found.students, key=int))}, who have all "
+                f"{len(found.designs)} designs under the training seeds {', '.join(map(str, found.seeds))}."
             )
             constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
             for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
