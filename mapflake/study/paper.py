@@ -9,7 +9,7 @@ import pandas as pd
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import compare, percent
 from mapflake.study.designs import overlap
-from mapflake.study.names import APART, BASE
+from mapflake.study.names import APART
 from mapflake.study.statistics import Estimate, student
 
 METRICS = ("valid", "optimal")
@@ -22,26 +22,31 @@ PAPER = {
 }
 """Our arm -> the paper's name for it and, by number of agents, its valid and optimal rates in percent."""
 
+DESIGNED = ("engineer_base", "engineer")
+
 
 def with_paper(study: Study) -> pd.DataFrame:
     """Returns the paper's rates and ours as text: valid / optimal in percent by number of agents.
 
-    The gain of the valid rate over the fixed configuration is in brackets.
+    In brackets is the gain of the valid rate over the fixed configuration in points, ours of the training seeds that
+    both arms have.
     """
-    columns: dict[str, dict[str, tuple[float, ...]]] = {}
-    for n in PAPER["fixed"][1]:
-        columns[f"paper, {n} agents"] = {arm: PAPER[arm][1][n] for arm in PAPER}
+    cells: dict[str, dict[str, str]] = {}
+    rate, gain = "{:.1f} / {:.1f}", " ({:+.1f})"
+    fixed = PAPER["fixed"][1]
+    for n in fixed:
+        cells[f"paper, {n} agents"] = {
+            label: rate.format(*rates[n]) + (gain.format(rates[n][0] - fixed[n][0]) if arm in DESIGNED else "")
+            for arm, (label, rates) in PAPER.items()
+        }
     for n in sorted({*study.boards["agents"]}):
-        columns[f"ours, {n} agents"] = {
-            arm: tuple(100 * study.rates(arm, m, agents=n).to_numpy().mean() for m in METRICS)
+        gains = {row.arm: gain.format(100 * row.estimate.mean) for row in compare(study, [*PAPER], "fixed", agents=n)}
+        cells[f"ours, {n} agents"] = {
+            PAPER[arm][0]: rate.format(*(100 * study.rates(arm, m, agents=n).to_numpy().mean() for m in METRICS))
+            + (gains.get(arm, "") if arm in DESIGNED else "")
             for arm in PAPER
             if study.seeds(arm)
         }
-    cells: dict[str, dict[str, str]] = {}
-    for title, rates in columns.items():
-        cells[title] = {PAPER[arm][0]: "{:.1f} / {:.1f}".format(*both) for arm, both in rates.items()}
-        for arm in rates.keys() - {BASE, "fixed"} if "fixed" in rates else ():
-            cells[title][PAPER[arm][0]] += f" ({rates[arm][0] - rates['fixed'][0]:+.1f})"
     return pd.DataFrame(cells, index=[label for label, _ in PAPER.values()]).fillna("")
 
 

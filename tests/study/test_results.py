@@ -224,6 +224,11 @@ def test_the_table_with_the_paper_has_gains_of_both(five: study.Study) -> None:
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
     assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
+    few = study.Study(
+        {key: one for key, one in five.records.items() if key != ("engineer", five.seeds("fixed")[0])}, five.sets
+    )
+    (paired,) = study.compare(few, ["engineer"], "fixed", agents=3)  # of the seeds that both have
+    assert paper.with_paper(few).loc[row.name, "ours, 3 agents"].endswith(f"({100 * paired.estimate.mean:+.1f})")
 
 
 def test_held_out_boards_are_none_of_the_benchmark_and_may_be_missing(five: study.Study) -> None:
