@@ -70,9 +70,9 @@ class Grpo:
 
     def sha256(self, checkpoint: str | Path) -> str:
         """Returns the hash of the weights; of a model on the hub, its name."""
-        from mapflake.trainer.checkpoint import weights_sha256
+        from mapflake.trainer.checkpoint import origin_of
 
-        return weights_sha256(checkpoint) if Path(checkpoint).is_dir() else str(checkpoint)
+        return origin_of(checkpoint)
 
     def describe(self) -> dict[str, Any]:
         """Returns algorithm and hyperparameters."""
@@ -87,7 +87,7 @@ class Supervised:
     each board is seen once.
     """
 
-    sampling: Grpo
+    sampling: TrainingBackend
     recipe: WarmStartParams
 
     @property
@@ -101,7 +101,7 @@ class Supervised:
 
         form = self.load(start).prompt_format
         pairs = [(render_prompt(t.instance, form), format_plan(t.instance, t.solution.plan, form)) for t in tasks]
-        return list(warm_start(pairs, Path(start), self.recipe, out, seed=seed))
+        return list(warm_start(pairs, start, self.recipe, out, seed=seed))
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint."""

@@ -69,11 +69,10 @@ def bank_run(
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
 
     The run's `number` gives configurations, boards and noise; `start` is from `bank_start`; `samples` counts
-    completions a validation board. With a supervised recipe the `trainer` is a `Grpo`, which says how policies sample.
+    completions a validation board. With a supervised recipe the `trainer` says only how its policies sample.
     """
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
     if params.training:
-        assert isinstance(trainer, Grpo)
         validated = sorted({task.instance.size for task in validation})
         trainer, drawn = Supervised(trainer, params.training), sizes_of_run(number, validated)
     settings = RoundSettings(folder, trainer, validation, own, samples, arm="bank", stale="replace")

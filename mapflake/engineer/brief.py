@@ -130,7 +130,7 @@ def history_words(rounds: Sequence[Round]) -> list[str]:
 
 
 def summary_words(history: History) -> list[str]:
-    """Returns the previous design: a reply in words has no prose that could be its summary."""
+    """Returns the previous design, which stands for its summary."""
     previous = history[-1].proposal if history else None
     if previous is None:
         return ["summary", "none"]

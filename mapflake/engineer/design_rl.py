@@ -117,10 +117,7 @@ def mixed(
     seed: int,
     reported: Sequence[int] | None = None,
 ) -> list[Situation]:
-    """Returns the situations of a training: real ones and made-up ones, at random in the share that `params` says.
-
-    Without real ones all are made up; `reported` are the board sizes of their reports (`demonstrations`).
-    """
+    """Returns the situations of a training: real and made-up ones (of sizes `reported`), in the share of `params`."""
     made: dict[str, Any] = {"seed": repro.seed_for(seed, "made up"), "reported": reported}
     rng = repro.rng_for(seed, "situations")
     chosen = rng.random(params.rl.instances - params.boards) < (params.real_share if real else 0.0)
@@ -163,10 +160,7 @@ def cost(
     tables: int = 1,
     each: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Returns what design RL takes: rollouts on boards, replies of the engineer, and more that `each` names.
-
-    `tables` policies were measured, and the training of each took `each` (`bank.round_cost`).
-    """
+    """Returns what design RL takes, where `tables` policies were measured and the training of each took `each`."""
     boards = len(kinds(sizes)) * params.tables.boards
     samples = params.rl.epochs * params.rl.generations  # of each prompt
     found = {what: tables * n for what, n in (each or {}).items()}

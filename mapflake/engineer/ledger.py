@@ -58,12 +58,10 @@ class Round:
         checkpoint_sha256: Hash of the weights.
         seed: Root of the run's random streams.
         proposal: The design behind `config`; None in round 0. A rejected one left the configuration as it was.
-        fallback: The ratios of the design that could not be drawn, by size, and those that `config` has instead;
-            usually empty.
-        parent_sha256: Hash of the weights that were trained on the round's boards (or the hub name of a base model);
-            empty where an older record did not have it.
-        before_design_rl_sha256: Hash of the weights from which design RL made those; None if there was no design RL
-            between them and the last round.
+        fallback: The ratios of the design that could not be drawn, by size, and those that `config` has instead.
+        parent_sha256: Hash (or name on the hub) of the weights that were trained on the round's boards; empty where an
+            older record did not have it.
+        before_design_rl_sha256: Hash of the weights from which design RL made those, if there was any.
         training: Instances, steps, algorithm and hyperparameters of the training.
         metrics: Valid and optimal rates on the validation set, with the numbers behind them.
         parameters: Everything that decided the round's result; a resumed run must ask for the same.

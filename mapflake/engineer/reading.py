@@ -192,9 +192,9 @@ def response(
     return pd.DataFrame(rows)
 
 
-def _report(success: Mapping[int, float], waiting: float, boards: int = 80) -> FailureReport:
+def _report(success: Mapping[int, float], waiting: float) -> FailureReport:
     """Returns a report in which success is so high on boards without a wait, and that share of it on the others."""
-    rows = []
+    rows, boards = [], 80
     for size, rate in success.items():
         calm, wait = round(boards * rate / 2), round(boards * rate * waiting / 2)
         valid = calm + wait

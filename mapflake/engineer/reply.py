@@ -164,9 +164,8 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
 
     JSON: reasoning up to the last `</think>` is passed over. In the rest, the text from the first `{` to the last
     `}` must be exactly one object of the schema; prose or a Markdown fence around it is allowed if it holds no braces.
-    Keys are all required within a size; a size that is left out gets no data; `null` as wait ratio leaves it to chance.
-    Compact: `size3 p25 p10 p50 ... end`: data, hole and wait ratio (or `any`) of each size, any order, none twice.
-    Custom dimensions follow these three, in the table's order. Linear time, bounded memory.
+    A size that is left out gets no data; `null` as wait ratio leaves it to chance. Compact: `size3 p25 p10 p50 end`,
+    see `words`. Linear time, bounded memory.
 
     Raises:
         ValueError: The prompt format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).

@@ -1,9 +1,8 @@
 """The failure report: rollouts on the validation set, counted by board size, with examples, as data and as text.
 
-A report is raw evidence, counted, not interpreted: it has no advice and no score of difficulty, so that an engineer (a
-model or a rule) draws its own conclusions. The text helpers at the end also write the other parts of a prompt; model
-text is quoted so that it cannot act. Not covered: rates with intervals (`mapflake.trainer.evaluate`), the report in
-the small policy's words (`brief`).
+A report is counted, not interpreted: it has no advice and no score of difficulty, so that an engineer (a model or a
+rule) draws its own conclusions. Not covered: rates with intervals (`mapflake.trainer.evaluate`), the report in the
+small policy's words (`brief`).
 """
 
 from __future__ import annotations
@@ -28,17 +27,10 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 @dataclass(frozen=True)
 class SizeReport:
-    """Counts over the rollouts on boards of one size.
+    """Counts over the rollouts on boards of one size; `wait_rollouts` and `wait_valid` are on boards that need a wait.
 
-    Attributes:
-        size: Rows of the board.
-        rollouts: Completions judged.
-        valid: Completions that pass all 8 checks.
-        optimal: Valid completions with the solver's makespan.
-        wait_rollouts: Completions on boards that need a wait.
-        wait_valid: Valid completions on boards that need a wait.
-        extra_steps: Sum over valid rollouts of makespan minus optimum, in time steps.
-        failures: For each of the 8 kinds, in `KINDS` order, the rollouts that show at least one such violation.
+    `extra_steps` is the sum over valid rollouts of makespan minus optimum, in time steps; `failures` has for each of
+    the 8 kinds, in `KINDS` order, the rollouts that show at least one such violation.
     """
 
     size: int
@@ -63,14 +55,9 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class BoardBin:
-    """Counts over the rollouts on boards of one kind; curricula over bins weigh these (`designers.rules`).
+    """Counts over the rollouts on boards of one kind, for curricula (`designers.rules`).
 
-    Attributes:
-        size: Rows of the board.
-        hole_ratio: Share of the board's squares that are holes, to the nearest tenth.
-        needs_wait: Whether the boards need a wait.
-        rollouts: Completions judged.
-        valid: Completions that pass all 8 checks.
+    `hole_ratio` is the share of the board's squares that are holes, to the nearest tenth.
     """
 
     size: int
@@ -101,9 +88,9 @@ class FailureReport:
     Attributes:
         sizes: One entry for each size that was rolled out.
         examples: Typical failures, the commonest first.
-        training: Statistics of the training set just used, e.g. from `environment_statistics`; may be empty.
+        training: Statistics of the training set just used, e.g. from `environment_statistics`.
         behaviour: The policy's statistics in training, e.g. `{"completion tokens": 61.2, "entropy": 0.4}`.
-        before: The sizes as the round before reported them, on the same boards; empty if there was none.
+        before: The sizes as the round before reported them, on the same boards.
         bins: The same rollouts by (size, holes, needs a wait); not part of the text.
     """
 
@@ -286,9 +273,8 @@ def violation_text(verdict: Verdict) -> str:
 def quote(text: str) -> str:
     """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `MAX_QUOTE` characters.
 
-    A space splits control tokens (`<|im_end|>`, `</think>`) and marks in brackets (`[INST]`); backticks and tildes open
-    no fence; the bar keeps headings and role names from the start of a line; control characters and lone surrogates
-    become U+FFFD.
+    A space splits control tokens (`<|im_end|>`, `</think>`), marks in brackets (`[INST]`) and fences; control
+    characters and lone surrogates become U+FFFD.
     """
     shown = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
     shown = _CONTROL.sub("\ufffd", shown)

@@ -65,11 +65,8 @@ class RoundSettings:
 class Start:
     """The beginning of round 0: the weights that it trains and the configuration that it trains them on.
 
-    Attributes:
-        checkpoint: The weights.
-        config: The configuration.
-        cost: What the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; it is recorded.
-        before_design_rl: The weights that design RL made `checkpoint` from; None if there was no design RL.
+    `cost` is what the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; `before_design_rl` are those
+    that design RL made them from, if there was any.
     """
 
     checkpoint: str | Path
@@ -196,14 +193,13 @@ def run_arm(
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
     Args:
-        arm: A name as `params_of` takes it.
+        arm: A name as `params_of` takes it, with `params` and `designers`.
         settings: As for `run_round`; arm and about are filled in here.
-        history: The rounds that the arm branches from: round 0 alone, or any recorded ones. That of an engineer trained
-            before round 0 begins with its weights.
+        history: The rounds that the arm branches from: round 0 alone, or any recorded ones.
         rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
         params: The parameters by which a model engineer is asked.
-        designers: As for `params_of`.
+        designers: Further model engineers.
         base: Checkpoint of the model before any RL, for the arms that ask it.
         train_engineer: The training of arms whose engineer is trained in every round.
         told: Other students' reports, one a round, for arms whose engineer is told those (`students.told`).

@@ -21,7 +21,6 @@ from mapflake import repro
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
 from mapflake.env import EnvConfig, GenerationError, Task, board_statistics, generate
-from mapflake.env.config import cells_needed, num_holes
 from mapflake.repro import Params
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Completer
@@ -86,7 +85,6 @@ class KindTable:
     """
 
     values: Mapping[int, tuple[tuple[float, float], ...]]
-    num_agents: int = 2
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -119,12 +117,8 @@ def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
 class Situation:
     """What a design is made for: a student's report and history, with tables that the engineer does not see.
 
-    Attributes:
-        report: Failures of the policy.
-        history: The rounds so far.
-        success: The chance of a valid plan by kind of boards.
-        learnability: 4 p (1 - p) by kind, averaged over boards (`learnable`).
-        origin: The run that it comes from: situations are held out by it.
+    `success` is the chance p of a valid plan by kind of boards, `learnability` the mean of 4 p (1 - p) over boards
+    (`learnable`). `origin` is the run that it comes from: situations are held out by it.
     """
 
     report: FailureReport
@@ -234,60 +228,41 @@ def kinds(sizes: Iterable[int]) -> list[Kind]:
     return [(size, hole, waits) for size in sizes for hole in HOLES for waits in (False, True)]
 
 
-def boards_of_kinds(sizes: Iterable[int], boards: int, *, num_agents: int = 2, seed: int) -> dict[Kind, list[Task]]:
-    """Returns training boards of each kind; kinds that cannot be drawn have none, so that they teach nothing."""
-    found: dict[Kind, list[Task]] = {}
-    for size, hole, waits in kinds(sizes):
-        found[size, hole, waits] = []
-        if size * size - num_holes(size, hole) < cells_needed(num_agents):
-            continue  # there is no such board
-        config = EnvConfig.uniform([size], hole, float(waits), num_agents)
-        with contextlib.suppress(GenerationError):  # too rare to be found
+def boards_of_kinds(sizes: Iterable[int], boards: int, *, seed: int) -> dict[Kind, list[Task]]:
+    """Returns training boards of each kind, with two agents; kinds that are too rare to be found have none."""
+    found: dict[Kind, list[Task]] = {kind: [] for kind in kinds(sizes)}
+    for size, hole, waits in found:
+        with contextlib.suppress(GenerationError):
+            config = EnvConfig.uniform([size], hole, float(waits))
             found[size, hole, waits] = generate(config, boards, seed=seed, split="train")
     return found
 
 
-def table(values: Mapping[Kind, float], num_agents: int = 2) -> KindTable:
+def table(values: Mapping[Kind, float]) -> KindTable:
     """Returns the table of these values by kind, as `kinds` lists them."""
     sizes = sorted({size for size, _, _ in values})
-    rows = {s: tuple((values[s, hole, False], values[s, hole, True]) for hole in HOLES) for s in sizes}
-    return KindTable(rows, num_agents)
+    return KindTable({s: tuple((values[s, hole, False], values[s, hole, True]) for hole in HOLES) for s in sizes})
 
 
 def learnable(valid: int, samples: int) -> float:
-    """Returns the unbiased estimate of 4 p (1 - p) from the samples of one board."""
+    """Returns the unbiased estimate of 4 p (1 - p) from the n samples of a board: 4 (k / n) (1 - k / n) n / (n - 1)."""
     return 4 * valid * (samples - valid) / (samples * (samples - 1))
 
 
-def _by_board(rollouts: Sequence[evaluate.Rollout]) -> list[tuple[int, int]]:
-    """Returns for each board how many of its samples are valid, and how many there are."""
-    counts: dict[str, list[bool]] = {}
-    for r in rollouts:
-        counts.setdefault(r.task.instance.key, []).append(r.verdict.valid)
-    return [(sum(valid), len(valid)) for valid in counts.values()]
-
-
-def measure(
-    policy: Completer,
-    sizes: Sequence[int],
-    params: TableParams,
-    *,
-    num_agents: int = 2,
-    seed: int,
-) -> tuple[KindTable, KindTable]:
+def measure(policy: Completer, sizes: Sequence[int], params: TableParams, *, seed: int) -> tuple[KindTable, KindTable]:
     """Returns the success and the learnability of a policy by kind of boards (`Situation`).
 
-    Learnability has no bias: k of n samples of a board valid give 4 (k / n) (1 - k / n) n / (n - 1). Source: "sampling
-    for learnability", Rutherford et al. 2024 (arXiv 2408.15099); the factor 4, which makes 1 the largest value, is our
-    choice. A kind that cannot be drawn has 0 in both.
+    Source of learnability (`learnable`): "sampling for learnability", Rutherford et al. 2024 (arXiv 2408.15099); the
+    factor 4, which makes 1 the largest value, is our choice. A kind that cannot be drawn has 0 in both.
     """
-    tasks = boards_of_kinds(sizes, params.boards, num_agents=num_agents, seed=repro.seed_for(seed, "kinds"))
+    tasks = boards_of_kinds(sizes, params.boards, seed=repro.seed_for(seed, "kinds"))
     drawn = [task for own in tasks.values() for task in own]
-    by_kind: dict[Kind, list[evaluate.Rollout]] = {kind: [] for kind in tasks}
     kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
+    valid: dict[Kind, dict[str, list[bool]]] = {kind: {} for kind in tasks}  # by kind and board, of each sample
     for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
-        by_kind[kind_of[r.task.instance.key]].append(r)
-    counts = {kind: _by_board(own) for kind, own in by_kind.items()}
+        key = r.task.instance.key
+        valid[kind_of[key]].setdefault(key, []).append(r.verdict.valid)
+    counts = {kind: [(sum(own), len(own)) for own in boards.values()] for kind, boards in valid.items()}
     success = {kind: float(np.mean([valid / n for valid, n in own] or [0.0])) for kind, own in counts.items()}
     learnability = {kind: float(np.mean([learnable(*one) for one in own] or [0.0])) for kind, own in counts.items()}
-    return table(success, num_agents), table(learnability, num_agents)
+    return table(success), table(learnability)

@@ -25,7 +25,7 @@ from mapflake.provenance import code_sha256
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-PARENT = "parent.json"  # of an adapter: the checkpoint that it stands on (`lora`)
+PARENT = "parent.json"  # of an adapter: the checkpoint that it stands on (`weights`)
 
 # transformers restores the optimizer of rank r on a CPU to the device cpu:r, a name that torch.load does not know.
 torch.serialization.register_package(
@@ -92,6 +92,11 @@ def weights_sha256(folder: str | Path) -> str:
     if not any(name != PARENT for name in weights):
         raise CheckpointError(f"{folder}: no *.safetensors file")
     return repro.json_sha256(weights)
+
+
+def origin_of(start: str | Path) -> str:
+    """Returns what weights a training begins with: a checkpoint's hash, or the name of a model on the hub."""
+    return weights_sha256(start) if Path(start).is_dir() else str(start)
 
 
 def _listed(folder: Path) -> dict[str, str]:

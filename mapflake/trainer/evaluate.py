@@ -55,15 +55,9 @@ class Completer(Protocol):
 
 @dataclass(frozen=True)
 class Rollout:
-    """One completion of one task, read and judged once.
+    """One completion of one task, read and judged once; `sample` is its number among those of the task, from 0.
 
-    Attributes:
-        task: The board with its answer.
-        sample: Number of the completion among those of the task, from 0.
-        prompt_format: The format of prompt and completion.
-        completion: The policy's text; lone surrogates, which no file can hold, are replaced by "?".
-        plan: The plan in the completion; None if it cannot be parsed.
-        verdict: The judgement of the completion.
+    Lone surrogates in the completion, which no file can hold, are "?"; the plan is None if it cannot be parsed.
     """
 
     task: Task

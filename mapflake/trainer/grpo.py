@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from mapflake.extras import needs
 
@@ -27,12 +27,12 @@ from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.logps import logits_fit
-from mapflake.trainer.lora import configuration
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_policy
 from mapflake.trainer.precision import settle
 from mapflake.trainer.round_trainer import RoundTrainer
 from mapflake.trainer.training import run
+from mapflake.trainer.weights import lora_config
 
 ACCELERATE = Path(__file__).parent / "accelerate"
 
@@ -106,10 +106,11 @@ class Mixture:
             own.__name__ = reward.__name__
             return own
 
-        both = [
-            (i, reward, w) for i, part in enumerate(self.parts) for reward, w in part.rewards(prompt_format).items()
-        ]
-        return {only(i, reward): weight for i, reward, weight in both}
+        return {
+            only(i, reward): weight
+            for i, part in enumerate(self.parts)
+            for reward, weight in part.rewards(prompt_format).items()
+        }
 
 
 def train_round(
@@ -131,10 +132,8 @@ def train_round(
     if len(problem) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(problem)} were given")
     out = Path(out)
-    origin = checkpoint.weights_sha256(start) if Path(start).is_dir() else str(start)
-    input_hash = checkpoint.input_hash_of(
-        "mapflake.trainer.grpo", origin, problem.identity(), params.model_dump(), seed
-    )
+    made_from = [checkpoint.origin_of(start), problem.identity(), params.model_dump(), seed]
+    input_hash = checkpoint.input_hash_of("mapflake.trainer.grpo", *made_from)
     if not checkpoint.is_result_of(out, input_hash):
         engine.free()  # that of an evaluation: its memory is needed now
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
@@ -149,9 +148,8 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     torch.set_num_threads(params.threads)
     full = params.lora is None  # small steps vanish in bfloat16
     saves = checkpoint.resumable(out, input_hash)
-    precision = _precision(start, params, saves)
+    precision = settle(params.precision, start, saves)
     policy = load_policy(start, full_precision=full, precision=precision)
-    lora = params.lora and configuration(params.lora)
     rewards = problem.rewards(policy.prompt_format)
     rows = training_rows(policy, problem, params, seed)
     asked = {p if isinstance(p, str) else p[0]["content"] for p in rows["prompt"]}
@@ -169,7 +167,7 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
             autocast=torch.cuda.is_available() or (not full and precision == "bfloat16"),
         ),
         seed=seed,
-        lora=lora,
+        lora=params.lora and lora_config(params.lora),
         sampler=sampler(start, params),
         redraws=params.redraws,
     )
@@ -180,10 +178,6 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
         run(trainer, start, out, input_hash, policy.tokenizer, precision)
     finally:
         engine.free()
-
-
-def _precision(start: str | Path, params: RLParams, saves: Path) -> Literal["float32", "bfloat16"]:
-    return settle(params.precision, Path(start) if Path(start).is_dir() else None, saves)
 
 
 def sampler(start: str | Path, params: RLParams) -> engine.Engine | engine.Server | None:
@@ -260,7 +254,7 @@ def training_arguments(
 def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     """Runs `main` in `params.processes` processes and waits for them."""
     folder = checkpoint.resumable(out, input_hash)
-    _precision(start, params, folder)  # settled once: the processes only read it
+    settle(params.precision, start, folder)  # once: the processes only read it
     (folder / "problem.pickle").write_bytes(pickle.dumps(problem))
     job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
     repro.write_json(folder / "job.json", job)

@@ -34,7 +34,7 @@ class ModelParams(Params):
 
 
 class LoraParams(Params):
-    """Low-rank adapters instead of full training (Hu et al. 2021); a checkpoint then holds these alone (`lora`)."""
+    """Low-rank adapters instead of full training (Hu et al. 2021); a checkpoint then holds these alone (`weights`)."""
 
     rank: int = Field(default=32, ge=1)
     alpha: int = Field(default=64, ge=1)

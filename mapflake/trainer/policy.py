@@ -36,11 +36,10 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
-from mapflake.trainer.lora import is_adapted, parent_of, write_adapter
 from mapflake.trainer.packing import ATTENTION
 from mapflake.trainer.params import ModelParams, Precision, VllmParams
 from mapflake.trainer.precision import compute_in_bfloat16, settle
-from mapflake.trainer.weights import load_chain
+from mapflake.trainer.weights import is_adapted, load_chain, parent_of, write_adapter
 
 logger = logging.getLogger(__name__)
 
@@ -217,9 +216,7 @@ def load_policy(
     elif folder.is_absolute() or str(path).count("/") > 1:
         raise checkpoint.CheckpointError(f"{path}: no such folder")
     parent = parent_of(folder)
-    if (
-        parent is None and (folder / "adapter_config.json").is_file()
-    ):  # transformers would fetch the model that it names
+    if parent is None and (folder / "adapter_config.json").is_file():  # transformers would fetch its model
         raise checkpoint.CheckpointError(f"{path}: an adapter; merge it into its model")
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
@@ -227,7 +224,7 @@ def load_policy(
         if sealed and not tokenizer.chat_template and not is_word_level(tokenizer):
             raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
         on_cpu = not torch.cuda.is_available()
-        halved = not on_cpu or settle(precision, folder if folder.is_dir() else None) == "bfloat16"
+        halved = not on_cpu or settle(precision, folder) == "bfloat16"
         trained = full_precision and halved and on_cpu
         options = {} if is_word_level(tokenizer) else {"attn_implementation": ATTENTION}  # of no use to a small model
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32

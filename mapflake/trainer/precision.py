@@ -59,7 +59,9 @@ def product_seconds(dtype: torch.dtype) -> float:
     return min(found)
 
 
-def settle(asked: Precision, start: object = None, saves: Path | None = None) -> Literal["float32", "bfloat16"]:
+def settle(
+    asked: Precision, start: str | Path | None = None, saves: Path | None = None
+) -> Literal["float32", "bfloat16"]:
     """Returns the precision of a training or of sampling; `auto` is settled here.
 
     It is that with which an unfinished training in `saves` began (`checkpoint.resumable`), where the answer is written
@@ -69,8 +71,7 @@ def settle(asked: Precision, start: object = None, saves: Path | None = None) ->
     begun = mark.read_text() if mark and mark.is_file() else None
     taken: Any = asked
     if asked == "auto":
-        trained = checkpoint.precision_of(start) if isinstance(start, Path) else None
-        taken = begun or trained or of_processor()
+        taken = begun or (start and checkpoint.precision_of(Path(start))) or of_processor()
     if mark and begun != taken:  # one of several processes finds it written by that which started them
         repro.write_text(mark, taken)
     return taken  # type: ignore[no-any-return]

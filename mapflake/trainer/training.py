@@ -32,8 +32,8 @@ with needs("train"):
     from transformers.integrations import WandbCallback
 
 from mapflake.trainer import checkpoint
-from mapflake.trainer.lora import is_adapted
 from mapflake.trainer.policy import save_policy
+from mapflake.trainer.weights import is_adapted
 
 logger = logging.getLogger(__name__)
 

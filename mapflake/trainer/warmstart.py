@@ -18,22 +18,23 @@ from mapflake.extras import needs
 
 with needs("train"):
     import torch
+    from peft import get_peft_model
     from torch.nn.utils.rnn import pad_sequence
     from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 from mapflake import repro
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint, packing
-from mapflake.trainer.lora import with_adapters
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import check_room, encode_prompts, from_scratch, load_policy
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.training import run
+from mapflake.trainer.weights import lora_config
 
 
 def warm_start(
     pairs: Sequence[tuple[str, str]],
-    start: Sequence[str] | Path,
+    start: Sequence[str] | str | Path,
     params: WarmStartParams,
     out: str | Path,
     *,
@@ -56,14 +57,14 @@ def warm_start(
     known, words = (start, []) if isinstance(start, str | Path) else (None, list(start))
     if known is None and params.lora:
         raise ValueError("lora: adapters stand on a model, and a new policy is asked for")
-    origin = checkpoint.weights_sha256(known) if isinstance(known, Path) else known or words
+    origin = words if known is None else checkpoint.origin_of(known)
     input_hash = checkpoint.input_hash_of(
         "mapflake.trainer.warmstart", list(map(list, pairs)), origin, params.model_dump(), seed
     )
     if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
         saves = checkpoint.resumable(out, input_hash)
-        precision = settle(params.precision, start, saves)
+        precision = settle(params.precision, known, saves)
         if known is not None:
             policy = load_policy(known, full_precision=params.lora is None, precision=precision)
         else:
@@ -77,7 +78,7 @@ def warm_start(
             collate = packing.pack
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
-            model=policy.model if params.lora is None else with_adapters(policy.model, params.lora),
+            model=policy.model if params.lora is None else get_peft_model(policy.model, lora_config(params.lora)),
             args=_arguments(saves, params, seed_for(seed, "warm_start"), count=collate is packing.pack),
             train_dataset=[data[i] for i in order],
             data_collator=collate,

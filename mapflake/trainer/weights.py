@@ -1,4 +1,9 @@
-"""Weights of a checkpoint as a model: each of them there and finite, those of adapters added to what they stand on."""
+"""Weights of a checkpoint as a model: whole ones, or adapters (LoRA, Hu et al. 2021) with the weights they stand on.
+
+The adapter of a round of Qwen3-1.7B takes a fiftieth of the room of its weights. A checkpoint may stand on another one
+of the kind, down to whole weights or a name on the hub: they are added up as the policy is loaded. Not covered:
+adapters that were trained elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,64 @@ from mapflake.extras import needs
 
 with needs("train"):
     import torch
+    from peft import LoraConfig, PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
     from transformers.utils.logging import disable_progress_bar
 
+from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.lora import merged, parent_of
+from mapflake.trainer.params import LoraParams
 
 disable_progress_bar()  # a bar for every file that is read or written would bury our own
+
+
+def lora_config(params: LoraParams) -> LoraConfig:
+    """Returns peft's configuration: adapters on all linear layers but the output head."""
+    return LoraConfig(r=params.rank, lora_alpha=params.alpha, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def is_adapted(model: Any) -> bool:
+    """Returns whether a model has adapters."""
+    return hasattr(model, "merge_and_unload")
+
+
+def write_adapter(model: PeftModel, parent: str | Path, folder: Path, at: Path) -> None:
+    """Writes a model's adapters to `folder`, with the checkpoint that they change, or its name on the hub (`parent`).
+
+    `at` is where the folder will be: the parent's path is relative to it, so that both can be moved together.
+    """
+    here = Path(parent).is_dir()
+    for config in model.peft_config.values():  # for peft alone; it would write a path of this machine
+        config.base_model_name_or_path = "" if here else str(parent)
+    model.save_pretrained(folder, save_embedding_layers=False)  # to see whether they changed, it would ask the hub
+    (folder / "README.md").unlink(missing_ok=True)  # peft's card, a form
+    about = {
+        "checkpoint": os.path.relpath(Path(parent).resolve(), at.resolve()) if here else str(parent),
+        "sha256": checkpoint.origin_of(parent),
+    }
+    repro.write_json(folder / checkpoint.PARENT, about)
+
+
+def parent_of(folder: str | Path) -> str | Path | None:
+    """Returns the checkpoint that an adapter stands on, or its name on the hub; None of whole weights.
+
+    Raises:
+        CheckpointError: It is not the one on which the adapter was trained, or is not there.
+    """
+    path = Path(folder) / checkpoint.PARENT
+    if not path.is_file():
+        return None
+    about = repro.read_json(path)
+    if about["checkpoint"] == about["sha256"]:
+        return str(about["checkpoint"])
+    parent = Path(os.path.normpath(Path(folder) / about["checkpoint"]))
+    if not parent.is_dir():
+        raise checkpoint.CheckpointError(f"{folder}: an adapter of {parent}, which is not there")
+    if (found := checkpoint.weights_sha256(parent)) != about["sha256"]:
+        raise checkpoint.CheckpointError(
+            f"{folder}: an adapter of weights with the hash {about['sha256']}; those of {parent} have {found}"
+        )
+    return parent
 
 
 def load_chain(path: str | Path, parent: str | Path | None, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
@@ -28,8 +84,8 @@ def load_chain(path: str | Path, parent: str | Path | None, dtype: torch.dtype, 
         return load_model(path, dtype, **options)
     if isinstance(parent, Path):
         checkpoint.verify(parent)
-    found: PreTrainedModel = merged(load_chain(parent, parent_of(parent), dtype, **options), path)
-    return found
+    below: Any = load_chain(parent, parent_of(parent), dtype, **options)
+    return PeftModel.from_pretrained(below, str(path)).merge_and_unload()
 
 
 def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:

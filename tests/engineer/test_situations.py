@@ -27,7 +27,7 @@ from mapflake.engineer.situations import (
     measure,
     table,
 )
-from mapflake.env import EnvConfig, SizeConfig, board_statistics, generate
+from mapflake.env import EnvConfig, GenerationError, SizeConfig, board_statistics, generate
 from mapflake.repro import rng_for
 
 SIZES = (3, 4, 5)
@@ -140,11 +140,17 @@ def test_learnability_has_no_bias(p, n):
     assert expected == pytest.approx(4 * p * (1 - p), abs=1e-9)
 
 
-def test_kinds_that_cannot_be_drawn_have_no_boards_and_teach_nothing():
-    boards = boards_of_kinds([3], 2, num_agents=5, seed=0)
+def test_kinds_that_cannot_be_drawn_have_no_boards_and_teach_nothing(monkeypatch):
+    def rare(config, n, **options):
+        if config.sizes[3].hole_ratio > 0.4:
+            raise GenerationError("too rare", 3)
+        return generate(config, n, **options)
+
+    monkeypatch.setattr(situations, "generate", rare)
+    boards = boards_of_kinds([3], 2, seed=0)
     assert boards[3, 0.0, True]
     assert not boards[3, 0.45, False]
-    success, learnability = measure(Silent(), [3], TableParams(boards=2, samples=2), num_agents=5, seed=0)
+    success, learnability = measure(Silent(), [3], TableParams(boards=2, samples=2), seed=0)
     assert success.values == learnability.values == {3: ((0.0, 0.0),) * len(HOLES)}
 
 

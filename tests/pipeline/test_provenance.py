@@ -35,7 +35,7 @@ CHANGES = {
     "env_design": "env/benchmark env/maps",
     f"{TRAINED} {SHOWN} grpo supervised": "extras provenance trainer/__init__",
     f"{TRAINED} grpo supervised": """
-        trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/lora trainer/packing trainer/params
+        trainer/checkpoint trainer/constrain trainer/decoding trainer/engine trainer/packing trainer/params
         trainer/policy trainer/precision trainer/training trainer/vllm_worker trainer/weights""",
     f"{CELLS} bank round record grpo": """
         env/dataset env/rewards trainer/dynamic_sampling trainer/grpo trainer/logps trainer/round_trainer

@@ -10,7 +10,7 @@ from starts import PARAMS, TASKS
 
 from mapflake import repro
 from mapflake.env import format_plan, render_prompt
-from mapflake.trainer import checkpoint, lora, weights
+from mapflake.trainer import checkpoint, weights
 from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
@@ -57,7 +57,7 @@ def test_a_chain_is_the_sum_of_its_adapters(chain):
         assert (before - after).abs().max() > 1e-3  # each of them taught something
     state = {name: weight.clone() for name, weight in load_policy(chain / "model").model.state_dict().items()}
     for name in ("student", "run/round-0"):
-        model = lora.PeftModel.from_pretrained(load_policy(chain / "model").model, str(chain / name))
+        model = weights.PeftModel.from_pretrained(load_policy(chain / "model").model, str(chain / name))
         for key, part in model.named_modules():
             if hasattr(part, "get_delta_weight"):
                 state[key.removeprefix("base_model.model.") + ".weight"] += part.get_delta_weight("default")
@@ -89,9 +89,9 @@ def test_a_chain_moves_as_a_whole_and_not_in_parts(chain, tmp_path):
 def test_the_same_adapter_on_other_weights_is_another_policy(chain, tmp_path):
     hashes = set()
     for parent in ("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B", chain / "model"):
-        model = lora.PeftModel.from_pretrained(load_policy(chain / "model").model, str(chain / "student"))
-        lora.write_adapter(model, parent, tmp_path / "one", tmp_path / "one")
+        model = weights.PeftModel.from_pretrained(load_policy(chain / "model").model, str(chain / "student"))
+        weights.write_adapter(model, parent, tmp_path / "one", tmp_path / "one")
         checkpoint.write_manifest(tmp_path / "one")
         hashes.add(checkpoint.weights_sha256(tmp_path / "one"))
-        assert lora.parent_of(tmp_path / "one") == parent
+        assert weights.parent_of(tmp_path / "one") == parent
     assert len(hashes) == 3

@@ -1,13 +1,14 @@
 """The training behind the bank: rounds that imitate the solver, with real weights."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from starts import PARAMS, TASKS
 
 from mapflake.engineer import Grpo
 from mapflake.engineer.backend import Supervised
-from mapflake.trainer import evaluate
+from mapflake.trainer import evaluate, warmstart
 from mapflake.trainer.params import WarmStartParams
 
 RECIPE = WarmStartParams(steps=24, batch_size=8, microbatch=4, learning_rate=5e-3, warmup_steps=2, save_every=4)
@@ -27,3 +28,24 @@ def test_a_policy_learns_the_plans_of_its_boards_in_its_own_format(name, request
     # It was shown wrong plans as often as right ones before. A count has a standard error of at most half the root of
     # the number of rollouts.
     assert valid[tmp_path / "a"] > valid[start] + 4 * (2 * len(rollouts)) ** 0.5 / 2
+
+
+def test_a_model_on_the_hub_is_trained_by_its_name(monkeypatch, tmp_path):
+    def load(path, **options):
+        raise LookupError(path)
+
+    monkeypatch.setattr(Grpo, "load", lambda self, path: SimpleNamespace(prompt_format="chat"))
+    monkeypatch.setattr(warmstart, "load_policy", load)
+    with pytest.raises(LookupError, match=r"^someone/model$"):
+        SCHOOL.train("someone/model", TASKS, tmp_path / "a", seed=0)
+
+
+def test_the_weights_in_a_folder_decide_a_training_however_the_folder_is_named(start, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(warmstart.checkpoint, "input_hash_of", lambda *made_from: seen.append(made_from) or "")
+    monkeypatch.setattr(warmstart.checkpoint, "is_result_of", lambda *_: True)
+    monkeypatch.setattr(warmstart.repro, "read_jsonl", lambda path: [])
+    for named in (start, str(start)):
+        warmstart.warm_start([("a", "b")], named, RECIPE, tmp_path / "a", seed=0)
+    assert seen[0] == seen[1]
+    assert str(start) not in str(seen)

@@ -148,7 +148,7 @@ def student_of(
     Raises:
         ValueError: The student is to be taught, and `base` is not trained.
     """
-    from mapflake.trainer.checkpoint import weights_sha256
+    from mapflake.trainer.checkpoint import origin_of
 
     age, found, path = students.age(seed), start, folder / "student.json"
     where = os.path.relpath(folder / "checkpoint" if age else start, folder)
@@ -157,8 +157,7 @@ def student_of(
         taught = {"engineer_share": students.engineer_share, "training": students.training or base.training}
         lessons = base.model_copy(update=taught)
         shown = repro.file_sha256(boards / "demonstrations.jsonl")
-        begun = weights_sha256(start) if isinstance(start, Path) else start
-        made_from = [lessons.model_dump(mode="json"), begun, shown, provenance.code_sha256(__name__)]
+        made_from = [lessons.model_dump(mode="json"), origin_of(start), shown, provenance.code_sha256(__name__)]
         about["made_from"] = repro.json_sha256(made_from)
         found = folder / "checkpoint"
         if not (found.is_dir() and path.is_file() and repro.read_json(path) == about):

@@ -73,13 +73,8 @@ def demonstrations(
 class SyntheticReport:
     """A made-up run at the point where its engineer is asked, and the answer that a demonstration gives.
 
-    Attributes:
-        report: Failures of the made-up policy.
-        history: The rounds so far.
-        prompt: The whole prompt.
-        answer: The demonstration's design.
-        logits: Size -> the made-up policy's log-odds of success on boards that need no wait.
-        per_wait: Loss of log-odds where a wait is needed.
+    `logits` are the made-up policy's log-odds of success by size, on boards that need no wait; `per_wait` is their loss
+    where one is needed.
     """
 
     report: FailureReport
@@ -121,9 +116,7 @@ def synthetic_report(
     return SyntheticReport(report, history, prompt, answer, logits, learner.per_wait)
 
 
-def made_up(
-    number: int, sizes: Iterable[int], *, seed: int, num_agents: int = 2, reported: Iterable[int] | None = None
-) -> Situation:
+def made_up(number: int, sizes: Iterable[int], *, seed: int, reported: Iterable[int] | None = None) -> Situation:
     """Returns a made-up situation, whose learnability is 4 p (1 - p) with p the made-up policy's success.
 
     Holes cost it up to `PER_HOLE` log-odds a unit of the hole ratio, at random; the reported rates are at the ratio
@@ -137,8 +130,8 @@ def made_up(
         return _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
 
     chances = {kind: success(kind) for kind in kinds(one.logits)}
-    learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()}, num_agents)
-    return Situation(one.report, one.history, table(chances, num_agents), learnability, f"made up {number}")
+    learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()})
+    return Situation(one.report, one.history, table(chances), learnability, f"made up {number}")
 
 
 @dataclass(frozen=True)

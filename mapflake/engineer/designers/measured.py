@@ -26,8 +26,7 @@ NEAR = 0.8  # of the best kind's value, from which a kind is asked for; our choi
 def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *, seed: int) -> Designer:
     """Returns the designer that asks, in equal parts, for the kinds whose p (1 - p) is at least 0.8 of the best.
 
-    A kind is a size and whether a wait is needed; p is the chance of a valid plan on a board, and p (1 - p) its mean
-    over boards, estimated without bias (`half_solved`). Our choice; the paper has no such designer.
+    A kind is a size and whether a wait is needed. Our choice; the paper has no such designer.
     """
 
     def design(report: FailureReport, history: History) -> Proposal:

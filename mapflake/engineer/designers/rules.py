@@ -6,7 +6,7 @@ designer that pays for rollouts (`measured.frontier`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -26,10 +26,7 @@ def fixed() -> Designer:
 
 
 def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
-    """Returns the designer that draws one `random_config`, the `number`-th of the seed, and stays with it.
-
-    Several numbers show how much a fixed configuration owes to its draw (our choice; the paper has one).
-    """
+    """Returns the designer that draws one `random_config`, the `number`-th of the seed, and stays with it."""
 
     def design(report: FailureReport, history: History) -> Proposal:
         drawn = random_config(sizes, rng_for(seed, "fixed_random", number), history[-1].config.num_agents)
@@ -39,11 +36,7 @@ def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
 
 
 def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
-    """Returns the designer that asks for one given configuration, whatever the policy does.
-
-    Raises:
-        ValueError: There is no configuration.
-    """
+    """Returns the designer that asks for one given configuration, whatever the policy does; ValueError without one."""
     if config is None:
         raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
     return lambda report, history: ruled(ratios(config), history, "the constant configuration", sizes)
@@ -135,26 +128,14 @@ def learnability(sizes: Sequence[int]) -> Designer:
     Source: "sampling for learnability", Rutherford et al. 2024 (No Regrets, arXiv 2408.15099), where the weights choose
     single levels; that they make a *configuration* here is our choice.
     """
-    return _over_bins(sizes, lambda report, history: {b: _p(b) * (1 - _p(b)) for b in report.bins}, "p (1 - p)")
-
-
-def _over_bins(
-    sizes: Sequence[int], weights: Callable[[FailureReport, History], Mapping[BoardBin, float]], name: str
-) -> Designer:
-    """Returns the designer that turns weights of bins into a configuration; all bins alike where all weigh 0."""
 
     def design(report: FailureReport, history: History) -> Proposal:
-        weighed = {b: w for b, w in weights(report, history).items() if b.size in sizes}
-        if not any(weighed.values()):
-            return ruled(mixture(dict.fromkeys(weighed, 1.0)), history, f"{name} is 0 in every bin: all alike", sizes)
-        return ruled(mixture(weighed), history, f"bins by {name}", sizes)
+        # The mean under a uniform prior: few rollouts say little.
+        chances = {b: (b.valid + 1) / (b.rollouts + 2) for b in report.bins if b.size in sizes}
+        weights = {b: p * (1 - p) for b, p in chances.items()}
+        return ruled(mixture(weights), history, "bins by p (1 - p)", sizes)
 
     return design
-
-
-def _p(one: BoardBin) -> float:
-    """Returns the chance of success in a bin, the mean under a uniform prior: few rollouts say little."""
-    return (one.valid + 1) / (one.rollouts + 2)
 
 
 def mixture(weights: Mapping[BoardBin, float]) -> Requested:
@@ -195,10 +176,7 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
 def ruled(
     asked: Requested, history: History, why: str, sizes: Iterable[int] = (), extra_cost: Mapping[str, int] | None = None
 ) -> Proposal:
-    """Returns the proposal of a rule that asks for these ratios: projected as all are, one line of why as its reply.
-
-    Ratios need not be legal or sum to 1.
-    """
+    """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are."""
     legal, agents = tuple(sizes) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))
