@@ -10,6 +10,7 @@ by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,12 +51,8 @@ class Designs:
 
     def prompts(self, prompt_format: str) -> list[str]:
         """Returns the prompt of each situation; in the format that the policy's own (`env.PROMPT_FORMATS`) asks for."""
-        return [
-            build_prompt(
-                s.report, s.history, self.sizes, variant=self.variant, prompt_format=reply_format(prompt_format)
-            )
-            for s in self.situations
-        ]
+        asked: dict[str, Any] = {"variant": self.variant, "prompt_format": reply_format(prompt_format)}
+        return [build_prompt(s.report, s.history, self.sizes, **asked) for s in self.situations]
 
     def identity(self) -> Any:
         """Returns everything that decides the problem, as JSON values."""
@@ -90,13 +87,11 @@ class Designs:
             return [float(config is not None) for config, _ in each(completions, situation)]
 
         def distinct(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:
-            groups: dict[int, list[str | None]] = {}
-            found = each(completions, situation)
-            for number, (config, _) in zip(situation, found, strict=True):
-                groups.setdefault(number, []).append(config)
-            return [
-                1 / groups[number].count(config) for number, (config, _) in zip(situation, found, strict=True)
-            ]  # its mean is distinct designs / samples
+            designs = [
+                (number, config) for number, (config, _) in zip(situation, each(completions, situation), strict=True)
+            ]
+            counts = Counter(designs)
+            return [1 / counts[one] for one in designs]  # its mean is distinct designs / samples
 
         return {design: 1.0, accepted: 0.0, distinct: 0.0}
 
@@ -154,11 +149,7 @@ class CoTraining:
 
 
 def cost(
-    params: DesignRLParams,
-    sizes: Sequence[int],
-    *,
-    tables: int = 1,
-    each: Mapping[str, int] | None = None,
+    params: DesignRLParams, sizes: Sequence[int], *, tables: int = 1, each: Mapping[str, int] | None = None
 ) -> dict[str, int]:
     """Returns what design RL takes, where `tables` policies were measured and the training of each took `each`."""
     boards = len(kinds(sizes)) * params.tables.boards

@@ -38,11 +38,7 @@ def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
 
 
 def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -> tuple[FailureReport, ...]:
-    """Returns the reports that are told, one for each round that all these students (`histories`) have.
-
-    Raises:
-        ValueError: As `told_seeds`, or a student's rounds are missing.
-    """
+    """Returns the reports that are told, one a round that all these students have; ValueError if one has none."""
     seeds = told_seeds(other, seed, ages)
     if missing := [one for one in seeds if not histories.get(one)]:
         raise ValueError(f"report {other!r}: training seed {missing[0]} has no recorded round")
@@ -51,10 +47,7 @@ def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -
 
 
 def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
-    """Returns a designer that is told these reports, one a round, wherever its own student's would be.
-
-    What is said of the boards that the last configuration gave stays the run's own.
-    """
+    """Returns a designer that is told these reports, one a round; what they say of training boards stays the run's."""
 
     def design(report: FailureReport, history: History) -> Proposal:
         if len(history) > len(reports):

@@ -33,10 +33,7 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
     """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
 
     For a word-level tokenizer, the compact one, the grammar names the word w as `<w>`. `width` is V, the columns of the
-    model's logits: more, perhaps, than its tokenizer has tokens.
-
-    Raises:
-        ValueError: The grammar cannot be read.
+    model's logits: more, perhaps, than its tokenizer has tokens. ValueError: the grammar cannot be read.
     """
     matcher, size = _matcher(tokenizer, grammar, width)
     bits = allocate_token_bitmask(1, size)

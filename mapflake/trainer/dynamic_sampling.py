@@ -36,11 +36,7 @@ class DynamicSampling(GRPOTrainer):
     """
 
     def __init__(self, *args: Any, redraws: int = 0, **options: Any) -> None:
-        """Makes the trainer; groups are replaced at most `redraws` times, the rest is as `GRPOTrainer` takes it.
-
-        Raises:
-            ValueError: `redraws` is negative, or an argument does not fit.
-        """
+        """Makes the trainer; groups are replaced at most `redraws` times, the rest is as `GRPOTrainer` takes it."""
         super().__init__(*args, **options)
         if redraws < 0:
             raise ValueError(f"redraws: {redraws} is negative")

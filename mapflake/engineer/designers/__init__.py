@@ -39,11 +39,8 @@ __all__ = [
 class RuleInputs:
     """The inputs that a designer may be made from.
 
-    Attributes:
-        sizes: Board sizes that may be asked for.
-        seed: Root of the run's random streams, the same for all arms.
-        current: Gives the checkpoint just trained, as a policy.
-        constant: The configuration of the arm `constant`, if that is run.
+    `seed` is the root of the run's random streams, the same for all arms; `current` gives the checkpoint just trained,
+    as a policy; `constant` is the configuration of the arm of this name.
     """
 
     sizes: tuple[int, ...]
@@ -149,7 +146,7 @@ def designer_for(
     base: str | Path | None = None,
     load: Callable[[str | Path], Completer],
 ) -> Designer:
-    """Returns the designer of an arm, which is asked by the parameters that `params_of` gives; None for a rule.
+    """Returns the designer of an arm; `asked` is what `params_of` gives, None for a rule.
 
     `base` is the checkpoint of the model before any RL, and `load` gives the policy in a checkpoint.
 

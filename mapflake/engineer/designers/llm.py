@@ -1,7 +1,7 @@
 """The designer that asks a model: how it is asked (`EngineerParams`), and controls that are shown other reports.
 
 No rule stands between reply and configuration but the projection. Not covered: the names of arms (`designers`), the
-control without a report, the task and the schema alone, which is a variant of the prompt (`prompt.VARIANTS`).
+control without a report, which is a variant of the prompt (`variants.VARIANTS`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.prompt import build_prompt
-from mapflake.engineer.reply import (
-    Proposal,
-    read_replies,
-    read_reply,
-    reply_format,
-    reply_grammar,
-    reply_schema,
-)
+from mapflake.engineer.reply import Proposal, read_replies, read_reply, reply_format, reply_grammar, reply_schema
 from mapflake.engineer.report import FailureReport, storable
 from mapflake.engineer.variants import DEFAULT_VARIANT, Variant, known_variant
 from mapflake.engineer.words import reply_words
@@ -91,11 +84,7 @@ class EngineerParams(Params):
         return self.report in ("another", "near", "mean")
 
     def weights(self, base: str | Path | None) -> str | Path | None:
-        """Returns the fixed weights that are asked; None if they change every round or lie behind a server.
-
-        Raises:
-            ValueError: They are those of the base model, and it is not given.
-        """
+        """Returns the fixed weights that are asked; None if they change every round or lie behind a server."""
         if self.model == "current" or self.model.startswith("openai:"):
             return None
         if self.model == "base" and base is None:
@@ -174,9 +163,8 @@ def apply_control(
 ) -> tuple[FailureReport, History]:
     """Returns report and history as a control tells them; every round that both tell is changed in both.
 
-    `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples stay; the
-    order comes from the seed and the round's index. Otherwise the truth; others' reports are told by
-    `students.telling`.
+    `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples stay.
+    Otherwise the truth; others' reports are told by `students.telling`.
     """
     if control != "shuffled":
         return report, history

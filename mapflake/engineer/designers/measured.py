@@ -35,17 +35,12 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
         holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
         values: dict[tuple[int, bool], float] = {}
         for kind in ((size, wait) for size in sizes for wait in (False, True)):
-            value = half_solved(policy, kind, holes, seed=own)
-            if value is not None:
+            if (value := half_solved(policy, kind, holes, seed=own)) is not None:
                 values[kind] = value
         best = max(values.values(), default=0.0)
         near = [kind for kind, value in values.items() if value >= NEAR * best]
         asked: Requested = {
-            size: {
-                "data_ratio": float(len(waits)),
-                "hole_ratio": holes,
-                "wait_ratio": sum(waits) / len(waits),
-            }
+            size: {"data_ratio": float(len(waits)), "hole_ratio": holes, "wait_ratio": sum(waits) / len(waits)}
             for size in sizes
             if (waits := [wait for of, wait in near if of == size])
         }

@@ -139,11 +139,7 @@ def learnability(sizes: Sequence[int]) -> Designer:
 
 
 def mixture(weights: Mapping[BoardBin, float]) -> Requested:
-    """Returns the ratios of the mixture of bins with these weights (not all 0), by size.
-
-    Raises:
-        ValueError: There are no bins: the report was made without rollouts.
-    """
+    """Returns the ratios of the mixture of bins with these weights (not all 0), by size; ValueError without bins."""
     if not weights:
         raise ValueError("the report has no bins to weigh")
     asked: dict[int, dict[str, float | None]] = {}
