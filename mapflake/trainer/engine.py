@@ -78,7 +78,8 @@ class Engine:
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
-        shared: dict[str, Any] = {"n": n, "temperature": temperature, "max_tokens": max_new_tokens}
+        drawn = n if temperature > 0 else 1  # vLLM refuses to say the same twice
+        shared: dict[str, Any] = {"n": drawn, "temperature": temperature, "max_tokens": max_new_tokens}
         shared |= {"logprobs": 0, "detokenize": False}
         if grammar is not None:
             kept = {"extra_args": {"grammar": grammar}}
@@ -90,6 +91,7 @@ class Engine:
             Decoded(list(one.token_ids), [step[t].logprob for t, step in zip(one.token_ids, one.logprobs, strict=True)])
             for output in outputs
             for one in output.outputs
+            for _ in range(n // drawn)
         ]
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:

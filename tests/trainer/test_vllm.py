@@ -91,7 +91,7 @@ def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
         prompts = [render_prompt(t.instance, ours.prompt_format) for t in TASKS]
         greedy = ours.complete(prompts, temperature=0, max_new_tokens=24)
         assert len({text for (text,) in greedy}) > 1
-        assert policy.complete(prompts, temperature=0, max_new_tokens=24) == greedy
+        assert policy.complete(prompts, n=2, temperature=0, max_new_tokens=24) == [row * 2 for row in greedy]
         started = policy.engine._llm
 
         sampled = policy.complete(prompts, n=4, seed=1, max_new_tokens=24)
