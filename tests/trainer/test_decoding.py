@@ -60,11 +60,12 @@ def test_log_probabilities_are_those_of_a_plain_forward_pass(tiny, temperature):
 
 
 def test_a_batch_is_as_large_as_its_cache_may_be(tiny, monkeypatch):
-    alone, rows = _decode(tiny, n=2), []
-    assert [d.ids for d in _decode(tiny, n=2, seed=1)] != [d.ids for d in alone]  # the control
+    warm = {"n": 2, "temperature": 3.0}  # at which samples differ
+    alone, rows = _decode(tiny, **warm), []
+    assert [d.ids for d in _decode(tiny, **warm, seed=1)] != [d.ids for d in alone]  # the control
     token = 2 * 2 * 2 * 16  # keys and values, layers, heads, width
     monkeypatch.setattr(decoding, "CACHE", token * (6 + 24) * 4)
-    options = {"n": 2, "temperature": 1.0, "max_new_tokens": 24, "eos": 1, "rng": rng_for(0, "test")}
+    options = warm | {"max_new_tokens": 24, "eos": 1, "rng": rng_for(0, "test")}
     assert [d.ids for d in decode(tiny.model, PROMPTS, **options, progress=rows.append)] == [d.ids for d in alone]
     assert rows == [4, 4, 2]
 
