@@ -146,6 +146,40 @@ def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Stu
             study.claims_markdown(cells, [absent])
 
 
+def test_a_head_start_is_seen_before_the_first_design() -> None:
+    cells, claim = (
+        study.load(ROOT / "reports/cells/default"),
+        claims.Claim("No.", "engineer_trained", "round_0", "no head start"),
+    )
+    seeds = cells.seeds("engineer_trained")
+    ahead = [
+        cells.history("engineer_trained", seed)[0].report.valid_rate
+        - cells.history("round_0", seed)[0].report.valid_rate
+        for seed in seeds
+    ]
+    assert claims.head_start(cells, "engineer_trained").mean == pytest.approx(np.mean(ahead))
+    assert f" points** after round 0, on the validation boards, {len(seeds)} training seeds." in study.claims_markdown(
+        cells, [claim]
+    )
+    # the control: were the policy after the designed rounds taken for that before them, it would be ahead
+    later = {
+        (arm, seed): replace(one, rounds=[row | {"index": 0} for row in one.rounds[-1:]])
+        if arm == "engineer_trained"
+        else one
+        for (arm, seed), one in cells.records.items()
+    }
+    with pytest.raises(ValueError, match="another configuration"):
+        claims.head_start(study.Study(later, cells.sets), "engineer_trained")
+    first = {seed: cells.records["round_0", seed].rounds[0] for seed in seeds}
+    for (arm, seed), one in later.items():
+        if arm == "engineer_trained":
+            one.rounds[0]["config"] = first[seed]["config"]
+    with pytest.raises(ValueError, match="does not hold"):
+        study.claims_markdown(study.Study(later, cells.sets), [claim])
+    with pytest.raises(ValueError, match="uniform_no was not run"):
+        claims.head_start(cells, "uniform_no")
+
+
 def test_the_papers_claims_are_answered_by_their_intervals(tmp_path: Path, five: study.Study) -> None:
     arms = {"fixed": 0.0, "engineer": 0.15, "engineer_base": 0.3, "engineer_trained": 0.15, "engineer_trained_v1": 0.15}
     cells = study.load(simulate(tmp_path, arms))
