@@ -36,7 +36,11 @@ MIXED = tuple(
 
 
 def measure() -> dict[str, Any]:
-    """Returns the numbers of all tables, after minutes; DisagreementError if the solvers do not agree on a cost."""
+    """Returns the numbers of all tables; takes some minutes.
+
+    Raises:
+        DisagreementError: The solvers do not agree on a cost.
+    """
     limits = {"textbook_nodes": solvers.TEXTBOOK_NODES, "w9_seconds": solvers.W9_SECONDS}
     return {
         "start": start_up(),
@@ -131,9 +135,13 @@ def judging(count: int = 10_000) -> list[dict[str, Any]]:
 
 
 def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
-    """Returns a possible answer of a model: the optimal plan, or in one case of two, by `rng`, with one move changed.
+    """Returns a possible answer of a model: the optimal plan, or in one case of two with one move changed.
 
-    In chat so many characters of `reasoning` stand before it.
+    Args:
+        task: The question.
+        prompt_format: "chat" or "compact".
+        reasoning: Characters of thought before the answer (chat).
+        rng: Decides the rest.
     """
     plan = task.solution.plan
     if rng.random() < 0.5:

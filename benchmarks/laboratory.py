@@ -95,10 +95,10 @@ MIXTURES = {
     "benchmark, natural": EnvConfig.uniform(SIZES, 0.2),
     "uniform": EnvConfig.uniform(SPACE, 0.25, 0.5),
 }
-WAITS = {  # two of the mixtures with other shares of boards that need a wait; these are not of the gate's table
+WAITS = {  # two of the mixtures with all shares of boards that need a wait; the gate's table has those with half
     f"{name}, waits {waits}": EnvConfig.uniform(sizes, 0.15, waits)
     for name, sizes in (("3x3 to 5x5", (3, 4, 5)), ("5x5 to 7x7", (5, 6, 7)))
-    for waits in (0.0, 0.25, 0.75, 1.0)
+    for waits in (0.0, 0.25, 0.5, 0.75, 1.0)
 }
 SCREENED: dict[str, Any] = {  # the part of the table by which recipes are compared
     "seeds": (0,),
@@ -235,9 +235,9 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
     parts = [
         "# Students of different strength",
         "In the [first study](results.md) all training seeds begin with the same student, so one constant design suits "
-        "them all, and its boards rarely need a wait. Here students are taught for 800 to 4,400 supervised steps, and "
-        "half of the boards that measure them need a wait. First comes the study of engineers, then the trials of "
-        "single designs from which its training recipe and its reward of designs were chosen.",
+        "them all, and its validation boards rarely need a wait. Here students are of different strength, and half of "
+        "the boards that measure them need a wait. First comes the study of engineers, then the trials of single "
+        "designs from which its training recipe and its reward of designs were chosen.",
         *filter(None, [study_so_far]),
         "## How much there is to be won",
         "What one round of GRPO on the boards of a design gains, in points of valid plans on "
@@ -249,10 +249,9 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
         parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     table: dict[str, dict[str, str]] = {}
     for regime in dict.fromkeys(row["regime"] for row in rows):
-        own = [row for row in rows if row["regime"] == regime and row["design"] not in WAITS]
+        own = of_designs(rows, regime, designs())
         parts += [f"### {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
-        shown = matrix(own).map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
-        parts.append(shown.to_markdown(disable_numparse=True))
+        parts.append(shown(matrix(own, designs())))
         found = whole(own)
         if found is None or not {*DRAWS} <= {*found.designs}:
             parts.append(
@@ -269,15 +268,16 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
             for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
                 values = gate.values(trials, DRAWS, constants)
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: said(one) for name, one in values.items()}
-        if len(waits := by_waits(row for row in rows if row["regime"] == regime)):
-            parts += ["Gain by the share of boards that need a wait:", waits.to_markdown(disable_numparse=True)]
+        waits = of_designs(rows, regime, WAITS)
+        if {row["design"] for row in waits} - {*designs()}:
+            parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
     if table:
         about = (
             "How many points a round the best design of each student gains more than another one, with 95% intervals "
             "over students and training seeds. It is chosen under other seeds than it is scored under."
         )
-        shown = pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True)
-        parts[intervals:intervals] = [about, shown]
+        compared = pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True)
+        parts[intervals:intervals] = [about, compared]
     return "\n\n".join(parts) + "\n"
 
 
@@ -350,27 +350,22 @@ def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
     return gate.trials(table[chosen].to_dict("records"))
 
 
-def matrix(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def of_designs(rows: Iterable[Mapping[str, Any]], regime: str, some: Iterable[str]) -> list[Mapping[str, Any]]:
+    """Returns the trials of a regime on some designs."""
+    chosen = {*some}
+    return [row for row in rows if row["regime"] == regime and row["design"] in chosen]
+
+
+def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFrame:
     """Returns the mean gain of each student on each design, over the seeds that were run; students by age."""
     table = pd.DataFrame(rows).pivot_table("gain", "design", "student", aggfunc="mean")
-    return table[sorted(table, key=int)].reindex([name for name in designs() if name in table.index])
-
-
-def by_waits(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Returns the mean gains on the designs of `WAITS` and on the same mixtures with half waits, as text."""
-    names = [f"{name}, waits {w}" for name in ("3x3 to 5x5", "5x5 to 7x7") for w in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    found = [row for row in rows if row["design"] in names]
-    if not {row["design"] for row in found} & {*WAITS}:
-        return pd.DataFrame()
-    table = pd.DataFrame(found).pivot_table("gain", "design", "student", aggfunc="mean")
-    shown = table[sorted(table, key=int)].reindex([name for name in names if name in table.index])
-    return shown.map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
+    return table[sorted(table, key=int)].reindex([name for name in order if name in table.index])
 
 
 @styled
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
-    gains = matrix(rows)
+    gains = matrix(rows, designs())
     begun = {row["student"]: row["before"]["valid"] for row in rows}
     made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
     axes = made.subplots()
@@ -385,6 +380,11 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
         f"Points gained by one round on a design's boards\n(mean of up to {seeds} seeds; box: best of a student)"
     )
     return made
+
+
+def shown(gains: pd.DataFrame) -> str:
+    """Returns a matrix of gains as Markdown, empty where nothing was tried."""
+    return gains.map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}").to_markdown(disable_numparse=True)
 
 
 def said(value: Estimate) -> str:
@@ -419,8 +419,7 @@ def main() -> None:
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in dict.fromkeys(row["regime"] for row in rows):
-            own = [row for row in rows if row["regime"] == regime and row["design"] not in WAITS]
-            show(figure(own), reports / f"laboratory/{regime}.png")
+            show(figure(of_designs(rows, regime, designs())), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows, units(root())))
 
 

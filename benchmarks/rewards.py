@@ -166,8 +166,7 @@ def main() -> None:
         return
     rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
     known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
-    gates = [row for row in rows if row["regime"] == given.regime and row["design"] not in laboratory.WAITS]
-    print(table(gates, known))
+    print(table(laboratory.of_designs(rows, given.regime, laboratory.designs()), known))
 
 
 if __name__ == "__main__":

@@ -38,9 +38,13 @@ class DisagreementError(RuntimeError):
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a solver: seconds from the board to the plan, those of the search alone, and the least sum of costs.
+    """One call of a solver.
 
-    The cost is None if it found none; `unsolvable`: it says that there is no plan, and knows.
+    Attributes:
+        seconds: How long it took, from the board to the plan.
+        cost: The least sum of costs, or None if it found none.
+        search_seconds: The part of `seconds` after the library's own objects were made.
+        unsolvable: It says that there is no plan, and knows.
     """
 
     seconds: float
@@ -53,9 +57,10 @@ Solver = Callable[[Instance], Call]
 
 
 def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARDS) -> list[dict[str, Any]]:
-    """Returns, for each kind of board, the solvers' times, the boards they solved, the ratios, and the boards left.
+    """Returns, for each kind of board, the solvers' times, the boards they solved, the ratios, and the boards we left.
 
-    DisagreementError if the solvers do not agree on a cost.
+    Raises:
+        DisagreementError: The solvers do not agree on a cost.
     """
     solvers: dict[str, Solver] = {"mapflake": mapflake, "textbook": textbook}
     if find_spec("w9_pathfinding"):

@@ -30,7 +30,8 @@ class NodeLimit(Exception):
 def textbook_cbs(instance: Instance, node_limit: int = 1000) -> Plan | None:
     """Returns a plan of least sum of costs, or None if there is none and the search can tell.
 
-    NodeLimit if more than `node_limit` nodes of the constraint tree were expanded.
+    Raises:
+        NodeLimit: More than `node_limit` nodes of the constraint tree were expanded.
     """
     to_goal = [distances(instance, goal) for goal in instance.goals]
     if any(start not in table for start, table in zip(instance.starts, to_goal, strict=True)):

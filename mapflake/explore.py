@@ -53,8 +53,15 @@ def failures(rounds: Iterable[Round]) -> list[Failure]:
 def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> HTML:
     """Returns boards of a configuration and their statistics; it is projected and sampled as an engineer's is.
 
-    The first eight of n boards are shown. `ratios` are `data_4`, `holes_4` and `waits_4` for size 4, and so on; data
-    are weights, None for waits is no quota. ValueError if no size has a data ratio above 0.
+    Args:
+        agents: Agents on every board.
+        seed: Seed of the boards.
+        n: Number of boards; the first eight are shown.
+        ratios: `data_4`, `holes_4` and `waits_4` for size 4, and so on; data are weights, None for waits is no quota.
+
+    Raises:
+        ValueError: No size has a data ratio above 0.
+        GenerationError: Not even boards without holes are found.
     """
     requested: dict[int, dict[str, float | None]] = {}
     for knob, value in ratios.items():
@@ -119,8 +126,11 @@ def board(text: str) -> Task:
 def answered(checkpoint: str, text: str, temperature: float = 0.0, seed: int = 0) -> HTML:
     """Returns a policy's answer for a board, drawn beside the optimal plan, with the verdict and its words.
 
-    The checkpoint is a folder, or a name on the Hugging Face hub; temperature 0 is greedy. Unsolvable if the board has
-    no plan; ValueError if it cannot be read, or the policy has no words for it.
+    The checkpoint is a folder, or a name on the Hugging Face hub; temperature 0 is greedy.
+
+    Raises:
+        ValueError: The board cannot be read, or the policy has no words for it.
+        Unsolvable: The board has no plan.
     """
     from mapflake.trainer import policy as policies
 

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 def needs(extra: str = "", *, install: str = "") -> Iterator[None]:
     """Turns an import that fails within into an ImportError that names the package and the command that installs it.
 
-    `extra` is the extra that has the package; for one that no extra has, `install` is the command.
+    Args:
+        extra: The extra that has the package.
+        install: The command, for a package that no extra has.
     """
     try:
         yield

@@ -60,8 +60,14 @@ def deciding(
 ) -> dict[str, str]:
     """Returns the code of the package that decides what modules, or Python source, do: name of a file -> what it says.
 
-    Modules are dotted names, as `__name__` has them (else ValueError); of `source`, such as a notebook's, only what it
-    imports is returned. Parts of the package in `shows` do not count; `files` are those of `package_files`.
+    Args:
+        modules: Dotted names, as `__name__` has them.
+        source: Python source from outside the package, such as a notebook's; only what it imports is returned.
+        shows: Parts of the package that do not count.
+        files: The package, as `package_files` gives it.
+
+    Raises:
+        ValueError: The package has no such module.
     """
     files = package_files() if files is None else files
     found: dict[str, str] = {}

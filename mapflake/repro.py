@@ -69,7 +69,8 @@ class Params(BaseModel):
     def parse(cls, mapping: Any, where: str) -> Self:
         """Returns the parameters in `mapping`, the section `where` of params.yaml (empty: the whole file).
 
-        ParamError has one line for each offending key, with its value and what is legal.
+        Raises:
+            ParamError: One line for each offending key, with its value and what is legal.
         """
         try:
             return cls.model_validate(mapping)
@@ -142,7 +143,11 @@ def shown(value: Any) -> str:
 
 
 def loads(text: str | bytes) -> Any:
-    """Returns the JSON value that `text` holds; ValueError if there is none, or one too deep or too long to be read."""
+    """Returns the JSON value that `text` holds.
+
+    Raises:
+        ValueError: It holds none, or one that nests too deep or has a number too long to be read.
+    """
     try:
         return json.loads(text if isinstance(text, str) else text.decode())
     except (ValueError, RecursionError) as error:  # also of bytes that are no UTF-8, and of a number of 4300 digits
@@ -160,7 +165,11 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Returns the JSON value in `path`; ValueError, which names the file, if it holds none."""
+    """Returns the JSON value in `path`.
+
+    Raises:
+        ValueError: It holds none; names the file.
+    """
     try:
         return loads(Path(path).read_bytes())
     except ValueError as error:

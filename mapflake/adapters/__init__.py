@@ -29,7 +29,12 @@ def boards(
     seed: int,
     split: str = "benchmark",
 ) -> list[Task]:
-    """Returns the tasks of the file `tasks` (`save_tasks`), or `n` of a split (`generate`) if it is empty."""
+    """Returns the tasks of the file `tasks` (`save_tasks`), or `n` of a split if it is empty.
+
+    Raises:
+        GenerationError: No board was found for a task.
+        ValueError: An argument is out of range, or a line of the file cannot be read; names it.
+    """
     if tasks:
         return load_tasks(tasks)
     return generate(EnvConfig.uniform(sizes, hole_ratio, wait_ratio, num_agents), n, seed=seed, split=split)

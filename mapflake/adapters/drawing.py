@@ -33,11 +33,15 @@ def kind(config: EnvConfig, seed: int) -> tuple[int, bool | None]:
 def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float = math.inf) -> Task:
     """Returns the board of a seed, with its answer; boards over seeds follow the ratios of `config`.
 
-    The search ends after so many seconds by the clock; one board's check may outlast them.
+    Args:
+        config: The distribution.
+        seed: An integer in 0..2^63 - 1.
+        split: The use of the board, one of `SPLITS`.
+        seconds: Time after which the search ends, by the clock; one board's check may outlast it.
 
     Raises:
         GenerationError: No board was found in `seconds`, or in as many attempts as `generate` makes.
-        ValueError: The seed is not in 0..2^63 - 1, or the split is unknown.
+        ValueError: Seed or split is out of range.
     """
     if type(seed) is not int or not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed: {shown(seed)} is not an integer in 0..{MAX_SEED}")

@@ -32,10 +32,17 @@ def frozenlake(
     wait_ratio: float = 0.5,
     seed: int = 0,
 ) -> inspect_ai.Task:
-    """Returns the task over the boards of the file `tasks` (`save_tasks`), or over `n` boards of the benchmark split.
+    """Returns the task over the boards of a file that `save_tasks` wrote, or over `n` boards of the benchmark split.
 
-    Sizes have equal shares; `-T sizes=4,5` on the command line. With a file only `prompt_format` is used of the other
-    arguments.
+    Args:
+        tasks: The file; with it only `prompt_format` is used of the other arguments.
+        prompt_format: Format of prompts and answers.
+        n: Number of boards.
+        sizes: Sizes of the boards, in equal shares; `-T sizes=4,5` on the command line.
+        num_agents: Number of agents on every board.
+        hole_ratio: Share of the cells of a board that are holes.
+        wait_ratio: Share of the boards that need a wait.
+        seed: Seed of the boards.
 
     Raises:
         ValueError: An argument is out of range, or a line of the file cannot be read; names it.

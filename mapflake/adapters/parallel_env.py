@@ -46,10 +46,15 @@ class FrozenLake(ParallelEnv):
     }
 
     def __init__(self, tasks: Sequence[Task], *, max_steps: int | None = None, render_mode: str | None = None) -> None:
-        """Makes the environment of boards that may differ in size and number of agents; each game takes one at random.
+        """Makes the environment of these boards.
 
-        `max_steps` are joint moves of a game; None is three times the optimal makespan of its board, at least one.
-        ValueError if there are no tasks, or an argument is out of range.
+        Args:
+            tasks: The boards to play; each game takes one at random. Numbers of agents and sizes may differ.
+            max_steps: Joint moves of a game; None: three times the optimal makespan of its board, at least one.
+            render_mode: "ansi" (text) or None.
+
+        Raises:
+            ValueError: There are no tasks, or an argument is out of range.
         """
         if not tasks:
             raise ValueError("tasks: nothing to play")
@@ -79,8 +84,12 @@ class FrozenLake(ParallelEnv):
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
         """Starts a game; returns observations and infos of its agents.
 
-        `seed` decides the choice of boards from now on; None goes on with the stream (at first: a random one). With the
-        options `{"task": i}` the game plays `tasks[i]`; ValueError if there is no such task.
+        Args:
+            seed: Seed of the choice of boards from now on; None goes on with the stream (at first: a random one).
+            options: `{"task": i}` plays `tasks[i]` in place of a random one.
+
+        Raises:
+            ValueError: There is no such task.
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)

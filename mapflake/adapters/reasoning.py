@@ -31,8 +31,17 @@ NAME = "mapflake"
 class MapflakeConfig:
     """The choice of boards: sizes, agents and holes are drawn uniformly between two bounds, both included.
 
-    Sizes are 3 to 10, agents 1 to 9, hole ratios 0 to 0.5. `wait_ratio` is the share of the boards that need a wait;
-    None leaves it to chance. `size` is the number of entries, and without a `seed` one is drawn.
+    Attributes:
+        min_size: Smallest board, from 3.
+        max_size: Largest board, to 10.
+        min_agents: Fewest agents, from 1.
+        max_agents: Most agents, to 9.
+        min_hole_ratio: Smallest share of cells that are holes, from 0.
+        max_hole_ratio: Largest share of cells that are holes, to 0.5.
+        wait_ratio: Share of the boards that need a wait; None leaves it to chance.
+        prompt_format: Format of questions and answers: chat, brief or compact.
+        seed: Seed of the entries; None draws one.
+        size: Number of entries.
     """
 
     min_size: int = 4

@@ -62,9 +62,16 @@ MUST_BE_FALSE = {
 class DesignedBoards:
     """A training set whose boards are those of the current design: `dataset` goes into the trainer.
 
-    The boards of a round, and their order, are those of `run_round` for the same seed, configuration and number. A
-    round goes `passes` times through its `instances` boards: `dataset` has the rows of one, `[instances * passes]`,
-    with the columns of `to_dataset`, and `tasks` its boards in the order in which they were drawn.
+    The boards of a round, and their order, are those of `run_round` for the same seed, configuration and number.
+
+    Attributes:
+        start: The configuration of round 0.
+        instances: Boards of a round.
+        passes: How often a round goes through its boards.
+        seed: Root of the random streams, as in `RoundSettings`.
+        prompt_format: One of `mapflake.env.PROMPT_FORMATS`.
+        dataset: The rows of one round, `[instances * passes]`, with the columns of `to_dataset`.
+        tasks: The boards of the current round, in the order in which they were drawn.
     """
 
     def __init__(
@@ -81,7 +88,11 @@ class DesignedBoards:
         self.draw(start, 0)
 
     def draw(self, config: EnvConfig, index: int) -> Fallback:
-        """Draws the boards of round `index` and puts them into the dataset; returns the fallback of `sample_boards`."""
+        """Draws the boards of round `index` and puts them into the dataset; returns the fallback of `sample_boards`.
+
+        Raises:
+            GenerationError: No boards can be drawn, even without holes.
+        """
         if self._drawn and self._drawn[:2] == (config, index):
             return self._drawn[2]
         self.tasks, fallback = sample_boards(config, self.instances, seed=seed_for(self.seed, "train", index))

@@ -26,7 +26,9 @@ TOLD = (
 class FrozenLakeEnvironment:
     """One board, played through the tool `submit`; its public methods are those that TRL looks for.
 
-    `verdict` is the judgement of the last plan; None if there was none.
+    Attributes:
+        task: The board with its answer.
+        verdict: The judgement of the last plan; None if there was none.
     """
 
     def __init__(self) -> None:
@@ -36,8 +38,9 @@ class FrozenLakeEnvironment:
     def reset(self, task: str = "", **row: Any) -> str:
         """Returns what the prompt of a row of `to_dataset` is told in addition.
 
-        ValueError if the row has no column `task`: a board that is drawn here instead would be another one for each
-        member of a group, and their rewards could not be compared.
+        Raises:
+            ValueError: The row has no column `task`. A board that is drawn here instead would be another one for each
+                member of a group, and their rewards could not be compared.
         """
         if not task:
             raise ValueError("task: missing; the rows of the training set are those of to_dataset")

@@ -68,8 +68,16 @@ def bank_run(
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
 
-    The run's `number` gives configurations, boards and noise; `start` is from `bank_start`; `samples` counts
-    completions a validation board. With a supervised recipe the `trainer` says only how its policies sample.
+    Args:
+        folder: The run's folder.
+        number: The run's number; configurations, boards and noise come from it.
+        trainer: The training of a round; with a supervised recipe, a `Grpo` that says how its policies sample.
+        start: The checkpoint that it starts from (`bank_start`).
+        validation: The boards of reports.
+        sizes: Board sizes that may be asked for.
+        params: The rounds, and how they train.
+        tables: How much is sampled for the tables of its policies.
+        samples: Completions a validation board.
     """
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
     if params.training:

@@ -39,7 +39,14 @@ BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing
 
 @dataclass(frozen=True)
 class Designs:
-    """The problem of design RL for `grpo.train_round`: a prompt for each situation, and rewards of replies."""
+    """The problem of design RL for `grpo.train_round`: prompts of situations, and rewards of replies.
+
+    Attributes:
+        situations: One for each prompt, in the order in which they are trained on.
+        sizes: Board sizes that may be asked for.
+        variant: The prompt's sections.
+        reward: What a design is worth in its situation.
+    """
 
     situations: Sequence[Situation]
     sizes: tuple[int, ...]
@@ -125,7 +132,12 @@ def mixed(
 class CoTraining:
     """Design RL inside the loop: every round, on what the policy just measured and on made-up situations.
 
-    `max_new_tokens` is the most tokens of a completion on a board.
+    Attributes:
+        params: Budget and tables.
+        sizes: Board sizes that may be asked for.
+        seed: Root of the random streams.
+        variant: The prompt's sections.
+        max_new_tokens: Most tokens of a completion on a board.
     """
 
     params: DesignRLParams

@@ -208,7 +208,10 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
     """Returns the configuration of every round in the ledger `path`, derived anew from the recorded replies.
 
     A model's reply is read again, a rule's request projected again; a rejected one keeps the configuration before.
-    `before` are the rounds that the ledger's first one continues, if it does not begin with round 0.
+
+    Args:
+        path: The ledger's file.
+        before: The rounds that the ledger's first one continues, if it does not begin with round 0.
 
     Raises:
         LedgerError: A derivation differs from what is recorded; names the round and the difference.

@@ -155,10 +155,18 @@ def response(
 ) -> pd.DataFrame:
     """Returns what an engineer asks for as one row of a made-up report is moved and the others stay.
 
-    The report is one after round 0. Its success falls evenly from 0.9 on the smallest size of `reported` (at least two,
-    a part of `sizes`) to 0.1 on the largest; half of the boards need a wait, and there success is the same. All of it
-    is our choice. A size's row is moved as a whole. The row `waits` moves success on the boards that need a wait, of
-    all sizes, as a share of that on the others. Each report gets `replies` replies.
+    The report is one after round 0. Its success falls evenly from 0.9 on the smallest size to 0.1 on the largest; half
+    of the boards need a wait, and there success is the same. All of it is our choice. A size's row is moved as a whole.
+    The row `waits` moves success on the boards that need a wait, of all sizes, as a share of that on the others.
+
+    Args:
+        policy: The engineer.
+        sizes: Board sizes that may be asked for.
+        reported: Board sizes of the report, at least two, a part of `sizes`.
+        variant: The prompt's sections.
+        replies: Replies to each report.
+        max_new_tokens: Most tokens of a reply, as in `EngineerParams`.
+        seed: Seed of the noise.
 
     Returns:
         A row for each of `LEVELS` and each row of the report that was moved, with the columns `moved` (a size as text,

@@ -27,10 +27,17 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 @dataclass(frozen=True)
 class SizeReport:
-    """Counts over the rollouts on boards of one size; `wait_rollouts` and `wait_valid` are on boards that need a wait.
+    """Counts over the rollouts on boards of one size.
 
-    `extra_steps` is the sum over valid rollouts of makespan minus optimum, in time steps; `failures` has for each of
-    the 8 kinds, in `KINDS` order, the rollouts that show at least one such violation.
+    Attributes:
+        size: Rows of the board.
+        rollouts: Completions judged.
+        valid: Completions that pass all 8 checks.
+        optimal: Valid completions with the solver's makespan.
+        wait_rollouts: Completions on boards that need a wait.
+        wait_valid: Valid completions on boards that need a wait.
+        extra_steps: Sum over valid rollouts of makespan minus optimum, in time steps.
+        failures: For each of the 8 kinds, in `KINDS` order, the rollouts that show at least one such violation.
     """
 
     size: int
@@ -55,9 +62,14 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class BoardBin:
-    """Counts over the rollouts on boards of one kind, for curricula (`designers.rules`).
+    """Counts over the rollouts on boards of one kind; curricula over bins weigh these (`designers.rules`).
 
-    `hole_ratio` is the share of the board's squares that are holes, to the nearest tenth.
+    Attributes:
+        size: Rows of the board.
+        hole_ratio: Share of the board's squares that are holes, to the nearest tenth.
+        needs_wait: Whether the boards need a wait.
+        rollouts: Completions judged.
+        valid: Completions that pass all 8 checks.
     """
 
     size: int

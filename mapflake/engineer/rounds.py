@@ -65,8 +65,11 @@ class RoundSettings:
 class Start:
     """The beginning of round 0: the weights that it trains and the configuration that it trains them on.
 
-    `cost` is what the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; `before_design_rl` are those
-    that design RL made them from, if there was any.
+    Attributes:
+        checkpoint: The weights.
+        config: The configuration.
+        cost: What the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; it is recorded.
+        before_design_rl: The weights that design RL made `checkpoint` from; None if there was no design RL.
     """
 
     checkpoint: str | Path
@@ -89,9 +92,12 @@ def run_round(
 ) -> Round:
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
-    The history may be of another run: an arm may branch from any round. Round 0 has none, and begins with `start`;
-    later rounds begin with the last one's checkpoint and have a `designer`, or first `train_engineer`, whose result
-    designs and is trained on.
+    Args:
+        settings: The settings that the rounds share.
+        history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
+        designer: Turns failures into the next configuration; from round 1 on.
+        start: The beginning of round 0; later rounds begin with the last one's checkpoint.
+        train_engineer: Trains the last checkpoint before it designs; the result designs and is trained on.
 
     Raises:
         LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint, or

@@ -78,7 +78,8 @@ class DesignRLParams(Params):
 class KindTable:
     """A value for each kind of board.
 
-    `values` has by size, for each ratio of `HOLES`, the values of boards that need no wait and of those that need one.
+    Attributes:
+        values: Size -> for each ratio of `HOLES` the values of boards that need no wait and of those that need one.
 
     Raises:
         ValueError: A value is missing or not finite; names the kind.
@@ -115,10 +116,14 @@ def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a design is made for: a student's report and history, with tables that the engineer does not see.
+    """A point of a run at which the engineer is asked.
 
-    `success` is the chance p of a valid plan by kind of boards, `learnability` the mean of 4 p (1 - p) over boards
-    (`learnable`). `origin` is the run that it comes from: situations are held out by it.
+    Attributes:
+        report: Failures of the policy.
+        history: The rounds so far.
+        success: The chance of a valid plan by kind of boards.
+        learnability: 4 p (1 - p) by kind, averaged over boards (`learnable`).
+        origin: The run that it comes from: situations are held out by it.
     """
 
     report: FailureReport

@@ -26,7 +26,11 @@ def group_of(seed: int, ages: int) -> list[int]:
 
 
 def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
-    """Returns the training seeds whose reports the student of `seed` is told as engineer; ValueError for one age."""
+    """Returns the training seeds whose reports are told to the engineer of the student of `seed`.
+
+    Raises:
+        ValueError: There is one age, so that no student differs.
+    """
     if ages < 2:
         raise ValueError(f"report {other!r}: takes students of two ages or more (students.ages)")
     group, own = group_of(seed, ages), seed % ages
@@ -38,7 +42,11 @@ def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
 
 
 def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -> tuple[FailureReport, ...]:
-    """Returns the reports that are told, one a round that all these students have; ValueError if one has none."""
+    """Returns the reports that are told, one for each round that all these students (`histories`) have.
+
+    Raises:
+        ValueError: As `told_seeds`, or a student's rounds are missing.
+    """
     seeds = told_seeds(other, seed, ages)
     if missing := [one for one in seeds if not histories.get(one)]:
         raise ValueError(f"report {other!r}: training seed {missing[0]} has no recorded round")
@@ -62,7 +70,11 @@ def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
 
 
 def pooled(reports: Sequence[FailureReport]) -> FailureReport:
-    """Returns the report on the rollouts of several reports together; examples are taken from each in turn."""
+    """Returns the report on the rollouts of several reports together; examples are taken from each in turn.
+
+    Raises:
+        ValueError: There is no report.
+    """
     if not reports:
         raise ValueError("there is no report to pool")
     if len(reports) == 1:

@@ -12,9 +12,14 @@ from mapflake.repro import Params, shown
 
 
 class Variant(Params):
-    """A context, the sections that a prompt has: F, G, H, S (the model's own summary of its last design) and T.
+    """The sections that a prompt has.
 
-    The history is of "all" rounds, or of the "designed" ones (without the round-0 default).
+    Attributes:
+        failures: F.
+        guideline: G.
+        history: H: "none", "all" rounds, or the "designed" ones (without the round-0 default).
+        summary: S.
+        training: T: "none", "bookkeeping" or "full".
     """
 
     failures: bool = True

@@ -53,7 +53,11 @@ def reply_words(sizes: Sequence[int]) -> int:
 
 
 def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
-    """Returns the ratios that a reply in words asks for, by size; ValueError with the reason if it says none."""
+    """Returns the ratios that a reply in words asks for, by size.
+
+    Raises:
+        ValueError: It is not one configuration; the message is the reason.
+    """
     words = text.split()
     if words[-1] != END:
         raise ValueError(f"does not close with {END!r} (the reply may be cut off)")

@@ -27,10 +27,11 @@ FAILURES = (OSError, subprocess.SubprocessError)
 
 
 def load(*options: str) -> ctypes.CDLL:
-    """Returns the library built with these options of the compiler; calls of its functions release the GIL.
+    """Returns the library built with these options of the compiler. Calls of its functions release the GIL.
 
-    OSError: no compiler, no folder to build in, or a library that cannot be loaded. `subprocess.SubprocessError`: the
-    compiler failed; `reason` says why.
+    Raises:
+        OSError: No compiler, no folder to build in, or a library that cannot be loaded.
+        subprocess.SubprocessError: The compiler failed; `reason` says why.
     """
     source = [(path.name, path.read_bytes()) for path in sorted(SOURCE.iterdir())]
     name = _hash(repr((source, FLAGS, options, sys.platform, platform.machine())).encode())

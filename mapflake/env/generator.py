@@ -45,7 +45,11 @@ _WORD = (1 << 64) - 1
 
 
 class GenerationError(ValueError):
-    """A configuration from which a task of a `size` could not be drawn; the message has the numbers."""
+    """A configuration from which a task could not be drawn; the message has the numbers.
+
+    Attributes:
+        size: The size of board that was not found.
+    """
 
     def __init__(self, message: str, size: int = 0) -> None:  # the default, so that it can be pickled
         super().__init__(message)
@@ -247,7 +251,11 @@ class BoardStatistics:
 
 
 def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: int, seed: int) -> BoardStatistics:
-    """Returns the statistics of `boards` random boards of one kind; the ValueError of `EnvConfig` if there is none."""
+    """Returns the statistics of `boards` random boards of one kind.
+
+    Raises:
+        ValueError: There is no such kind of board; the message of `EnvConfig`.
+    """
     holes = num_holes(size, EnvConfig.uniform([size], hole_ratio, None, num_agents).sizes[size].hole_ratio)
     state = seed_for(seed, "census", size, holes, num_agents, bits=64)
     ends: Counter[int] = Counter()

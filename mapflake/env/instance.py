@@ -178,7 +178,9 @@ def board_text(size: int, marks: Mapping[Cell, str]) -> str:
 def text_at(instance: Instance, cells: Sequence[Cell]) -> str:
     """Returns the board with `1` where agent 1 is and `G1` on its goal, as `1G2` where both are.
 
-    `cells` is where the agents are, `[num_agents]`; one that is off the board is not shown.
+    Args:
+        instance: The board.
+        cells: Where the agents are, `[num_agents]`; one that is off the board is not shown.
     """
     marks = dict.fromkeys(instance.holes, "H")
     for agent, cell in enumerate(cells, start=1):

@@ -30,14 +30,24 @@ _AGENT = re.compile(r"\S+\s+\S+" + 6 * r"\s+([0-9]{1,5})" + r"\s+\S+")  # width,
 
 @dataclass(frozen=True)
 class GridMap:
-    """A map without agents, of any width and height; its holes are the cells that cannot be walked on."""
+    """A map without agents, of any width and height.
+
+    Attributes:
+        height: Rows.
+        width: Columns.
+        holes: Cells that cannot be walked on.
+    """
 
     height: int
     width: int
     holes: frozenset[Cell]
 
     def instance(self, starts: Sequence[Cell], goals: Sequence[Cell]) -> Instance:
-        """Returns the board with these agents, padded with holes to a square; ValueError names a cell that is wrong."""
+        """Returns the board with these agents on it, padded with holes to a square.
+
+        Raises:
+            ValueError: Names the agent and the cell that is wrong.
+        """
         size = max(self.height, self.width)
         if size > MAX_BOARD:  # before it is padded
             raise ValueError(f"size: {size} is more than {MAX_BOARD}")

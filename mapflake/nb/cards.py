@@ -25,7 +25,11 @@ TAGS = ["multi-agent-path-finding", "reinforcement-learning", "planning", "mapfl
 
 
 def cards(root: Path, arm: str = "engineer") -> list[Path]:
-    """Writes `runs/<profile>/hub/boards` and `hub/<arm>` of the active run's first seed, and returns both."""
+    """Writes `runs/<profile>/hub/boards` and `hub/<arm>` of the active run's first seed, and returns both.
+
+    Raises:
+        FileNotFoundError: A stage is missing; names it.
+    """
     run = params.load(root).run
     here, seed = f"runs/{run.profile}", run.seeds[0]
     stage = f"engineer_loop/{seed}" if arm == "engineer" else f"ablations/{arm}-{seed}"
@@ -38,7 +42,13 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
 
 
 def write_boards(source: Path, out: Path, *, prompt_format: str = "chat") -> None:
-    """Writes a dataset folder anew: a Parquet file for each set of boards in `source`, notebook 01's, and its card."""
+    """Writes a dataset folder: a Parquet file for each set of boards (`env.to_dataset`), and its card.
+
+    What is in `out` is replaced; `source` is notebook 01's folder.
+
+    Raises:
+        FileNotFoundError: A set of boards is missing.
+    """
     shutil.rmtree(out, ignore_errors=True)
     settings = repro.read_json(source / "settings.json")
     files = {"train": "demonstrations", "validation": "validation"}

@@ -28,7 +28,13 @@ CHARACTERS = 2.8  # of a prompt for each token of a language model's tokenizer, 
 
 @dataclass(frozen=True)
 class Gpu:
-    """What is assumed of a GPU: bytes, bytes a second that sampling reads, operations a second of training."""
+    """What is assumed of a GPU.
+
+    Attributes:
+        memory: Bytes.
+        bandwidth: Bytes a second that sampling reads, of weights and of cached keys and values.
+        flops: Operations a second of training.
+    """
 
     memory: float = 24 * GIB
     bandwidth: float = 0.5 * 1.0e12
@@ -101,7 +107,8 @@ class Work:
 def dry(root: Path, name: str, gpu: Gpu = GPU) -> str:
     """Returns what the entry `name` of `runs` would take, as text.
 
-    ParamError if there is no such run, a parameter is illegal, or the shape of its model is not known.
+    Raises:
+        ParamError: There is no such run, a parameter is illegal, or the shape of its model is not known.
     """
     file = params.load(root)
     if name not in file.runs:

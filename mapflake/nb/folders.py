@@ -31,7 +31,11 @@ NOTEBOOKS = {
 
 
 def root() -> Path:
-    """Returns the nearest folder, from the working directory upwards, that holds mapflake; else FileNotFoundError."""
+    """Returns the repository's root: the nearest folder, from the working directory upwards, with mapflake in it.
+
+    Raises:
+        FileNotFoundError: The working directory is not inside the repository.
+    """
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):
         if (folder / "params.yaml").is_file() and (folder / "mapflake" / "nb").is_dir():
@@ -46,9 +50,10 @@ def stage_lock(base: Path, run: str, stage: str) -> Path:
 
 @contextlib.contextmanager
 def single_writer(path: str | Path) -> Iterator[None]:
-    """Holds a lock file while the block runs; it goes with the process, also after kill -9.
+    """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
 
-    RuntimeError names the process that holds it.
+    Raises:
+        RuntimeError: Another process holds it; says which.
     """
     import fcntl  # POSIX only, as is DVC's use of this pipeline
 
@@ -73,9 +78,11 @@ def of_pipeline(base: Path, run: str) -> bool:
 
 
 def start(run: str, stage: str) -> Path:
-    """Returns the folder that this notebook writes, e.g. of the stage `ablations/heuristic-0` in `runs/interactive`.
+    """Returns the folder that this notebook writes: empty by hand, as it was left in the pipeline.
 
-    By hand it is empty; in the pipeline it is as it was left.
+    Args:
+        run: The run's folder from the root, e.g. `runs/interactive` (the notebooks' parameter `run`).
+        stage: The stage's name, e.g. `env_design`, or `ablations/heuristic-0`.
 
     Raises:
         ValueError: The run lies outside `runs/`, or it is the pipeline's, which only `dvc repro` writes.
@@ -101,7 +108,15 @@ def cells(run: str) -> Path:
 
 
 def student(run: str, folder: str) -> str | Path:
-    """Returns a student's checkpoint, or its name on the hub; `folder` is its own in the run, e.g. `bank/1/student`."""
+    """Returns a student's checkpoint, or its name on the hub.
+
+    Args:
+        run: The run's folder from the root.
+        folder: The student's in it, e.g. `student/0`, or `bank/1/student`.
+
+    Raises:
+        FileNotFoundError: As for `require`.
+    """
     path = require(run, f"{folder}/student.json")
     found = json.loads(path.read_text(encoding="utf-8"))["checkpoint"]
     checkpoint = (path.parent / found).resolve()
@@ -111,7 +126,8 @@ def student(run: str, folder: str) -> str | Path:
 def require(run: str, path: str) -> Path:
     """Returns the path of an earlier stage's file or folder, e.g. `require(run, "env_design/validation.jsonl")`.
 
-    FileNotFoundError says which stage or notebook makes it in this run.
+    Raises:
+        FileNotFoundError: It is not there; says which stage or notebook makes it in this run.
     """
     base = root()
     found = base / run / path

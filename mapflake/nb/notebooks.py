@@ -1,6 +1,7 @@
 """Notebooks as they are kept: what one may contain, its code alone, and an executed one made comparable.
 
-Everything here is a pure function of the notebook, so that the same run gives the same bytes in every clone.
+Not covered: running (`stages`). Everything here is a pure function of the notebook, so that the same run gives the same
+bytes in every clone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ class NotebookError(ValueError):
 
 
 def read(path: Path) -> Any:
-    """Returns the notebook in `path` (nbformat 4); NotebookError if it is not there or not a notebook."""
+    """Returns the notebook in `path` (nbformat 4).
+
+    Raises:
+        NotebookError: It is not there or not a notebook.
+    """
     try:
         return nbformat.read(path, as_version=4)
     except Exception as error:  # nbformat raises several unrelated types on a damaged file
@@ -44,7 +49,8 @@ def code_cells(notebook: Any) -> Iterator[tuple[int, Any]]:
 def defaults(notebook: Any, name: str) -> dict[str, Any]:
     """Returns the names and literal values that the cell tagged `parameters` assigns, in order.
 
-    NotebookError if there is not exactly one such cell, or it holds more than plain assignments.
+    Raises:
+        NotebookError: There is not exactly one such cell, or it holds more than plain assignments.
     """
     found = [(n, cell) for n, cell in code_cells(notebook) if "parameters" in cell.metadata.get("tags", [])]
     if len(found) != 1:
@@ -66,7 +72,8 @@ def defaults(notebook: Any, name: str) -> dict[str, Any]:
 def check(notebook: Any, name: str, parameters: Iterable[str]) -> None:
     """Checks that the code compiles and that the parameters cell has exactly `parameters`.
 
-    NotebookError names notebook, cell and what is legal.
+    Raises:
+        NotebookError: Names notebook, cell and what is legal.
     """
     for number, cell in code_cells(notebook):
         _parse(cell.source, name, number)

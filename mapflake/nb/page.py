@@ -46,9 +46,10 @@ read by a model that was not taught to answer it. Qwen3-4B was not run here."""
 
 
 def write(root: Path) -> Path:
-    """Writes the active run's `reports/<profile>.md` with its figures, and returns its path.
+    """Writes the active run's `reports/<profile>.md` and the figures on it, and returns its path.
 
-    FileNotFoundError if not even round 0 of the run is there.
+    Raises:
+        FileNotFoundError: Not even round 0 of the run is there.
     """
     profile = params.load(root).run.profile
     path = root / REPORTS / f"{profile}.md"

@@ -61,7 +61,11 @@ ITEMS = {
 
 
 def load(root: Path) -> ParamsFile:
-    """Returns params.yaml, each key checked; ParamError if it is not YAML, or with one line for each offending key."""
+    """Returns params.yaml, each key checked.
+
+    Raises:
+        ParamError: It is not YAML, or one line for each offending key.
+    """
     try:
         raw = YAML(typ="safe", pure=True).load((root / "params.yaml").read_text(encoding="utf-8"))
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:  # of `!!int ""`
@@ -70,7 +74,11 @@ def load(root: Path) -> ParamsFile:
 
 
 def effective(file: ParamsFile, profile: str) -> Sections:
-    """Returns the sections with the changes of a profile; ParamError has one line for each offending key."""
+    """Returns the sections with the changes of a profile.
+
+    Raises:
+        ParamError: One line for each offending key.
+    """
     base = {name: getattr(file, name).model_dump(mode="json") for name in Sections.model_fields}
     return Sections.parse(_merge(base, file.profiles[profile]), f"profiles.{profile}")
 
@@ -85,7 +93,9 @@ def _merge(base: Any, overlay: Any) -> Any:
 def check(root: Path) -> tuple[ParamsFile, Sections]:
     """Returns the file and the active sections after checking all profiles, runs and notebooks; writes nothing.
 
-    ParamError has one line for each offending key; NotebookError: a notebook does not fit its section.
+    Raises:
+        ParamError: One line for each offending key.
+        NotebookError: A notebook does not fit its section.
     """
     file = load(root)
     profiles = {name: effective(file, name) for name in file.profiles}
@@ -159,7 +169,11 @@ def prepare(root: Path) -> None:
 
 
 def prepared(root: Path, name: str) -> dict[str, Any]:
-    """Returns the prepared parameters of a section, or of an arm (`ablations/heuristic`); else ParamError."""
+    """Returns the prepared parameters of a section, or of an arm (`ablations/heuristic`).
+
+    Raises:
+        ParamError: There are none.
+    """
     path = root / BUILD_PARAMS / f"{name}.json"
     if not path.is_file():
         raise ParamError(f"{path.relative_to(root)} is missing: `dvc repro prepare` makes it for what is in `run`")
@@ -168,7 +182,11 @@ def prepared(root: Path, name: str) -> dict[str, Any]:
 
 
 def choose(root: Path, name: str) -> None:
-    """Makes one of `runs` the active one: rewrites the line `run` of params.yaml; ParamError for an unknown run."""
+    """Makes one of `runs` the active one: rewrites the line `run` of params.yaml and nothing else.
+
+    Raises:
+        ParamError: There is no such run.
+    """
     file = load(root)
     if name not in file.runs:
         raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")

@@ -12,11 +12,15 @@ from mapflake.nb.schema import RunParams
 
 
 def left(root: Path, jobs: int, *, published: bool = False) -> str:
-    """Returns a sentence: how many cells of the active run are done, and about how many minutes the rest takes.
+    """Returns a sentence: how many cells of the active run are done, and about how many minutes are left.
 
-    A missing cell takes the mean of the finished ones of its stage on this machine, and `jobs` run at once. Where a
-    stage has none yet, its cells are not counted, and the minutes are the least that it takes. With `published`, a cell
-    whose record is there is done although it was not run here.
+    A missing cell takes the mean of the finished ones of its stage on this machine. Where a stage has none yet, its
+    cells are not counted, and the minutes are the least that it takes.
+
+    Args:
+        root: The repository.
+        jobs: How many cells run at once.
+        published: Whether a cell whose record is there is done although it was not run here.
     """
     run = params.load(root).run
     times, records = root / f"runs/{run.profile}/times", root / REPORTS / "cells" / run.profile

@@ -173,9 +173,12 @@ class Ablations(Params):
 
 
 class TrainedEngineer(Params):
-    """Notebook 04: the runs of the bank, and reinforcement over designs before round 0.
+    """Notebook 04, and the bank that it learns from: reinforcement over designs.
 
-    `before` says too which tables the bank measures; `every_round` is the training of `engineer_cotrained`.
+    Attributes:
+        bank: The runs of the bank; `before` says which tables are measured there.
+        before: The training before round 0.
+        every_round: That of the engineers that are trained in every round (`engineer_cotrained`).
     """
 
     bank: BankParams

@@ -29,8 +29,11 @@ class StageError(RuntimeError):
 def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
     """Runs `notebooks/<name>.ipynb` with the active parameters; its results are in `runs/<profile>/<stage>`.
 
-    `items` is the entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`. StageError
-    if the notebook failed or changed since `prepare`, or another process runs this stage.
+    `items` is the entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`.
+
+    Raises:
+        StageError: The notebook failed or changed since `prepare`, or another process runs this stage.
+        NotebookError, ParamError: It does not fit its parameters.
     """
     section = next(section for section, notebook in NOTEBOOKS.items() if notebook == name)
     values = {**items, **params.prepared(root, f"{section}/{items['arm']}" if "arm" in items else section)}
@@ -125,9 +128,12 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     """Yields the active run's folder, from the root, and the stage's in it, while this process alone may write there.
 
     Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode;
-    the lock, by which `folders.start` knows the stage's own notebook. How long it took and the most memory that one of
-    its processes held are kept in `times` beside the stages, also if it was interrupted. StageError if another process
-    runs this stage: perhaps one that outlived a killed `dvc repro`.
+    the lock, by which `folders.start` knows the stage's own notebook.
+    How long it took and the most memory that one of its processes held are kept in `times` beside the stages, also if
+    it was interrupted: no result has a time in it.
+
+    Raises:
+        StageError: Another process runs this stage: perhaps one that outlived a killed `dvc repro`.
     """
     file, began = params.load(root), time.monotonic()
     run = f"runs/{file.run.profile}"
@@ -159,7 +165,8 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
 def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path) -> Any:
     """Returns the executed notebook; `partial` holds it as far as it got while it runs and after a failure.
 
-    StageError: a cell failed or stopped the notebook, the kernel died, or the run was interrupted.
+    Raises:
+        StageError: A cell failed or stopped the notebook, the kernel died, or the run was interrupted.
     """
     import papermill
     from nbclient.exceptions import DeadKernelError

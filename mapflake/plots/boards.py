@@ -55,8 +55,11 @@ def gallery(
 ) -> Figure:
     """Returns a figure of boards side by side: starts as rings, goals as squares, paths, violations as crosses.
 
-    Plans may be valid or not. A dot is a wait, in the corner of a cell with a ring or square. A cross marks a
-    violation, with its step; the lines below the board describe it.
+    Args:
+        instances: The boards.
+        plans: The plan to draw on each, valid or not. A dot is a wait, in the corner of a cell with a ring or square. A
+            cross marks a violation, with its step; the lines below the board describe it.
+        titles: Line above each board.
     """
     columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
@@ -90,8 +93,13 @@ def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
 def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | None = None) -> HTML:
     """Returns plans played on a board, for the end of a notebook cell; every violation is marked at its step and cell.
 
-    Plans, valid or not, are given by their titles: `{"wrong": ..., "optimal": ...}`; ValueError if one has not one
-    string of moves for each agent. `path` is a GIF to write as well.
+    Args:
+        instance: The board.
+        plans: Plans, valid or not, by their titles: `{"wrong": ..., "optimal": ...}`.
+        path: GIF to write the animation to as well: the same bytes for the same plans.
+
+    Raises:
+        ValueError: A plan has not one string of moves for each agent.
     """
     pictures = list(_frames(instance, plans))
     seconds = [STEP / FRAMES] * (len(pictures) - 1) + [STEP * HOLD]
@@ -119,8 +127,15 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image
 def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
     """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
 
-    `time` counts steps since the start; between two integers agents are under way. The title stands above the step;
-    below the board are the violations so far, or the success. ValueError if the plan has not one string for each agent.
+    Args:
+        ax: Axes to draw on.
+        instance: The board.
+        plan: One string of moves for each agent, valid or not.
+        time: Steps since the start; between two integers agents are under way. Later than the last move, all is over.
+        title: Stands above the step; below the board are the violations so far, or the success.
+
+    Raises:
+        ValueError: The plan has not one string for each agent.
     """
     trajectory, verdict = execute(instance, plan), check(instance, plan)
     pictures.ground(ax, instance)

@@ -26,8 +26,10 @@ FEW = 20  # boards with a plan, below which a share of them says little
 def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
     """Returns a panel for valid and one for optimal: estimate and 95% interval over `x`, a line for each `hue`.
 
-    The table has rows of `evaluate.rates`: the columns x and hue, boards (n), `<metric>`, `<metric>_low`,
-    `<metric>_high`. An arm looks the same in all figures.
+    Args:
+        table: Rows of `evaluate.rates`: columns x, hue, boards (n), `<metric>`, `<metric>_low`, `<metric>_high`.
+        x: Column of the horizontal axis.
+        hue: Column of the lines; an arm looks the same in all figures.
     """
     figure = Figure(figsize=(7.6, 3.5), layout="constrained")
     axes = figure.subplots(1, len(METRICS), sharey=True)
@@ -67,10 +69,17 @@ def curves(
     levels: Mapping[str, float] | None = None,
     xlabel: str = "GRPO step",
 ) -> Figure:
-    """Returns a panel a column of `metrics`, over `x`, a line for each `hue`: raw points faint, a running mean on top.
+    """Returns a panel a metric over `x`, a line for each `hue`: raw points faint, a running mean on top.
 
-    `smooth` is the number of points of the running mean, `boundaries` are steps at which a round begins, and `levels`
-    are yardsticks by name, lines across the first panel. Shares get a percent axis.
+    Args:
+        table: Columns x, hue and the metrics.
+        metrics: Columns to show; shares get a percent axis.
+        x: Column of the horizontal axis.
+        hue: Column of the lines; an arm looks the same in all figures.
+        smooth: Points of the running mean.
+        boundaries: Steps at which a round begins, marked by a line.
+        levels: Yardsticks by name, lines across the first panel.
+        xlabel: Of the horizontal axis.
     """
     figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.4), layout="constrained")
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]

@@ -31,9 +31,15 @@ CHOSEN = "Those on which the rounds changed most, as many of each size as there 
 
 
 def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
-    """Returns the page of a run: of each arm its rounds from round 0 on, with the files of their rollouts.
+    """Returns the page of a run.
 
-    ValueError if there is no arm, or an arm has no rounds.
+    Args:
+        arms: Name of each arm -> its rounds from round 0 on, with the files of their rollouts.
+        title: The page's title.
+        about: A sentence below it.
+
+    Raises:
+        ValueError: There is no arm, or an arm has no rounds.
     """
     if not arms or not all(arms.values()):
         raise ValueError("a page shows at least one arm, and of each at least round 0")

@@ -48,9 +48,11 @@ FRAMES, STEP, HOLD = 6, 0.07, 1.2  # of `moving_frontiers`: between two scenes; 
 def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Figure:
     """Returns a panel for each comparison: an arm a row, its difference in points with interval, a stroke a seed.
 
-    Filled where p is below 5% after Holm's correction for the arms of the panel. `compared` is title -> from
-    `study.compare`: a row for each arm in any of them, no panel for an empty one. The axis names the other side
-    `against`.
+    Filled where p is below 5% after Holm's correction for the arms of the panel.
+
+    Args:
+        compared: Title -> from `study.compare`; a row for each arm in any of them, no panel for an empty one.
+        against: The other side, as the axis names it.
     """
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
@@ -173,9 +175,12 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 @style.styled
 def doses(table: pd.DataFrame) -> Figure:
-    """Returns `study.engineers.doses`: what a report cost, against how far it was from the engineer's student's.
+    """Returns dose and response: what an engineer lost by a report, against how far the report was from its student's.
 
     A dot is a training seed and a control. Above zero: the engineer that was told its own student's report ended ahead.
+
+    Args:
+        table: From `study.engineers.doses`.
     """
     if table.empty:
         return _nothing()
@@ -236,8 +241,10 @@ def moving_frontiers(study: Study, arms: Sequence[str], path: str | Path | None 
     """Returns the rounds played, an arm a panel: bars, the boards asked for by size; dots, what is solved of each size.
 
     In each round first the design moves, then, as the policy trains on it, what it solves of the validation boards.
-    Means over the seeds of an arm; arms without a cell are left out, ValueError if that leaves none. `path` is a GIF to
-    write as well.
+    Means over the seeds of an arm; arms without a cell are left out. `path` is a GIF to write as well.
+
+    Raises:
+        ValueError: There is no cell of any of them.
     """
     kept = [arm for arm in arms if study.seeds(arm)]
     if not kept:

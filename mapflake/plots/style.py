@@ -88,10 +88,12 @@ def picture(canvas: FigureCanvasAgg) -> PIL.Image.Image:
 
 
 def play(pictures: Sequence[PIL.Image.Image], seconds: Sequence[float], path: str | Path | None = None) -> HTML:
-    """Returns pictures of one size as an animation for the end of a notebook cell, each shown for its `seconds`.
+    """Returns pictures as an animation, for the end of a notebook cell.
 
-    Whatever has a colour must still be there in the last picture. `path` is a GIF to write as well: the same bytes for
-    the same pictures.
+    Args:
+        pictures: The frames, of one size; whatever has a colour is still there in the last one.
+        seconds: How long each is shown.
+        path: GIF to write as well: the same bytes for the same pictures.
     """
     from IPython.display import HTML
 

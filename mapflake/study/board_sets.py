@@ -10,9 +10,13 @@ from mapflake.env import Task
 
 
 def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequence[Task]]) -> None:
-    """Writes boards.json: what is behind each digit of all outcomes.
+    """Writes what is behind each digit of all outcomes.
 
-    `sets` are "validation", "held_out" and each subset of the benchmark; a board in several of them gets one number.
+    Args:
+        path: boards.json in the folder of notebook 01.
+        sizes: Board sizes of the study.
+        sets: "validation", "held_out" and each subset of the benchmark -> its boards. A board in several sets gets one
+            number.
     """
     numbers: dict[str, int] = {}
     found = {}

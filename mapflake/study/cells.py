@@ -105,8 +105,10 @@ class Study:
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
     """Returns the study of the records in `folder`, `<arm>-<seed>.json`, with boards.json beside them.
 
-    `arms` and `seeds` leave out the records of others, but never what arms begin with. ValueError if there is no
-    record, one cannot be read, or two do not belong together.
+    All arms and training seeds are taken that there are, unless some are given; what arms begin with always is.
+
+    Raises:
+        ValueError: There is no record, one cannot be read, or two do not belong together.
     """
     folder = Path(folder)
     paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"

@@ -58,9 +58,16 @@ def compare(
 ) -> list[Difference]:
     """Returns the difference between each arm and `against`, paired by training seed and board and corrected together.
 
-    Arms that share no training seed with `against` are left out, and so is `against` itself; of several, the mean is
-    subtracted. The list is empty if `against` was not run or the study has no such boards. `metric`, `boards` and
-    `kept` are as for `Study.rates`.
+    Arms that share no training seed with `against` are left out, and so is `against` itself. The list is empty if
+    `against` was not run or if the study has no such boards.
+
+    Args:
+        study: Finished cells.
+        arms: The arms.
+        against: The arm to compare with, or several, whose mean is subtracted.
+        metric: One of `records.METRICS`.
+        boards: The set of boards, as `Study.rates` takes it.
+        kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
     if not others or not study.has(boards):

@@ -63,10 +63,16 @@ def table(records: Records) -> pd.DataFrame:
 def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) -> pd.DataFrame:
     """Returns how far the reports told to an engineer were from its own student's, and what they cost.
 
-    A row for each training seed and control (another student's report, that of the next age, the mean of all `ages`):
-    `distance` is the valid rate that was told minus the student's own, in points, a mean over the designs; `gained` is
-    how many points, by the metric and boards `asked`, the engineer that is told its own report ends above the control.
-    The cells of `fixed` are needed, whose reports are told.
+    A row for each training seed and control (another student's report, that of the next age, the mean of all ages),
+    with the columns `seed`, `report`, `distance` and `gained`. `distance` is the valid rate that was told minus the
+    student's own, in points, a mean over the designs. `gained` is how many points of `asked` the engineer that is told
+    its own report ends above the one that is not.
+
+    Args:
+        study: Finished cells, those of `fixed` among them, whose reports are told.
+        ages: How many ages of students there are.
+        arm: The engineer.
+        asked: Metric and boards, as for `Study.rates`.
     """
     rows = []
     for other in get_args(Other):

@@ -27,9 +27,14 @@ from mapflake.study.statistics import Estimate, estimate
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Gains of students on designs (valid rate after a round minus before), and the tokens sampled, both `[S, D, K]`.
+    """Gains of students on designs.
 
-    There are K training seeds, at least two.
+    Attributes:
+        students: Names of the students, `[S]`.
+        designs: Names of the designs, `[D]`.
+        seeds: Training seeds, `[K]`, at least two.
+        gain: Valid rate after the round minus before it, `[S, D, K]`.
+        tokens: Tokens that the round sampled, `[S, D, K]`.
     """
 
     students: tuple[str, ...]
@@ -39,7 +44,11 @@ class Trials:
     tokens: np.ndarray
 
     def of(self, designs: Sequence[str]) -> np.ndarray:
-        """Returns the gains on some designs, `[S, len(designs), K]`; ValueError if one was not tried."""
+        """Returns the gains on some designs, `[S, len(designs), K]`.
+
+        Raises:
+            ValueError: A design was not tried.
+        """
         if unknown := [name for name in designs if name not in self.designs]:
             raise ValueError(f"design {unknown[0]!r} was not tried; tried: {', '.join(self.designs)}")
         return self.gain[:, [self.designs.index(name) for name in designs], :]
@@ -55,7 +64,8 @@ class Trials:
 def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:
     """Returns the trials in rows with the keys student, design, seed, gain and tokens; their order does not matter.
 
-    ValueError if a trial is missing or there twice (names it), or there are fewer than two seeds.
+    Raises:
+        ValueError: A trial is missing or there twice (names it), or there are fewer than two seeds.
     """
     table = pd.DataFrame(rows, columns=["student", "design", "seed", "gain", "tokens"])
     twice = table[table.duplicated(["student", "design", "seed"])]
@@ -90,7 +100,12 @@ def best_of_each(gain: np.ndarray) -> np.ndarray:
 def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
     """Returns the cross-fitted gain of the best constant design, `[S, K]`.
 
-    With `on_others`, that of a student is chosen on the other students alone; ValueError if there is none.
+    Args:
+        gain: `[S, D, K]`.
+        on_others: Whether the design of a student is chosen on the other students alone; takes two students.
+
+    Raises:
+        ValueError: There is one student, and the choice is to be made on others.
     """
     known = of_other_seeds(gain)
     mean = known.mean(axis=0, keepdims=True).repeat(len(gain), axis=0)  # [S, D, K]
@@ -104,10 +119,17 @@ def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
 def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) -> dict[str, Estimate]:
     """Returns what there is to be won, in the unit of the gains, by name.
 
-    `designing` and `reading` are as in the module's docstring, `designing` against the mean of `draws`; `reading,
-    searched` is against the constant that was searched for on other students; and for each of `constants`, name -> a
-    design that is the same for all students and takes no search, `against <name>` is the best design of each student
-    minus it. ValueError if one of these designs was not tried, or there is one student.
+    `designing` and `reading` are as in the module's docstring, `reading, searched` is against the constant that was
+    searched for on other students, and each constant that is named gives `against <name>`: the best design of each
+    student minus that constant.
+
+    Args:
+        found: All trials.
+        draws: The designs that are random draws, of which the mean is taken.
+        constants: Name -> a design that is the same for all students and takes no search.
+
+    Raises:
+        ValueError: One of these designs was not tried, or there are too few students.
     """
     best = best_of_each(found.gain)
     against = {

@@ -38,9 +38,14 @@ MAKERS = (
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What came of the answers to a set of boards: for each metric a digit a board, how many of its answers reach it.
+    """What came of the answers to a set of boards.
 
-    `boards_sha256` is the hash of the boards in their order, `samples` the number of answers to each.
+    Attributes:
+        boards_sha256: Hash of the boards in their order.
+        samples: Answers to each board.
+        valid: A digit a board: how many of its answers are valid.
+        optimal: The same for optimal answers.
+        soc_optimal: The same for answers with the least sum of costs.
     """
 
     boards_sha256: str
@@ -99,9 +104,14 @@ class Record:
 def benchmark(
     policy: evaluate.Completer, boards_folder: str | Path, *, seed: int, samples: int, title: str = ""
 ) -> dict[str, list[evaluate.Rollout]]:
-    """Returns a policy's rollouts, at temperature 1, on each subset of the benchmark in `boards_folder`, notebook 01's.
+    """Returns rollouts of a policy on each subset of the benchmark; all policies of a seed get the same noise.
 
-    All policies of a training seed get the same noise. `write_record` takes at most 9 samples a board.
+    Args:
+        policy: Asked at temperature 1.
+        boards_folder: Notebook 01's, with settings.json and `benchmark_<subset>.jsonl`.
+        seed: Training seed.
+        samples: Answers to each board, at most 9 for `write_record`.
+        title: Of the progress bar.
     """
     return {
         name: evaluate.rollout(
@@ -122,12 +132,20 @@ def write_record(
     history: History = (),
     parameters: Mapping[str, Any],
 ) -> None:
-    """Writes the record of a cell (see `Record`), `<arm>-<seed>.json` in the folder of the run's records.
+    """Writes the record of a cell.
 
-    `boards_folder` is notebook 01's; `benchmark` has the rollouts of the last checkpoint, `validation` those after each
-    measured round. `history` are the arm's own rounds, of which the last one says what the arm was run with,
-    `parameters` those of the run, as JSON values. ValueError if rollouts are not 1 to 9 answers, alike, to each board
-    in order.
+    Args:
+        path: `<arm>-<seed>.json` in the folder of the run's records.
+        arm: See `Record`.
+        seed: Training seed.
+        boards_folder: Notebook 01's.
+        benchmark: From `benchmark`, of the last checkpoint.
+        validation: Rollouts on the validation boards after each measured round.
+        history: The arm's own rounds; what the arm was run with is read from the last one.
+        parameters: Those of the run, as JSON values.
+
+    Raises:
+        ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
     """
     folder = Path(boards_folder)
     checked = load_tasks(folder / "validation.jsonl")
@@ -153,7 +171,12 @@ def made() -> Made:
 def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Outcomes:
     """Returns for each metric one digit a board: how many of its answers reach it.
 
-    Rollouts are `[len(tasks) * samples]`, task-major, at most 9 samples; else ValueError. A board may be there twice.
+    Args:
+        rollouts: `[len(tasks) * samples]`, task-major, at most 9 samples.
+        tasks: The boards; one may be there twice.
+
+    Raises:
+        ValueError: The rollouts are not those.
     """
     samples = len(rollouts) // len(tasks)
     keys = [task.instance.key for task in tasks for _ in range(samples)]

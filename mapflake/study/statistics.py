@@ -47,9 +47,15 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `seeds` and `boards`, a share or a difference of shares, with 95% interval and the p-value of zero.
+    """A mean over seeds and boards; with one seed or board, or where nothing varies, it has no interval and no p-value.
 
-    With one seed or board, or where nothing varies, there is no interval and no p-value.
+    Attributes:
+        mean: A share, or a difference of two shares.
+        seeds: Training seeds behind it.
+        boards: Boards behind it.
+        low: Lower end of the 95% interval.
+        high: Its upper end.
+        p: p-value of a mean of zero.
     """
 
     mean: float
@@ -92,7 +98,8 @@ def student(values: Sequence[float] | np.ndarray) -> Estimate:
 def mean_squares(values: np.ndarray) -> tuple[float, float, float]:
     """Returns the mean squares between seeds, between boards, and of the rest, of `values`, `[seeds, boards]`.
 
-    ValueError if there are fewer than two of either.
+    Raises:
+        ValueError: There are fewer than two seeds or fewer than two boards.
     """
     seeds, boards = values.shape
     if min(seeds, boards) < 2:
@@ -118,7 +125,8 @@ def _variance(between: float, by_board: float, rest: float, seeds: int, boards: 
 def paired(own: pd.DataFrame, *others: pd.DataFrame) -> pd.DataFrame:
     """Returns `own` minus the mean of `others`, each `[seeds, boards]`, for the seeds that all of them have.
 
-    ValueError if they have no seed in common, or other boards.
+    Raises:
+        ValueError: They have no seed in common, or other boards.
     """
     seeds = own.index
     for other in others:
@@ -145,10 +153,14 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
 
 def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
-    """Returns the smallest true mean whose 95% interval would leave out zero in four of five studies of so many seeds.
+    """Returns the smallest true mean whose 95% interval would leave out zero in four studies of five.
 
-    The mean squares of the differences `values`, `[seeds, boards]`, stand for those of the study to come, on as many
-    boards; ValueError if there are fewer than two of either.
+    Args:
+        values: Differences `[seeds, boards]`, at least 2 of each, whose mean squares stand for those of more seeds.
+        seeds: Training seeds of the study to come, on as many boards.
+
+    Raises:
+        ValueError: There are fewer than two seeds or fewer than two boards.
     """
     found = np.asarray(values, dtype=float)
     now, boards = found.shape

@@ -32,8 +32,13 @@ def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:
 def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> Mask:
     """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
 
-    For a word-level tokenizer, the compact one, the grammar names the word w as `<w>`. `width` is V, the columns of the
-    model's logits: more, perhaps, than its tokenizer has tokens. ValueError: the grammar cannot be read.
+    Args:
+        tokenizer: The model's tokenizer. With a word-level one, the compact one, the grammar names the word w as `<w>`.
+        grammar: The grammar of a completion.
+        width: V, the columns of the model's logits (a model may have more than its tokenizer has tokens).
+
+    Raises:
+        ValueError: The grammar cannot be read.
     """
     matcher, size = _matcher(tokenizer, grammar, width)
     bits = allocate_token_bitmask(1, size)

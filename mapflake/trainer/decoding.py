@@ -76,10 +76,17 @@ def decode(
 ) -> list[Decoded]:
     """Returns n completions for each prompt, up to `eos` or cut off: prompt-major, `[len(prompts) * n]`.
 
-    Prompts are token ids, none empty. Temperature 0 takes the most likely token; otherwise `rng` gives one uniform
-    number for each (row, position). At most `batch_size` rows, or n if that is more, are decoded at once, fewer where
-    memory is short; `progress` is called with the number of rows as a batch ends. `mask` takes the tokens of each live
-    row so far and gives those that may come next, bool `[B, V]`.
+    Args:
+        model: The policy; in eval mode for the call.
+        prompts: Token ids, none empty. Any order: batches are formed by length.
+        n: Samples a prompt.
+        temperature: 0 takes the most likely token.
+        max_new_tokens: Where a completion is cut off.
+        eos: Ends a completion.
+        rng: Source of all sampling noise; one uniform number for each (row, position).
+        batch_size: Rows decoded at once, at least n; fewer where their keys and values would take too much memory.
+        progress: Called with the number of rows as each batch ends.
+        mask: Takes the tokens of each live row so far, gives those that may come next, bool `[B, V]`; None: all.
     """
     noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
     done: dict[int, Decoded] = {}

@@ -36,7 +36,16 @@ class DynamicSampling(GRPOTrainer):
     """
 
     def __init__(self, *args: Any, redraws: int = 0, **options: Any) -> None:
-        """Makes the trainer; groups are replaced at most `redraws` times, the rest is as `GRPOTrainer` takes it."""
+        """Makes the trainer.
+
+        Args:
+            *args: As `GRPOTrainer` takes them.
+            redraws: How many times, at most, groups without signal are replaced.
+            **options: As `GRPOTrainer` takes them.
+
+        Raises:
+            ValueError: `redraws` is negative, or an argument does not fit.
+        """
         super().__init__(*args, **options)
         if redraws < 0:
             raise ValueError(f"redraws: {redraws} is negative")

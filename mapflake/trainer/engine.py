@@ -48,10 +48,13 @@ class Engine:
     def __init__(
         self, path: str | Path, params: VllmParams, *, words: bool = False, worker: str = f"{WORKER}.Weights"
     ) -> None:
-        """Makes the engine of a checkpoint or a model on the hub; it does not start yet.
+        """Makes an engine, which does not start yet.
 
-        With `words` the tokenizer is word-level: vLLM's grammars cannot name its tokens, so ours are used. `worker` is
-        the class that takes new weights in vLLM's process, on a CPU.
+        Args:
+            path: A checkpoint, or the name of a model on the hub.
+            params: What vLLM may take.
+            words: Whether the tokenizer is word-level: its grammars are ours to keep, vLLM's cannot name such tokens.
+            worker: The class that takes new weights in vLLM's process, on a CPU.
         """
         self.path, self.params, self.words, self.worker = str(path), params, words, worker
         self._llm: Any = None
@@ -95,7 +98,11 @@ class Engine:
         ]
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Takes new weights, named as in a checkpoint, on a CPU; raises EngineError as `sample` does."""
+        """Takes the weights, named as in a checkpoint, in place of those that the engine has; on a CPU.
+
+        Raises:
+            EngineError: The engine did not start, or ended.
+        """
         with _written(weights) as path:
             self._ask(lambda llm: llm.collective_rpc("take_weights", args=(path,)))
         self._ask(lambda llm: llm.reset_prefix_cache())

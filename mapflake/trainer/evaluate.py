@@ -47,17 +47,27 @@ class Completer(Protocol):
     ) -> Sequence[Sequence[str | None]]:
         """Returns n texts for each prompt, None for one that a server did not give; `Policy` also takes `grammar`.
 
-        A chat policy gets each prompt as one user message. Temperature 0 is greedy, None is 1; `max_new_tokens` None is
-        the policy's own length. Same seed, same prompts, same completions (many servers do not care). `progress` is the
-        title of a progress bar.
+        Args:
+            prompts: In the policy's prompt format; a chat policy gets each as one user message.
+            n: Samples a prompt.
+            temperature: 0 is greedy; None is 1.
+            max_new_tokens: Where a completion is cut off; None is the policy's own length.
+            seed: Seed of the noise: same seed, same prompts, same completions (many servers do not care).
+            progress: Title of a progress bar; None shows none.
         """
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """One completion of one task, read and judged once; `sample` is its number among those of the task, from 0.
+    """One completion of one task, read and judged once.
 
-    Lone surrogates in the completion, which no file can hold, are "?"; the plan is None if it cannot be parsed.
+    Attributes:
+        task: The board with its answer.
+        sample: Number of the completion among those of the task, from 0.
+        prompt_format: The format of prompt and completion.
+        completion: The policy's text; lone surrogates, which no file can hold, are replaced by "?".
+        plan: The plan in the completion; None if it cannot be parsed.
+        verdict: The judgement of the completion.
     """
 
     task: Task
@@ -154,9 +164,11 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
 def mean_interval(
     values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray | None = None
 ) -> tuple[float, float, float]:
-    """Returns mean, lower and upper end of the 95% bootstrap interval over the values of boards.
+    """Returns mean, lower and upper end of the 95% bootstrap interval over boards.
 
-    `weights` are the rollouts of each board, which count alike; None: the same number of each.
+    Args:
+        values: Of each board.
+        weights: Rollouts of each board, which count alike; None: the same number of each.
     """
     with needs("train"):
         from scipy.stats import bootstrap
@@ -182,10 +194,13 @@ def mean_interval(
 def rates(
     rollouts: pd.DataFrame, by: Sequence[str] = (), metrics: Sequence[str] = ("valid", "optimal")
 ) -> pd.DataFrame:
-    """Returns a row for each group of a `frame`: boards, rollouts, `<metric>`, `<metric>_low`, `<metric>_high`.
+    """Returns a row for each group: boards, rollouts, and `<metric>`, `<metric>_low`, `<metric>_high` in [0, 1].
 
-    Groups are by the columns `by`; none gives one row. Rates in [0, 1] are averaged over rollouts, as a failure report
-    counts them: a board that is in a set twice counts twice. Intervals are over boards.
+    Args:
+        rollouts: A `frame`.
+        by: Columns to group by; none gives one row.
+        metrics: Columns to average over rollouts, as a failure report counts them: a board that is in a set twice
+            counts twice. Intervals are over boards.
     """
     import pandas as pd
 

@@ -35,8 +35,12 @@ def completion_logps(
 ) -> torch.Tensor:
     """Returns the log-probability of the last `length` tokens of each row, 0 where `mask` is 0: `[B, length]`.
 
-    Rows `ids` are `[prompt, left-padded | completion, right-padded]`; `mask` is 1 at tokens, 0 at padding: both
-    `[B, P + length]`. The model may be wrapped for data parallelism.
+    Args:
+        model: The policy, as it is or wrapped for data parallelism.
+        ids: Rows `[prompt, left-padded | completion, right-padded]`, `[B, P + length]`.
+        mask: 1 at tokens, 0 at padding, `[B, P + length]`.
+        length: Columns of the completions.
+        temperature: Logits are divided by it.
     """
     split = ids.size(1) - length
     lengths = mask[:, split:].sum(1)

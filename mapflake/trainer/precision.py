@@ -62,10 +62,13 @@ def product_seconds(dtype: torch.dtype) -> float:
 def settle(
     asked: Precision, start: str | Path | None = None, saves: Path | None = None
 ) -> Literal["float32", "bfloat16"]:
-    """Returns the precision of a training or of sampling; `auto` is settled here.
+    """Returns the precision of a training or of sampling.
 
-    It is that with which an unfinished training in `saves` began (`checkpoint.resumable`), where the answer is written
-    down, else that in which the checkpoint `start` was trained, else the processor's.
+    Args:
+        asked: `auto` is settled here: as an unfinished training in `saves` began, else as `start` was trained, else by
+            the processor.
+        start: The checkpoint that is trained or sampled; anything else has no precision of its own.
+        saves: The folder of `checkpoint.resumable`, where the answer is written down.
     """
     mark = saves / MARK if saves else None
     begun = mark.read_text() if mark and mark.is_file() else None

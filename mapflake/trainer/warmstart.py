@@ -40,11 +40,16 @@ def warm_start(
     *,
     seed: int,
 ) -> list[dict[str, float]]:
-    """Trains a policy on (prompt, completion) pairs, writes it to `out` and returns its curve: `{"step", "loss", ...}`.
+    """Trains a policy on `pairs`, writes it to `out` and returns its curve: `{"step", "loss", ...}` rows.
 
-    Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input. `start`
-    is the vocabulary of a new policy, or the checkpoint of one, or its name on the hub; `seed` is that of a new
-    policy's weights and of the order of the pairs.
+    Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input.
+
+    Args:
+        pairs: Prompts, and the completions that are right for them.
+        start: The vocabulary of a new policy, or the checkpoint of one, or its name on the hub.
+        params: Recipe, and shape of a new policy.
+        out: The checkpoint to write.
+        seed: Seed of a new policy's weights, and of the order of the pairs.
 
     Raises:
         ValueError: A compact text has a word outside the vocabulary, there are no pairs, the model's context is too

@@ -6,7 +6,7 @@ import pytest
 from chat_server import Chat, completion, serving
 from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
-from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer
+from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
 from mapflake.engineer.designers import RULES, RuleInputs, engineer_arm, params_of
 from mapflake.engineer.designers.llm import apply_control
 from mapflake.engineer.reply import reply_schema
@@ -32,6 +32,12 @@ def test_the_first_reply_that_is_not_rejected_counts():
     assert proposal.replies == ("size3 end", "no", GOOD, "size5 p100 p00 p00 end")
     assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, prompt_format="compact")
     assert (policy.calls[0]["prompts"], policy.calls[0]["n"]) == ([proposal.prompt], 4)
+
+
+def test_if_all_replies_are_rejected_so_is_the_proposal():
+    proposal, _ = ask(["size3 end", "no"], samples=2)
+    assert (proposal.config, proposal.reply, len(proposal.replies)) == (None, "size3 end", 2)
+    assert proposal.rejection == "size3 lacks its data_ratio"
 
 
 def test_every_round_has_its_own_noise_and_arms_share_it():
@@ -111,6 +117,12 @@ def test_arms_by_name():
     assert len({prompts[arm] for arm in ("engineer", "engineer_shuffled", "engineer_none", "engineer_v3")}) == 4
     assert prompts["engineer_none"] == "engineer design"
     assert len({call["seed"] for call in policy.calls}) == 1  # the same noise for all
+
+
+def test_a_grammar_is_a_parameter():
+    _, policy = ask([GOOD], samples=1, constrained=True)
+    assert policy.calls[0]["grammar"] == reply_grammar(SIZES, "compact")
+    assert "grammar" not in ask([GOOD], samples=1)[1].calls[0]  # the control
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,13 @@ def test_any_flipped_bit_of_a_ledger_is_refused_with_its_line(ledger, data):
         assert f"rounds.jsonl, line {1 + content[:at].count(10)}" in found
 
 
+def test_an_equal_value_in_other_letters_is_a_change_too(ledger):
+    content, path = ledger
+    assert b"\\u00e9" in content
+    for old, new in ((b"\\u00e9", b"\\u00E9"), (b": ", b":"), (b'"index": 1', b'"index": 01'), (b"1", b"2")):
+        assert "rounds.jsonl, line 1" in read_with(path, content.replace(old, new, 1))
+
+
 def test_a_line_without_a_checksum_is_read_with_a_warning(tmp_path, first, caplog):
     path = tmp_path / "a/rounds.jsonl"
     assert "checksum" not in caplog.text

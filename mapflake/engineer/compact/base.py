@@ -170,8 +170,16 @@ def student_of(
 def student(params: BaseParams, start: str | Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:
     """Returns `out`, the checkpoint of a policy of some age: `start` taught for `age` more supervised steps.
 
-    `params` are the lessons, of which `training.steps` is not used; `seed` is that of the lessons and of their order.
-    The checkpoint stays if it was made from the same input.
+    Students differ in their age and seed and are alike in what `start` knows. Where that is the engineer's language
+    (a warm start with a large `engineer_share`), what a student says as an engineer does not depend on its age.
+
+    Args:
+        params: The lessons: shares, contexts and recipe; `training.steps` is not used.
+        start: Checkpoint of a policy, or its name on the hub.
+        boards: As for `base_pairs`.
+        out: The checkpoint to write; it stays if it was made from the same input.
+        age: Supervised steps, at least 1.
+        seed: Seed of the lessons and of their order.
 
     Raises:
         ValueError: The age is not positive, or `params` have no training.

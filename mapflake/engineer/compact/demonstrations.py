@@ -57,11 +57,18 @@ def demonstrations(
     prompt_format: str = "compact",
     reported: Iterable[int] | None = None,
 ) -> list[tuple[str, str]]:
-    """Returns n (prompt, completion) pairs, made as the module's docstring says.
+    """Returns n (prompt, completion) pairs, made as the module's docstring says, in compact words or in JSON.
 
     Pair i depends on (seed, sizes, reported, variants, i) alone; each of the variants is shown as often as the others.
-    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens. `reported` are the
-    board sizes of validation, a part of `sizes`; None: all of them.
+    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens.
+
+    Args:
+        n: Number of pairs.
+        sizes: Board sizes that may be asked for.
+        seed: Root of the random streams.
+        variants: Prompt variants to show.
+        prompt_format: `compact`, `brief` or `json`.
+        reported: Board sizes of validation, a part of `sizes`; None: all of them.
     """
     variants = [known_variant(name) for name in variants]
     given: dict[str, Any] = {"seed": seed, "variants": variants, "prompt_format": prompt_format, "reported": reported}
@@ -73,8 +80,13 @@ def demonstrations(
 class SyntheticReport:
     """A made-up run at the point where its engineer is asked, and the answer that a demonstration gives.
 
-    `logits` are the made-up policy's log-odds of success by size, on boards that need no wait; `per_wait` is their loss
-    where one is needed.
+    Attributes:
+        report: Failures of the made-up policy.
+        history: The rounds so far.
+        prompt: The whole prompt.
+        answer: The demonstration's design.
+        logits: Size -> the made-up policy's log-odds of success on boards that need no wait.
+        per_wait: Loss of log-odds where a wait is needed.
     """
 
     report: FailureReport

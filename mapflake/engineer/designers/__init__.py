@@ -39,8 +39,11 @@ __all__ = [
 class RuleInputs:
     """The inputs that a designer may be made from.
 
-    `seed` is the root of the run's random streams, the same for all arms; `current` gives the checkpoint just trained,
-    as a policy; `constant` is the configuration of the arm of this name.
+    Attributes:
+        sizes: Board sizes that may be asked for.
+        seed: Root of the run's random streams, the same for all arms.
+        current: Gives the checkpoint just trained, as a policy.
+        constant: The configuration of the arm `constant`, if that is run.
     """
 
     sizes: tuple[int, ...]
@@ -115,8 +118,10 @@ def params_of(
 ) -> EngineerParams | None:
     """Returns the parameters by which the model of an arm is asked; None if the arm is a rule.
 
-    An arm is an engineer's name (`engineer_arm`), one in `RULES`, or one in `designers`: further model engineers, with
-    the parameters in which they differ from `params`.
+    Args:
+        arm: An engineer's name (`engineer_arm`), or one in `RULES` or `designers`.
+        params: The parameters that arms differ from.
+        designers: Further model engineers: arm -> the parameters in which it differs.
 
     Raises:
         ValueError: No arm has this name, or `designers` has one that is taken.

@@ -84,7 +84,11 @@ class EngineerParams(Params):
         return self.report in ("another", "near", "mean")
 
     def weights(self, base: str | Path | None) -> str | Path | None:
-        """Returns the fixed weights that are asked; None if they change every round or lie behind a server."""
+        """Returns the fixed weights that are asked; None if they change every round or lie behind a server.
+
+        Raises:
+            ValueError: They are those of the base model, and it is not given.
+        """
         if self.model == "current" or self.model.startswith("openai:"):
             return None
         if self.model == "base" and base is None:
@@ -102,8 +106,14 @@ def llm_engineer(
 ) -> Designer:
     """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
-    `policy_for` gives the model for a history, e.g. the one in the last round's checkpoint; `write` gives the prompt,
-    called as `build_prompt` is. The round's index goes into the seed of sampling and shuffling.
+    If all samples are rejected, so is the proposal.
+
+    Args:
+        policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
+        sizes: Board sizes that may be asked for.
+        params: The parameters by which it is asked.
+        seed: Root of the noise of sampling and shuffling; the round's index goes in too.
+        write: Gives the prompt, called as `build_prompt` is.
     """
     sizes = legal_sizes(sizes)
 
@@ -163,8 +173,14 @@ def apply_control(
 ) -> tuple[FailureReport, History]:
     """Returns report and history as a control tells them; every round that both tell is changed in both.
 
-    `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples stay.
-    Otherwise the truth; others' reports are told by `students.telling`.
+    If a control designs as well as the engineer, reading the failures was not what helped.
+
+    Args:
+        report: The report on the current checkpoint.
+        history: The rounds so far.
+        control: `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples
+            stay. Otherwise the truth; others' reports are told by `students.telling`.
+        seed: Root of the shuffling's random stream; the round's index goes in too.
     """
     if control != "shuffled":
         return report, history

@@ -26,7 +26,10 @@ def fixed() -> Designer:
 
 
 def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
-    """Returns the designer that draws one `random_config`, the `number`-th of the seed, and stays with it."""
+    """Returns the designer that draws one `random_config`, the `number`-th of the seed, and stays with it.
+
+    Several numbers show how much a fixed configuration owes to its draw (our choice; the paper has one).
+    """
 
     def design(report: FailureReport, history: History) -> Proposal:
         drawn = random_config(sizes, rng_for(seed, "fixed_random", number), history[-1].config.num_agents)
@@ -36,7 +39,11 @@ def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
 
 
 def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
-    """Returns the designer that asks for one given configuration, whatever the policy does; ValueError without one."""
+    """Returns the designer that asks for one given configuration, whatever the policy does.
+
+    Raises:
+        ValueError: There is no configuration.
+    """
     if config is None:
         raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
     return lambda report, history: ruled(ratios(config), history, "the constant configuration", sizes)
@@ -139,7 +146,11 @@ def learnability(sizes: Sequence[int]) -> Designer:
 
 
 def mixture(weights: Mapping[BoardBin, float]) -> Requested:
-    """Returns the ratios of the mixture of bins with these weights (not all 0), by size; ValueError without bins."""
+    """Returns the ratios of the mixture of bins with these weights (not all 0), by size.
+
+    Raises:
+        ValueError: There are no bins: the report was made without rollouts.
+    """
     if not weights:
         raise ValueError("the report has no bins to weigh")
     asked: dict[int, dict[str, float | None]] = {}
