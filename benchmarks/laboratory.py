@@ -1,4 +1,4 @@
-"""The next laboratory, tried before its study: boards that need waits, students of different strength, and its gate.
+"""The study's laboratory, tried before it: boards that need waits, students of different strength, and its gate.
 
 A trial trains one round of a student on the boards of one design and measures the gain on the validation boards. The
 gate (`study.gate`) says of all trials of a regime how much there is to be won by designing and by reading. What was
@@ -26,16 +26,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from tqdm import tqdm
 
-from mapflake import env, plots, provenance, repro, study
+from mapflake import env, provenance, repro
 from mapflake.engineer import Grpo, random_config
 from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.compact.base import BaseParams, base_model, student
 from mapflake.env import EnvConfig, Task
-from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
-from mapflake.plots import study as figures
 from mapflake.plots.style import show, styled
-from mapflake.study import comparisons, engineers, gate, paper, report
+from mapflake.study import gate
 from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
@@ -54,7 +52,6 @@ DEMONSTRATIONS = (  # agents, boards, sizes, wait ratio; an equal part of each h
 HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3)
 AGES = (600, 1_000, 1_500, 3_200, 6_000)  # the study has other ages and seeds
 SEEDS = (0, 1, 2)
-UNITS = 16  # of the study: four ages, four seeds each
 SAMPLES = 8  # answers to each validation board
 LESSONS: dict[str, Any] = {  # what makes a student of a policy that speaks the engineer's language
     "seed": 100,
@@ -230,19 +227,16 @@ def collect(folder: Path, records: Path) -> list[dict[str, Any]]:
     return found
 
 
-def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
-    """Returns reports/laboratory.md: the study so far, and of each regime its gate and the matrix of its trials."""
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns reports/laboratory.md: of each regime its gate and the matrix of its trials."""
     parts = [
-        "# Students of different strength",
-        "In the [first study](results.md) all training seeds begin with the same student, so one constant design suits "
-        "them all, and its validation boards rarely need a wait. Here students are of different strength, and half of "
-        "the boards that measure them need a wait. First comes the study of engineers, then the trials of single "
-        "designs from which its training recipe and its reward of designs were chosen.",
-        *filter(None, [study_so_far]),
-        "## How much there is to be won",
-        "What one round of GRPO on the boards of a design gains, in points of valid plans on "
-        f"{BOARDS * len(SIZES) * len(WAIT_RATIOS)} validation boards ({SAMPLES} answers each), for students of "
-        "different age. `python -m benchmarks.laboratory` runs more.",
+        "# How much there is to be won by designing",
+        "Trials of single designs on students of different strength, from which the study's round and the reward of "
+        "designs were chosen. They are not the study's students, and engineers have no part in them: the study is in "
+        "[results.md](results.md).",
+        "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
+        f"{BOARDS * len(SIZES) * len(WAIT_RATIOS)} validation boards ({SAMPLES} answers each), of which half need a "
+        "wait. `python -m benchmarks.laboratory` runs more.",
     ]
     intervals = len(parts)
     if len((screened := recipes(rows)).columns) > 1:
@@ -279,47 +273,6 @@ def page(rows: Sequence[Mapping[str, Any]], study_so_far: str = "") -> str:
         compared = pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True)
         parts[intervals:intervals] = [about, compared]
     return "\n\n".join(parts) + "\n"
-
-
-def units(base: Path) -> str:
-    """Returns the part of the page on the study, of the units that are there; writes its figures beside the page."""
-    cells = base / REPORTS / "cells/laboratory"
-    if not any(cells.glob("engineer_trained-*.json")):
-        return ""
-    sections = params.effective(params.load(base), "laboratory")
-    comparison, found = sections.analysis.comparison.model_dump(), study.load(cells)
-    done, ages = found.seeds("engineer_trained"), len(sections.students.ages)
-    drawn = base / REPORTS / "laboratory"
-    kept = comparisons.boards_of(comparison)
-    show(
-        figures.forest({"valid": study.compare(found, found.arms, "fixed", **kept)}, against="fixed"),
-        drawn / "arms.png",
-    )
-    show(figures.doses(engineers.doses(found, ages, **kept)), drawn / "doses.png")
-    responses = [pd.DataFrame(record["response"]) for record in engineers.load(cells) if "response" in record]
-    if responses:
-        mean = pd.concat(responses).groupby(["moved", "told"], sort=False, as_index=False)["asked"].mean()
-        show(plots.response(mean), drawn / "response.png")
-    parts = [
-        "## The study so far",
-        f"{len(done)} of {UNITS} units are there (training seeds {', '.join(map(str, done))}). A unit is a student of "
-        f"one of {ages} ages with a training seed of its own. The questions, and what was expected, were written down "
-        "before the first of them ([log](log.md)). Differences are in points of valid plans after two designed rounds, "
-        "paired by unit and board, with 95% intervals over both.",
-        report.answers(found, comparison).to_markdown(disable_numparse=True),
-        "![Every arm beside the fixed configuration](laboratory/arms.png)",
-        "### Does the engineer read?",
-        "Below, how many points the engineer that was told its own student's report ends ahead, against how far the "
-        "report that was told lies from its own; then what trained engineers ask for as one row of a made-up report is "
-        f"moved (mean of {len(responses)} engineers).",
-        "![Dose and response](laboratory/doses.png)",
-        *(["![What is asked for, row by row](laboratory/response.png)"] if responses else []),
-        "### All arms",
-        study.in_parts(study.table(found)),
-        "### The paper's claims",
-        paper.claims(found).to_markdown(disable_numparse=True),
-    ]
-    return "\n\n".join(parts)
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -420,7 +373,7 @@ def main() -> None:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in dict.fromkeys(row["regime"] for row in rows):
             show(figure(of_designs(rows, regime, designs())), reports / f"laboratory/{regime}.png")
-        repro.write_text(reports / "laboratory.md", page(rows, units(root())))
+        repro.write_text(reports / "laboratory.md", page(rows))
 
 
 if __name__ == "__main__":

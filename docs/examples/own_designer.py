@@ -11,7 +11,7 @@ from mapflake import repro
 from mapflake.engineer import Designer, FailureReport, History, Proposal, Round, ruled
 from mapflake.engineer.designers import RULES
 
-RECORDED = Path(__file__).parents[2] / "reports/cells/default"
+RECORDED = Path(__file__).parents[2] / "reports/cells/study"
 
 
 def waits_where_they_fail(sizes: Iterable[int]) -> Designer:
@@ -33,9 +33,9 @@ RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.siz
 
 def on_record() -> None:
     """Prints what the rule asks for after round 0 of a published run, and what this run's engineer asked for."""
-    seed = min(int(path.stem.rpartition("-")[2]) for path in RECORDED.glob("engineer-*.json"))
-    cells = [repro.read_json(RECORDED / f"{arm}-{seed}.json") for arm in ("round_0", "engineer")]
-    rounds = tuple(repro.from_json(Round, row, "record") for cell in cells for row in cell["rounds"])
+    seed = min(int(path.stem.rpartition("-")[2]) for path in RECORDED.glob("engineer_trained-*.json"))
+    rows = repro.read_json(RECORDED / f"engineer_trained-{seed}.json")["rounds"]
+    rounds = tuple(repro.from_json(Round, row, "record") for row in rows)
     sizes = tuple(s.size for s in rounds[0].report.sizes)
     ours = waits_where_they_fail(sizes)(rounds[0].report, rounds[:1])
     for name, proposal in (("engineer", rounds[1].proposal), ("ours", ours)):

@@ -9,6 +9,7 @@ changes at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ with needs("train"):
     import pandas as pd
 
 from mapflake import repro
-from mapflake.engineer.designers.llm import answers, apply_control
+from mapflake.engineer.designers.llm import answers
 from mapflake.engineer.designers.rules import heuristic_expert, learnability, random_config
-from mapflake.engineer.ledger import Round
+from mapflake.engineer.ledger import History, Round, next_index
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.report import FailureReport, SizeReport
@@ -46,14 +47,36 @@ def ask(
 ) -> list[EnvConfig | None]:
     """Returns one design at temperature 1 for each situation, None for a rejected reply.
 
-    If `shuffled`, the rows of its report belong to other sizes (`apply_control`).
+    If `shuffled`, the rows of its report belong to other sizes (`exchanged`).
     """
     form = reply_format(policy.prompt_format)
     prompts = []
     for one in situations:
-        report, history = apply_control(one.report, one.history, "shuffled" if shuffled else "current", seed=seed)
+        report, history = one.report, one.history
+        if shuffled:
+            report, history = exchanged(report, history, seed=seed)
         prompts.append(build_prompt(report, history, sizes, variant=variant, prompt_format=form))
     return answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
+
+
+def exchanged(report: FailureReport, history: History, *, seed: int) -> tuple[FailureReport, History]:
+    """Returns a report and the rounds before it in which every row of the tables belongs to another size.
+
+    All rounds are changed in one way, and examples stay. `seed` is the root of the random stream; the round's index
+    goes in too.
+    """
+    sizes = [s.size for s in report.sizes]
+    order = repro.rng_for(seed, "shuffled", next_index(history)).permutation(len(sizes)).tolist()
+    other = {sizes[order[i - 1]]: sizes[order[i]] for i in range(len(sizes))}  # one cycle: no size keeps its row
+    return _renamed(report, other), tuple(replace(one, report=_renamed(one.report, other)) for one in history)
+
+
+def _renamed(report: FailureReport, other: Mapping[int, int]) -> FailureReport:
+    sizes, before = (
+        tuple(sorted((replace(s, size=other.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
+        for rows in (report.sizes, report.before)
+    )
+    return replace(report, sizes=sizes, before=before)
 
 
 def worth(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:

@@ -184,11 +184,9 @@ def board_counts(sections: Sections) -> tuple[int, int]:
     """Returns the numbers of validation boards and of boards of the benchmark."""
     boards = sections.env_design
     sizes = boards.validation.sizes or boards.sizes
-    validation = boards.validation.boards * len(sizes) * len(boards.validation.wait_ratios or ())
+    validation = boards.validation.boards * len(sizes) * len(boards.validation.wait_ratios)
     strata = sum(len(stratum.sizes) for stratum in boards.benchmark.strata)
-    held_out = 0 if validation else boards.validation.boards
-    benchmark = boards.benchmark.boards * strata * len(boards.benchmark.wait_ratios)
-    return validation or boards.validation.boards, held_out + benchmark
+    return validation, boards.benchmark.boards * strata * len(boards.benchmark.wait_ratios)
 
 
 def _tokens(text: str, form: str) -> int:

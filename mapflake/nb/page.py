@@ -95,11 +95,9 @@ def page(root: Path, profile: str) -> str:
 
 def _found(found: Study, designs: engineers.Records) -> list[str]:
     """Returns what was found, in one sentence for solving, for designing, and for what designs teach."""
-    boards = "held_out" if found.has("held_out") else "benchmark"
-    where = {"held_out": "the held-out boards", "benchmark": "the benchmark"}[boards]
-    start = percent(estimate(found.rates(BASE, "valid", boards)))
-    gained = study.compare(found, [ROUND_0], BASE, "valid", boards)
-    said = [f"After its supervised start the model solves {start}% of {where}"]
+    start = percent(estimate(found.rates(BASE)))
+    gained = study.compare(found, [ROUND_0], BASE)
+    said = [f"After its supervised start the model solves {start}% of the benchmark"]
     said[0] += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
     rows = engineers.readings(designs) if designs else pd.DataFrame()
     if rows.empty:
@@ -111,7 +109,7 @@ def _found(found: Study, designs: engineers.Records) -> list[str]:
             f"In unseen situations its designs earn a reward of {before:.2f} before reinforcement learning on designs "
             f"and {after:.2f} after it; in the situations of other students the latter earn {elsewhere:.2f}."
         )
-    taught = study.compare(found, ["engineer_trained"], "fixed", "valid", boards)
+    taught = study.compare(found, ["engineer_trained"], "fixed")
     said.append(
         f"Students that the trained engineer designed for differ from those of the fixed configuration by "
         f"{points(taught[0].estimate)} points."

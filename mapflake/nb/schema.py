@@ -43,17 +43,15 @@ Sizes = Annotated[list[Size], Field(min_length=1), Once]
 
 
 class ValidationParams(Params):
-    """The fixed validation set, from which reports are made.
+    """The fixed validation set, from which reports are made: `boards` boards for each wait ratio and size.
 
-    Without wait ratios it is `boards` unconstrained boards, an equal part for each hole ratio. With them it is drawn as
-    the benchmark is: `boards` boards for each wait ratio and size. `sizes` may leave out sizes of designs; null is all
-    of them. Notebook 04 compares a quarter as many made-up situations as there are boards with each other: hence at
-    least 8.
+    They have the benchmark's hole ratio. `sizes` may leave out sizes of designs; null is all of them. Notebook 04
+    compares a quarter as many made-up situations as there are boards with each other: hence at least 8.
     """
 
     agents: Agents
     boards: Count
-    wait_ratios: Annotated[list[Ratio], Field(min_length=1), Once] | None = None
+    wait_ratios: Annotated[list[Ratio], Field(min_length=1), Once]
     sizes: Sizes | None = None
 
 
@@ -105,7 +103,7 @@ class EnvDesign(Params):
         if unknown := {*(self.validation.sizes or ())} - {*self.sizes}:
             raise ValueError(f"validation.sizes: {min(unknown)} is not in sizes, which a design may ask for")
         validated = self.validation.sizes or self.sizes
-        asked = [("validation", self.validation.agents, validated, self.hole_ratios)]
+        asked = [("validation", self.validation.agents, validated, [self.benchmark.hole_ratio])]
         asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
         for where, agents, sizes, ratios in asked:
             for ratio in ratios:
@@ -124,14 +122,9 @@ class EnvDesign(Params):
                     f"demonstrations.{number}.boards: {part.boards} boards are none for each of "
                     f"{len(self.hole_ratios)} hole_ratios"
                 )
-        drawn = self.validation.boards * len(validated) * len(self.validation.wait_ratios or ())
-        if (drawn or self.validation.boards) < 8:
-            raise ValueError(f"validation.boards: {drawn or self.validation.boards} boards in all, takes at least 8")
-        if not drawn and self.validation.boards % len(self.hole_ratios):
-            raise ValueError(
-                f"validation.boards: {self.validation.boards} is not a multiple of the "
-                f"{len(self.hole_ratios)} hole_ratios"
-            )
+        drawn = self.validation.boards * len(validated) * len(self.validation.wait_ratios)
+        if drawn < 8:
+            raise ValueError(f"validation.boards: {drawn} boards in all, takes at least 8")
         return self
 
 
@@ -187,16 +180,14 @@ class TrainedEngineer(Params):
 
 
 class Comparison(Params):
-    """The questions asked first, named before the runs: an arm against others, in one metric on one set of boards.
+    """The questions asked first, named before the runs: an arm against others, in one metric on the benchmark.
 
-    They are corrected together; the first is the primary one. `held_out` are boards like those of validation, which no
-    designer sees; `sizes` and `agents` keep boards of these alone.
+    They are corrected together; the first is the primary one. `sizes` and `agents` keep boards of these alone.
     """
 
     metric: Literal["valid", "optimal"]
     arm: str
     against: Annotated[list[str], Field(min_length=1), Once]
-    boards: Literal["held_out", "benchmark"]
     sizes: Sizes | None = None
     agents: Annotated[list[Agents], Field(min_length=1), Once] | None = None
 
@@ -229,15 +220,11 @@ class Sections(Params):
     def _sizes(self) -> Sections:
         if any(self.students.ages) and not (self.students.training or self.warm_start.training):
             raise ValueError("students.ages: are steps of students.training or warm_start.training, and both are null")
-        asked, validation = self.analysis.comparison, self.env_design.validation
-        there, agents = {*(validation.sizes or self.env_design.sizes)}, {validation.agents}
-        if asked.boards == "benchmark":
-            strata = self.env_design.benchmark.strata
-            there, agents = {size for one in strata for size in one.sizes}, {one.agents for one in strata}
-        if few := {*(asked.agents or ())} - agents:
-            raise ValueError(f"analysis.comparison.agents: no {asked.boards} board has {min(few)} agents")
-        if unknown := {*(asked.sizes or ())} - there:
-            raise ValueError(f"analysis.comparison.sizes: no {asked.boards} board has size {min(unknown)}")
+        asked, strata = self.analysis.comparison, self.env_design.benchmark.strata
+        if few := {*(asked.agents or ())} - {one.agents for one in strata}:
+            raise ValueError(f"analysis.comparison.agents: no board of the benchmark has {min(few)} agents")
+        if unknown := {*(asked.sizes or ())} - {size for one in strata for size in one.sizes}:
+            raise ValueError(f"analysis.comparison.sizes: no board of the benchmark has size {min(unknown)}")
         return self
 
     def asked(self, where: str, arm: str) -> EngineerParams | None:
@@ -288,8 +275,6 @@ class Sections(Params):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
             if arm == "constant" and self.ablations.constant is None:
                 raise ParamError(f"{where}: 'constant' takes a configuration, and ablations.constant is null")
-            if asked and asked.report == "shuffled" and len(self.env_design.sizes) == 1:
-                raise ParamError(f"{where}: {arm!r} exchanges the rows of sizes, and env_design.sizes has one alone")
             if asked and asked.told_others:
                 if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")

@@ -27,7 +27,6 @@ from mapflake.env import (
     naive_plan_fails,
     num_holes,
 )
-from mapflake.study.names import APART
 from mapflake.study.names import name as name
 from mapflake.study.records import METRICS as METRICS
 from mapflake.trainer import evaluate
@@ -122,7 +121,6 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
         evaluate.frame(rollouts).assign(arm=arm, subset=subset)
         for arm, by_subset in measured.items()
         for subset, rollouts in by_subset.items()
-        if subset not in APART
     ]
     return pd.concat(parts, ignore_index=True)
 

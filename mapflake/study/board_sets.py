@@ -15,8 +15,7 @@ def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequ
     Args:
         path: boards.json in the folder of notebook 01.
         sizes: Board sizes of the study.
-        sets: "validation", "held_out" and each subset of the benchmark -> its boards. A board in several sets gets one
-            number.
+        sets: "validation" and each subset of the benchmark -> its boards. A board in several sets gets one number.
     """
     numbers: dict[str, int] = {}
     found = {}
@@ -26,6 +25,7 @@ def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequ
             "board": [numbers.setdefault(t.instance.key, len(numbers)) for t in tasks],
             "agents": [t.instance.num_agents for t in tasks],
             "size": [t.instance.size for t in tasks],
+            "needs_wait": [t.needs_wait for t in tasks],
         }
     repro.write_text(path, repro.dumps({"sizes": list(sizes), "sets": found}) + "\n")
 

@@ -17,7 +17,7 @@ with needs("lab"):
 
 from mapflake import repro
 from mapflake.engineer import History, Round
-from mapflake.study.names import APART, BASE, BEGINNINGS, NAMES, ROUND_0
+from mapflake.study.names import BASE, BEGINNINGS, NAMES, ROUND_0
 from mapflake.study.records import METRICS, Outcomes, Record
 
 
@@ -27,8 +27,8 @@ class Study:
 
     Attributes:
         records: (arm, seed) -> record.
-        sets: "validation", "held_out" (may be missing) and each subset of the benchmark -> a row a board: board (its
-            number), agents, size.
+        sets: "validation" and each subset of the benchmark -> a row a board: board (its number), agents, size,
+            and whether it needs a wait.
     """
 
     records: Mapping[tuple[str, int], Record]
@@ -45,10 +45,6 @@ class Study:
     def boards(self) -> pd.DataFrame:
         """Agents and size of each board of the benchmark, by its number."""
         return self._about("benchmark")
-
-    def has(self, boards: str) -> bool:
-        """Returns whether there are such boards, see `rates`; records from before the held-out ones have none."""
-        return boards == "benchmark" or boards in self.sets
 
     def seeds(self, arm: str) -> list[int]:
         """Returns the seeds under which an arm is finished."""
@@ -67,9 +63,9 @@ class Study:
         Args:
             arm: One of `arms`, or what all begin with.
             metric: One of `records.METRICS`.
-            boards: "benchmark" or one of its subsets; "validation", which designers see; "held_out", which they do not.
+            boards: "benchmark" or one of its subsets; "validation", which designers see.
             index: Which of `measured_rounds` on the validation boards; the others are of the last checkpoint.
-            kept: Only boards of these, e.g. `agents=2`, or `size=[5, 6, 7]`.
+            kept: Only boards of these, e.g. `agents=2`, `size=[5, 6, 7]` or `needs_wait=True`.
         """
         legal = {key: np.atleast_1d(values) for key, values in kept.items()}
         chosen = self._about(boards).isin(legal)[[*kept]].all(axis=1)
@@ -80,7 +76,7 @@ class Study:
         return rows.drop_duplicates("board").set_index("board").sort_index()
 
     def _subsets(self, boards: str) -> list[str]:
-        return [name for name in self.sets if name not in APART] if boards == "benchmark" else [boards]
+        return [name for name in self.sets if name != "validation"] if boards == "benchmark" else [boards]
 
     @functools.cache  # noqa: B019 - a study lives as long as the analysis
     def _rates(self, arm: str, metric: str, boards: str, index: int) -> pd.DataFrame:
@@ -141,7 +137,7 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
                     raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
         records[key] = record
-    columns = ("board", "agents", "size")
+    columns = ("board", "agents", "size", "needs_wait")
     return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
 
 

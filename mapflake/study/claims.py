@@ -35,7 +35,7 @@ class Claim:
     arm: str
     against: str
     shows: Literal["more", "more, uncorrected", "no difference", "no head start"]
-    boards: str = "held_out"
+    boards: str = "benchmark"
 
 
 CLAIMS = (

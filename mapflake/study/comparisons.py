@@ -14,7 +14,7 @@ from mapflake.study.cells import Study
 from mapflake.study.names import name
 from mapflake.study.statistics import Estimate, estimate, paired
 
-ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["fixed"], "boards": "benchmark"}
+ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["fixed"]}
 """Default of `analysis.comparison` in params.yaml: the questions written down beforehand, one arm against others."""
 
 
@@ -26,7 +26,7 @@ class Difference:
         arm: The arm.
         against: The others.
         metric: One of `records.METRICS`.
-        boards: "benchmark", one of its subsets, "validation" or "held_out".
+        boards: "benchmark", one of its subsets, or "validation".
         kept: The subset of these boards, e.g. `{"agents": 2}`; empty: all of them.
         estimate: The mean difference in rates, a share, with its 95% interval.
         by_seed: The mean difference of each training seed.
@@ -59,7 +59,7 @@ def compare(
     """Returns the difference between each arm and `against`, paired by training seed and board and corrected together.
 
     Arms that share no training seed with `against` are left out, and so is `against` itself. The list is empty if
-    `against` was not run or if the study has no such boards.
+    `against` was not run.
 
     Args:
         study: Finished cells.
@@ -70,7 +70,7 @@ def compare(
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
-    if not others or not study.has(boards):
+    if not others:
         return []
     common = set.intersection(*({*study.seeds(other)} for other in others))
     theirs = [study.rates(other, metric, boards, **kept) for other in others if common]
@@ -98,7 +98,7 @@ def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Differenc
 def boards_of(comparison: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the boards that `comparison` is about, as keyword arguments of `compare`."""
     kept = {"size": comparison.get("sizes"), "agents": comparison.get("agents")}
-    return {"boards": comparison["boards"]} | {key: value for key, value in kept.items() if value}
+    return {key: value for key, value in kept.items() if value}
 
 
 def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
@@ -132,12 +132,12 @@ def place(row: Difference) -> str:
     number = row.estimate.boards
     where = {
         "validation": "the validation boards",
-        "held_out": f"{number} held-out boards",
         "benchmark": f"the benchmark's {number} boards",
     }.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
     agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
-    return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents)
+    waits = " that need a wait" if row.kept.get("needs_wait") else ""
+    return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents) + waits
 
 
 def listed(rows: Sequence[Difference]) -> pd.DataFrame:

@@ -60,6 +60,12 @@ def table(records: Records) -> pd.DataFrame:
     return pd.DataFrame(rows).T.fillna("")
 
 
+def responses(records: Records) -> pd.DataFrame:
+    """Returns `reading.response` as a mean over trained engineers: what they ask for as one row of a report moves."""
+    found = pd.concat([pd.DataFrame(record["response"]) for record in records])
+    return found.groupby(["moved", "told"], sort=False, as_index=False)["asked"].mean()
+
+
 def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) -> pd.DataFrame:
     """Returns how far the reports told to an engineer were from its own student's, and what they cost.
 

@@ -2,9 +2,6 @@
 
 from mapflake.engineer.designers import BEGINNINGS, engineer_arm
 
-APART = ("validation", "held_out")
-"""The sets of boards that are not of the paper's benchmark."""
-
 BASE, ROUND_0 = BEGINNINGS
 
 DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3")
@@ -33,9 +30,6 @@ NAMES = {
     "fixed_dynamic": "fixed, dynamic sampling",
     "fixed_draw_2": "fixed, a second draw",
     "fixed_draw_3": "fixed, a third draw",
-    "learning_progress": "learning progress",  # these three have published records and are no longer arms
-    "accel_lite": "ACCEL-lite",
-    "oracle": "oracle",
 }
 """Arm -> its name, in the order of tables; the first ones have a look of their own in figures (`plots.style.looks`)."""
 NAMES |= {arm: name(arm) for arm in NAMES}

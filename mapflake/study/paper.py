@@ -9,7 +9,6 @@ import pandas as pd
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import compare, percent
 from mapflake.study.designs import overlap
-from mapflake.study.names import APART
 from mapflake.study.statistics import Estimate, student
 
 METRICS = ("valid", "optimal")
@@ -67,7 +66,9 @@ def claims(study: Study) -> pd.DataFrame:
     gains = " / ".join(f"{PAPER['engineer'][1][n][0] - PAPER['fixed'][1][n][0]:+.1f}" for n in PAPER["fixed"][1])
     base = PAPER["engineer"][1][3][0] - PAPER["engineer_base"][1][3][0]
     agents = sorted({*study.boards["agents"]})
-    places: dict[str, dict[str, Any]] = {f"subset {name}": {"boards": name} for name in study.sets if name not in APART}
+    places: dict[str, dict[str, Any]] = {
+        f"subset {name}": {"boards": name} for name in study.sets if name != "validation"
+    }
     places |= {f"boards of {n} agents": {"agents": n} for n in agents}
     rows: list[tuple[str, str, list[Estimate | None]]] = []
 

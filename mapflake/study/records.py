@@ -85,7 +85,7 @@ class Record:
         parameters: All parameters that decide the record, as JSON values: those of the run, and what the arm was run
             with (`engineer`, if a model designs; `sizes`; `train_engineer`). `rounds` is the number of rounds after
             round 0, of `base` and `round_0` that of the arms.
-        benchmark: Subset, or "held_out" -> outcomes of the last checkpoint.
+        benchmark: Subset -> outcomes of the last checkpoint.
         validation: Outcomes of each measured checkpoint on the validation boards, the last one last.
         rounds: The arm's own rounds as rows of its ledger.
         made: How it came to be.

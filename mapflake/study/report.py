@@ -15,18 +15,6 @@ from mapflake.study.names import BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
-RATES = {  # column of the table -> metric, boards
-    "held out, valid %": ("valid", "held_out"),
-    "benchmark, valid %": ("valid", "benchmark"),
-    "benchmark, optimal %": ("optimal", "benchmark"),
-}
-DIFFERENCES = {  # column -> against, boards
-    "held out, against fixed": ("fixed", "held_out"),
-    "benchmark, against fixed": ("fixed", "benchmark"),
-    "benchmark, against evaluation-matched": ("evaluation_matched", "benchmark"),
-    "validation, against fixed": ("fixed", "validation"),
-}
-
 
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
@@ -36,12 +24,16 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
-    for title, (metric, boards) in RATES.items():
-        if study.has(boards):
-            shares = {arm: estimate(study.rates(arm, metric, boards)) for arm in chosen}
-            columns[title] = {arm: percent(share) for arm, share in shares.items()}
-    for title, (against, boards) in DIFFERENCES.items():
-        if against in chosen and (rows := compared(study, against, "valid", boards)):
+    agents: dict[str, dict[str, Any]] = {f"{n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
+    measured = {f"valid %, {title}": ("valid", kept) for title, kept in agents.items()} | {"optimal %": ("optimal", {})}
+    for title, (metric, kept) in measured.items():
+        shares = {arm: estimate(study.rates(arm, metric, **kept)) for arm in chosen}
+        columns[title] = {arm: percent(share) for arm, share in shares.items()}
+    where = agents | {"boards that need a wait": {"needs_wait": True}, "validation": {"boards": "validation"}}
+    differences = {f"{title}, against fixed": ("fixed", kept) for title, kept in where.items()}
+    differences["benchmark, against evaluation-matched"] = ("evaluation_matched", {})
+    for title, (against, kept) in differences.items():
+        if against in chosen and (rows := compared(study, against, **kept)):
             columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows if row.arm in chosen}
     if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items() if arm in chosen}:
         columns["extra samples"] = extra
@@ -55,9 +47,12 @@ def in_parts(table: pd.DataFrame) -> str:
     return "\n\n".join(part.to_markdown(disable_numparse=True) for part in parts)
 
 
-def compared(study: Study, against: str, metric: str, boards: str = "benchmark") -> list[Difference]:
-    """Returns the differences between all arms and one arm, corrected together; those of `BEGINNINGS` separately."""
-    return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, metric, boards)]
+def compared(study: Study, against: str, **asked: Any) -> list[Difference]:
+    """Returns the differences between all arms and one arm, corrected together; those of `BEGINNINGS` separately.
+
+    `asked` is the metric and the boards, as for `compare`.
+    """
+    return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, **asked)]
 
 
 def results_markdown(
@@ -139,7 +134,7 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
     one row for each arm and round.
     """
     everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
-    against = {m: {row.arm: row for row in compared(study, "fixed", m)} for m in METRICS}
+    against = {m: {row.arm: row for row in compared(study, "fixed", metric=m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
 
     def rates(arm: str, **kept: int) -> dict[str, dict[str, float]]:

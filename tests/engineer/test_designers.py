@@ -8,7 +8,6 @@ from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
 from mapflake.engineer.designers import RULES, RuleInputs, engineer_arm, params_of
-from mapflake.engineer.designers.llm import apply_control
 from mapflake.engineer.reply import reply_schema
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
@@ -89,7 +88,6 @@ def inputs(load):
 ENGINEERS = (
     "engineer",
     "engineer_base",
-    "engineer_shuffled",
     "engineer_none",
     "engineer_v3",
     "engineer_mean_v3",
@@ -114,7 +112,7 @@ def test_arms_by_name():
     prompts = dict(zip(ENGINEERS, (call["prompts"][0] for call in policy.calls), strict=True))
     assert prompts["engineer"] == prompts["engineer_base"]
     assert prompts["engineer_v3"] == prompts["engineer_mean_v3"]  # others' reports are told by run_arm
-    assert len({prompts[arm] for arm in ("engineer", "engineer_shuffled", "engineer_none", "engineer_v3")}) == 4
+    assert len({prompts[arm] for arm in ("engineer", "engineer_none", "engineer_v3")}) == 3
     assert prompts["engineer_none"] == "engineer design"
     assert len({call["seed"] for call in policy.calls}) == 1  # the same noise for all
 
@@ -191,18 +189,3 @@ def test_a_prompt_is_counted_in_the_tokens_of_its_policy():
 def test_wrong_parameters_are_errors(values, message):
     with pytest.raises(ParamError, match=message):
         EngineerParams.parse(values, "engineer")
-
-
-def test_apply_control_shuffled_rows_belong_to_other_sizes_everywhere():
-    past = history(2)
-    report, told = apply_control(REPORTS[1], past, "shuffled", seed=3)
-    assert [s.size for s in report.sizes] == list(SIZES)
-    assert sorted(s.valid for s in report.sizes) == sorted(s.valid for s in REPORTS[1].sizes)
-    assert all(report.at(size).valid != REPORTS[1].at(size).valid for size in SIZES)
-    assert told[-1].report == report  # the history says the same
-    assert [one.config for one in told] == [one.config for one in past]
-    moved = {one.valid: one.size for one in report.sizes}  # no two sizes have the same count
-    for one, earlier in zip(REPORTS[1].sizes, REPORTS[1].before, strict=False):
-        assert moved[one.valid] == next(s.size for s in report.before if s.valid == earlier.valid)  # one row, one way
-    assert apply_control(REPORTS[1], past, "shuffled", seed=3) == (report, told)
-    assert any(apply_control(REPORTS[1], past, "shuffled", seed=s)[0] != report for s in range(8))

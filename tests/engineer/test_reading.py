@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from engineer_samples import REPORTS, history
+from engineer_samples import SIZES as ALL
 
 from mapflake import repro
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.prompt import build_prompt
-from mapflake.engineer.reading import ask, data_ratios, elsewhere, reading, response, worth, yardsticks
+from mapflake.engineer.reading import ask, data_ratios, elsewhere, exchanged, reading, response, worth, yardsticks
 from mapflake.engineer.reply import format_config
 from mapflake.engineer.situations import best_of_one_size, expected_gain
 from mapflake.engineer.words import reply_words
@@ -109,3 +111,18 @@ def test_response_is_to_the_row_that_moves():
     deaf = response(Engineer(lambda prompt: "size4 p100 p15 p50 end"), SIZES, SIZES, replies=2, seed=0)
     assert deaf.groupby("moved")["asked"].nunique().eq(1).all()
     assert response(Engineer(lambda prompt: "no"), SIZES, SIZES, replies=2, seed=0)["asked"].isna().all()
+
+
+def test_exchanged_rows_belong_to_other_sizes_everywhere():
+    past = history(2)
+    report, told = exchanged(REPORTS[1], past, seed=3)
+    assert [s.size for s in report.sizes] == sorted(ALL)
+    assert sorted(s.valid for s in report.sizes) == sorted(s.valid for s in REPORTS[1].sizes)
+    assert all(report.at(size).valid != REPORTS[1].at(size).valid for size in ALL)
+    assert told[-1].report == report  # the history says the same
+    assert [one.config for one in told] == [one.config for one in past]
+    moved = {one.valid: one.size for one in report.sizes}  # no two sizes have the same count
+    for one, earlier in zip(REPORTS[1].sizes, REPORTS[1].before, strict=False):
+        assert moved[one.valid] == next(s.size for s in report.before if s.valid == earlier.valid)  # one row, one way
+    assert exchanged(REPORTS[1], past, seed=3) == (report, told)
+    assert any(exchanged(REPORTS[1], past, seed=s)[0] != report for s in range(8))

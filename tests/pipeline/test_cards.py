@@ -15,7 +15,7 @@ from mapflake.study.records import Record
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, save_policy
 
-CELLS = Path(__file__).parents[2] / "reports/cells/default"
+CELLS = Path(__file__).parents[2] / "reports/cells/study"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_checkpoint_is_a_model_of_the_hub(tmp_path: Path) -> None:
     shape = ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32)
     policy = from_scratch(shape, env.VOCABULARY, seed=0)
     save_policy(policy.model, policy.tokenizer, tmp_path / "checkpoint")
-    record = repro.from_json(Record, repro.read_json(sorted(CELLS.glob("engineer-*.json"))[0]), "record")
+    record = repro.from_json(Record, repro.read_json(sorted(CELLS.glob("engineer_trained-*.json"))[0]), "record")
     out = tmp_path / "model"
     write_model(tmp_path / "checkpoint", record, out)
     assert AutoModelForCausalLM.from_pretrained(out).num_parameters() > 0

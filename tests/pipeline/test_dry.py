@@ -67,13 +67,13 @@ def test_work_is_what_the_parameters_say() -> None:
 
 def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_sizes() -> None:
     file = params.load(ROOT)
-    run, sections = file.runs["laboratory"], params.effective(file, "laboratory")
+    run, sections = file.runs["study"], params.effective(file, "study")
     work = {one.name: one for one in dry.works(run, sections)}
-    assert work["a round of GRPO"].times == 4 * (1 + 1 + (2 + 4) * 2)  # none of the bank
+    assert work["a round of GRPO"].times == 16 * (1 + 1 + (2 + 4) * 2)  # none of the bank
     assert work["validation after a round"].times == work["a round of GRPO"].times + 4
-    ages = 800 + 1800 + 2600 + 4400 + 600 + 1200 + 2200 + 3400
+    ages = 4 * (800 + 1800 + 2600 + 4400) + 600 + 1200 + 2200 + 3400
     assert work["lessons of students and of the bank"].completions == (ages + 4 * 200) * 32
-    boards = read_json(ROOT / "reports/cells/laboratory/boards.json")["sets"]  # as notebook 01 drew them
+    boards = read_json(ROOT / "reports/cells/study/boards.json")["sets"]  # as notebook 01 drew them
     assert dry.board_counts(sections) == (
         len(boards["validation"]["board"]), sum(len(boards[name]["board"]) for name in boards if name != "validation")
     )  # fmt: skip

@@ -22,8 +22,8 @@ def words(shown: HTML) -> str:
 
 
 def test_every_published_round_can_be_shown() -> None:
-    found = study.load(ROOT / "reports/cells/default")
-    assert {"fixed", "engineer"} <= {*found.arms}
+    found = study.load(ROOT / "reports/cells/study")
+    assert {"fixed", "engineer_trained"} <= {*found.arms}
     for arm in found.arms:
         history = found.history(arm, found.seeds(arm)[0])
         assert [one.index for one in history] == list(range(len(history))), arm

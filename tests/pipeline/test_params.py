@@ -77,7 +77,7 @@ def test_dvc_takes_what_the_docs_say(repo: Path, monkeypatch: pytest.MonkeyPatch
     from dvc.utils.hydra import apply_overrides
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)  # as if vLLM were installed
-    assert {"+profiles.smoke.baseline_rl.samples=3", "baseline_rl.samples=3", "run.arms=[heuristic]"} <= {*TOLD}
+    assert {"+profiles.smoke.ablations.redraws=2", "ablations.redraws=2", "run.arms=[heuristic]"} <= {*TOLD}
     params.choose(repo, "smoke")
     written, unchanged = (repo / "params.yaml").read_text(), params.check(ROOT)
     for change in TOLD:
@@ -88,7 +88,7 @@ def test_dvc_takes_what_the_docs_say(repo: Path, monkeypatch: pytest.MonkeyPatch
         assert params.load(repo).run == params.load(repo).runs["smoke"]
     (repo / "params.yaml").write_text(written)
     with pytest.raises(Exception, match=r"^Invalid `--set-param` value"):  # which is why there is a plus
-        apply_overrides(repo / "params.yaml", ["profiles.smoke.baseline_rl.samples=3"])
+        apply_overrides(repo / "params.yaml", ["profiles.smoke.ablations.redraws=2"])
 
 
 OWN = r"^  designers: \{\} "
@@ -97,22 +97,20 @@ CROWDED = "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    strata:\n      - {agen
 SEED_SAID = (
     r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\? legal keys: seed, sizes, "
 )
-AGAINST = r"arm: engineer_trained, against: \[fixed, engineer, engineer_trained_shuffled\]"
-DEFAULT = r"^  default: \{\}"
-SMOKE = r"^    students: \{ages: \[20\]\}"
-SIZES = (r"^(  smoke: .*arms: \[)((?:.*\n)*?)      sizes: \[3, 4\]\n", r"\1engineer_shuffled, \2      sizes: [3]\n")
+AGAINST = r"arm: engineer_trained, against: \[.*?\]"
+STUDY = r"^  study: \{\}"
 MISTAKES = [
     (r"^  seed:", "  sede:", SEED_SAID),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
-    (r"boards: 480", "boards: 481", r"^env_design: validation\.boards: 481 is not a multiple of the \d+ hole_ratios$"),
-    (r"boards: held_out}", "boards: held_out, sizes: [5, 9]}", r"comparison\.sizes: no held_out board has size 9$"),
+    (r"agents: \[2\]}", "agents: [2], sizes: [5, 9]}", r"comparison\.sizes: no board of the benchmark has size 9$"),
+    (r"agents: \[2\]}", "agents: [2, 5]}", r"comparison\.agents: no board of the benchmark has 5 agents$"),
     (r"agents: 3, sizes", "agents: 2, sizes", r"^env_design: each is there once, not 2 agents, 2 agents"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
-    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of default, smoke, "),
+    (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of study, default, smoke, "),
     (r"^(  smoke: .*arms: \[)", r"\1fixed, ", r"^runs\.smoke\.arms: 'fixed' is in every run already"),
-    (r"^(run: .*arms: \[)", r"\1constant, ", r"^run\.arms: 'constant' takes a configuration, and ablations\.constant"),
-    (r"^  constant: null", "  constant: {sizes: {3: {data_ratio: 2}}}", r"^ablations: constant\.sizes"),
+    (r"^(  smoke: .*arms: \[)", r"\1constant, ", r"^runs\.smoke\.arms: 'constant' takes a configuration, and"),
+    (r"3: \{data_ratio: 0.34, ", "3: {data_ratio: 2, ", r"^ablations: constant\.sizes"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
     (
         OWN,
@@ -124,36 +122,35 @@ MISTAKES = [
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r'^params\.yaml: .*found duplicate key "seed"'),
     (r"^        steps:", "        step:", r"^profiles\.smoke\.warm_start\..*step: unknown key; .*mean 'steps'\?"),
     # Each of these once passed, and ended a stage after a training, or gave two arms one name.
-    (r"^  samples: 2  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
-    (r"wait_ratios: \[0.25, 0.5", "wait_ratios: [0.25, 0.254", r"^env_design: benchmark: wait_ratios: .*wr025, wr025"),
+    (r"^  samples: 4  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
+    (
+        r"( own\n    wait_ratios: )\[0.25, 0.5",
+        r"\1[0.25, 0.254",
+        r"^env_design: benchmark: wait_ratios: .*wr025, wr025",
+    ),
     (r"boards_share: 0.25  ", "boards_share: 0.9995  ", r"boards_share: 0\.9995 of 640 prompts leaves no design"),
-    (AGAINST, "arm: orakel, against: [fixed]", r"^profiles\.default\.analysis\.comparison\.arm: arm: 'orakel' is none"),
+    (AGAINST, "arm: orakel, against: [fixed]", r"^profiles\.study\.analysis\.comparison\.arm: arm: 'orakel' is none"),
     (AGAINST, "arm: frontier, against: [fixed]", r"comparison\.arm: no run makes .*'frontier'"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
-    (
-        SMOKE,
-        r"\g<0>\n    analysis: {comparison: {against: [frontier]}}",
-        r"^profiles\.smoke\..*no run makes .*frontier",
-    ),
-    (r"boards: 480}", "boards: 4}", r"^env_design: validation\.boards: 4 boards in all, takes at least 8$"),
+    (r"engineer, engineer_base\], a", "engineer, frontier], a", r"^profiles\.smoke\..*no run makes .*frontier"),
+    (r"boards: 8, sizes", "boards: 1, sizes", r"env_design: validation\.boards: 6 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
-    (r"boards: 24000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
-    (r"^    variant: V6 ", "    prompt_tokens: 20\n    variant: V6 ", r"^profiles\.default: prompt_tokens of 'engin"),
+    (r"boards: 10000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
+    (r"^    variant: V6 ", "    prompt_tokens: 20\n    variant: V6 ", r"^profiles\.study: prompt_tokens of 'engin"),
     (
         OWN,
         "  designers: {v1: {variant: V1, prompt_tokens: 9}} ",
-        r"^profiles\.default: prompt_tokens of 'v1': .* the budget is 9;",
+        r"^profiles\.study: prompt_tokens of 'v1': .* the budget is 9;",
     ),
     (OWN, "  designers: {v1: {model: 'openai:'}} ", r"designers\.v1: model: openai:<name> lacks the name$"),
-    (*SIZES, r"^runs\.smoke\.arms: 'engineer_shuffled' exchanges the rows of sizes, and .*sizes has one alone$"),
     (
         OWN,
         "  designers: {round_0: {variant: V1}} ",
-        r"^profiles\.default\.ablations\.designers: 'round_0' is the name of records",
+        r"^profiles\.study\.ablations\.designers: 'round_0' is the name of records",
     ),
-    (DEFAULT, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
-    (DEFAULT, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
+    (STUDY, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
+    (STUDY, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
 ]
 
 
@@ -173,13 +170,14 @@ def test_vllm_is_missed_before_anything_is_trained_and_by_the_active_profile_alo
 
 def test_arms_told_other_reports_take_two_ages_and_whole_groups_of_seeds(repo: Path) -> None:
     edit(repo, OWN, "  designers: {other: {report: another}} ")
+    params.choose(repo, "smoke")
     edit(repo, r"^(run: .*arms: \[)", r"\1other, ")
     with pytest.raises(ParamError, match=r"^run\.arms: 'other' is told another's report, and students\.ages has"):
         params.check(repo)
-    edit(repo, r"^  ages: \[0\]", "  ages: [2, 4, 8]")
-    with pytest.raises(ParamError, match=r"^run\.arms: .*; seed 2 is of the group \[0, 1, 2\]$"):
+    edit(repo, r"ages: \[20\]", "ages: [2, 4, 8]")
+    with pytest.raises(ParamError, match=r"^run\.arms: .*; seed 0 is of the group \[0, 1, 2\]$"):
         params.check(repo)
-    edit(repo, r"^(run: .*seeds: )\[2\]", r"\1[0, 1, 2]")
+    edit(repo, r"^(run: .*seeds: )\[0\]", r"\1[0, 1, 2]")
     params.check(repo)
 
 
@@ -227,7 +225,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     lists = "arms: [engineer_trained, engineer_base, heuristic], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
-    names = "default, study, smoke, laboratory, llm, qwen_1gpu, paper"
+    names = "default, study, smoke, llm, qwen_1gpu, paper"
     with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
@@ -247,6 +245,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
         "bank",
         "trained_engineer",
         "ablations/engineer_trained",
+        "ablations/engineer_trained_another",
     ]
     sections += ["engineer_loop", "analysis", "others"]
     assert sorted(build) == sorted(
@@ -256,13 +255,9 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     )
     (repo / "build/params/left_over.json").write_text("{}")
     edit(repo, "^wandb: .*", "wandb: offline   # no part of any result")
-    edit(repo, "^      feasibility_boards: 50", "      feasibility_boards: 40")  # of an inactive profile
+    edit(repo, "^      feasibility_boards: 4$", "      feasibility_boards: 3")  # of an inactive profile
     edit(repo, OWN, "  designers: {mine: {variant: V2}} ")  # no arm of this run
-    edit(
-        repo,
-        "^  constant: null",
-        "  constant: {sizes: {3: {data_ratio: 1, hole_ratio: 0, wait_ratio: 0}}, num_agents: 2}",
-    )
+    edit(repo, "3: {data_ratio: 0.34, hole_ratio: 0.15", "3: {data_ratio: 0.34, hole_ratio: 0.2")
     params.prepare(repo)
     assert files(repo / "build") == build
 
@@ -272,7 +267,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     ours = ("analysis", "others", "ablations/engineer_base", "ablations/heuristic")
     assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
-    assert validation == {"agents": 2, "boards": 48, "wait_ratios": None, "sizes": None}  # merged: one key from each
+    assert validation == {"agents": 2, "boards": 8, "wait_ratios": [0.25, 0.5, 0.75], "sizes": None}  # merged
 
 
 def test_a_notebook_saved_in_jupyter_has_the_same_code() -> None:

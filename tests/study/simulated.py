@@ -29,9 +29,10 @@ def simulate(
     Each set has every second of `boards` boards, so that the two subsets share none, and validation has its own.
     """
     sets = {}
-    for i, name in enumerate(("validation", "wr025", "wr050", "held_out")):
+    for i, name in enumerate(("validation", "wr025", "wr050")):
         half = range(i * boards // 2, (i + 1) * boards // 2)
         about = {"agents": [AGENTS[b % 2] for b in half], "size": [3 + b % 4 // 2 for b in half]}
+        about["needs_wait"] = [b % 8 < 4 for b in half]
         sets[name] = {"sha256": f"sha of {name}", "board": list(half), **about}
     repro.write_json(folder / "boards.json", {"sizes": [3, 4], "sets": sets})
     made = {"commit": "c0ffee", "clean": True, "code_sha256": "s", "versions": {"python": "3"}}

@@ -60,7 +60,6 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "near": ({"report": "near"}, "report of the next age"),
     "mean": ({"report": "mean"}, "mean report"),
     "none": ({"variant": "schema"}, "no report"),
-    "shuffled": ({"report": "shuffled"}, "shuffled tables"),
     **{f"v{i}": ({"variant": f"V{i}"}, f"V{i}") for i in range(1, 7)},  # the paper's contexts
 }
 """Part of an engineer's name -> the parameters in which it differs from `engineer`, and its label."""
@@ -69,9 +68,7 @@ ALONE = {"base": "engineer: base model", "trained": "engineer: trained to design
 ALONE["cotrained"] = "engineer: trained in every round"
 """Weights -> the label of an engineer that differs in nothing else."""
 
-ENGINEER = re.compile(
-    "engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(another|near|mean|shuffled))?(?:_(v[1-6]))?)"
-)
+ENGINEER = re.compile("engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(another|near|mean))?(?:_(v[1-6]))?)")
 """An engineer's name: whose weights, whose report, which context; what is left out is the default."""
 
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
@@ -137,7 +134,7 @@ def params_of(
         return None
     known = engineer_arm(arm)
     if known is None and arm not in designers:
-        engineer = "engineer[_base|_trained|_cotrained][_another|_near|_mean|_none|_shuffled][_v1 ... _v6]"
+        engineer = "engineer[_base|_trained|_cotrained][_another|_near|_mean|_none][_v1 ... _v6]"
         raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*RULES, *designers])}, {engineer}")
     changes = known[0] if known else designers[arm]
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")

@@ -22,12 +22,12 @@ from mapflake.engineer.report import FailureReport, storable
 from mapflake.engineer.variants import DEFAULT_VARIANT, Variant, known_variant
 from mapflake.engineer.words import reply_words
 from mapflake.env import EnvConfig
-from mapflake.repro import Params, check_address, rng_for, seed_for, shown
+from mapflake.repro import Params, check_address, seed_for, shown
 from mapflake.trainer.evaluate import Completer
 
 logger = logging.getLogger(__name__)
 
-ReportControl = Literal["current", "shuffled", "another", "near", "mean"]
+Told = Literal["current", "another", "near", "mean"]
 
 
 def _variant(value: Any) -> Any:
@@ -44,8 +44,8 @@ class EngineerParams(Params):
             name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
         base_url: The server's address; None: the one that the `openai` client takes from the environment.
         variant: The prompt's sections: a name in `VARIANTS`, or `{guideline: true, history: all}`.
-        report: The report that is shown: `current`, or a control: `shuffled` (`apply_control`), or those of other
-            students, `another`, `near` or `mean` (`students.told`).
+        report: The report that is shown: `current`, or, as a control, those of other students: `another`, `near` or
+            `mean` (`students.told`).
         samples: Replies drawn; the first legal one counts, all are recorded.
         temperature: Sampling temperature; 0 is greedy (then one sample says it all).
         constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
@@ -59,7 +59,7 @@ class EngineerParams(Params):
     model: str = Field(default="current", min_length=1)
     base_url: str | None = None
     variant: Annotated[str | Variant, BeforeValidator(_variant)] = DEFAULT_VARIANT
-    report: ReportControl = "current"
+    report: Told = "current"
     samples: int = Field(default=4, ge=1)
     temperature: float = Field(default=1.0, ge=0)
     constrained: bool = False
@@ -112,7 +112,7 @@ def llm_engineer(
         policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
         sizes: Board sizes that may be asked for.
         params: The parameters by which it is asked.
-        seed: Root of the noise of sampling and shuffling; the round's index goes in too.
+        seed: Root of the noise of sampling; the round's index goes in too.
         write: Gives the prompt, called as `build_prompt` is.
     """
     sizes = legal_sizes(sizes)
@@ -121,9 +121,8 @@ def llm_engineer(
         policy = policy_for(history)
         prompt_format = reply_format(policy.prompt_format)
         agents = history[-1].config.num_agents
-        told, past = apply_control(report, history, params.report, seed=seed)
         prompt = write(
-            told, past, sizes, variant=params.variant, prompt_format=prompt_format, num_agents=agents,
+            report, history, sizes, variant=params.variant, prompt_format=prompt_format, num_agents=agents,
             budget=params.prompt_tokens, count=_counter(policy),
         )  # fmt: skip
         bound: dict[str, Any] = {}
@@ -166,33 +165,3 @@ def _counter(policy: Completer) -> Callable[[str], int]:
     if tokenizer is None:
         return lambda text: len(text.encode()) // 3 + 1
     return lambda text: len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def apply_control(
-    report: FailureReport, history: History, control: ReportControl, *, seed: int
-) -> tuple[FailureReport, History]:
-    """Returns report and history as a control tells them; every round that both tell is changed in both.
-
-    If a control designs as well as the engineer, reading the failures was not what helped.
-
-    Args:
-        report: The report on the current checkpoint.
-        history: The rounds so far.
-        control: `shuffled`: every row of the tables (of all rounds, in one way) belongs to another size, while examples
-            stay. Otherwise the truth; others' reports are told by `students.telling`.
-        seed: Root of the shuffling's random stream; the round's index goes in too.
-    """
-    if control != "shuffled":
-        return report, history
-    sizes = [s.size for s in report.sizes]
-    order = rng_for(seed, "shuffled", next_index(history)).permutation(len(sizes)).tolist()
-    other = {sizes[order[i - 1]]: sizes[order[i]] for i in range(len(sizes))}  # one cycle: no size keeps its row
-    return _renamed(report, other), tuple(replace(one, report=_renamed(one.report, other)) for one in history)
-
-
-def _renamed(report: FailureReport, other: Mapping[int, int]) -> FailureReport:
-    sizes, before = (
-        tuple(sorted((replace(s, size=other.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
-        for rows in (report.sizes, report.before)
-    )
-    return replace(report, sizes=sizes, before=before)
