@@ -258,9 +258,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"The gate is that of the students {', '.join(sorted(found.students, key=int))}, who have all "
                 f"{len(found.designs)} designs under the training seeds {', '.join(map(str, found.seeds))}."
             )
-            constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
-            for budget, trials in (("samples", found), ("tokens", found.at_equal_tokens())):
-                values = gate.values(trials, DRAWS, constants)
+            for budget, values in gates(found).items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: said(one) for name, one in values.items()}
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*designs()}:
@@ -273,6 +271,13 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         compared = pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True)
         parts[intervals:intervals] = [about, compared]
     return "\n\n".join(parts) + "\n"
+
+
+def gates(found: gate.Trials) -> dict[str, dict[str, Estimate]]:
+    """Returns the gate (`gate.values`) at equal samples and at equal tokens, in points a round."""
+    constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
+    budgets = {"samples": found, "tokens": found.at_equal_tokens()}
+    return {budget: gate.values(trials, DRAWS, constants) for budget, trials in budgets.items()}
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -374,6 +379,12 @@ def main() -> None:
         for regime in dict.fromkeys(row["regime"] for row in rows):
             show(figure(of_designs(rows, regime, designs())), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows))
+        found = whole(of_designs(rows, "groups_of_8", designs()))
+        if found is not None:
+            values = gates(found)["samples"]
+            intervals = {name: {key: getattr(one, key) for key in ("mean", "low", "high")} for name, one in values.items()}
+            about = {"students": len(found.students), "seeds": len(found.seeds)}
+            repro.write_json(reports / "laboratory/gate.json", about | intervals)
 
 
 if __name__ == "__main__":

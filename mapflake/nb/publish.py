@@ -68,16 +68,21 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the claims of README.md anew, from the records of the default profile."""
+    """Writes the claims of README.md anew, from the records of the study and its gate."""
     path = root / "README.md"
-    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), root / REPORTS / "cells/default"))
+    gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
+    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), root / REPORTS / "cells/study", gate))
 
 
-def with_claims(text: str, cells: Path) -> str:
-    """Returns `text` with the claims of the records in `cells` between their marks; ValueError if it has no marks."""
+def with_claims(text: str, cells: Path, gate: Mapping[str, Any]) -> str:
+    """Returns `text` with the claims of the gate and of the records in `cells` between their marks.
+
+    Raises:
+        ValueError: It has no marks, or a claim does not hold.
+    """
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    claims = study.claims_markdown(study.load(cells))
+    claims = study.claims_markdown(study.load(cells), gate=gate)
     text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
     if not found:
         raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")

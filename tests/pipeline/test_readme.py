@@ -21,8 +21,8 @@ def committed(path: str) -> str:
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All committed records of the default study."""
-    folder, profile = tmp_path_factory.mktemp("cells"), "reports/cells/default/"
+    """All committed records of the study."""
+    folder, profile = tmp_path_factory.mktemp("cells"), "reports/cells/study/"
     listed = subprocess.run(
         ["git", "ls-tree", "-r", "--name-only", "HEAD", profile], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -32,13 +32,16 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_claims_are_those_of_the_committed_records(cells: Path) -> None:
-    assert publish.with_claims(README, cells) == README, "python -m mapflake.nb readme"
+    gate = json.loads(committed("reports/laboratory/gate.json"))
+    assert publish.with_claims(README, cells, gate) == README, "python -m mapflake.nb readme"
     claims = README.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
     other = README.replace(claims, claims.replace("points", "pts"))
     assert other != README
-    assert publish.with_claims(other, cells) == README
+    assert publish.with_claims(other, cells, gate) == README
     with pytest.raises(ValueError, match=r"no marks <!-- claims: "):
-        publish.with_claims(README.replace("<!-- /claims -->", ""), cells)
+        publish.with_claims(README.replace("<!-- /claims -->", ""), cells, gate)
+    with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
+        publish.with_claims(README, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}})
 
 
 def test_it_fits_on_two_screens() -> None:
@@ -79,4 +82,4 @@ def test_summary_is_an_extract_of_the_metrics() -> None:
     metrics = json.loads(committed("reports/metrics.json"))
     shown = publish.summary(metrics)
     assert shown == json.loads(committed("reports/summary.json"))
-    assert shown["engineer"]["valid"] == metrics["benchmark"]["engineer"]["all"]["valid"]["mean"]
+    assert shown["fixed"]["valid"] == metrics["benchmark"]["fixed"]["all"]["valid"]["mean"]
