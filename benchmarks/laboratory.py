@@ -381,8 +381,8 @@ def main() -> None:
         repro.write_text(reports / "laboratory.md", page(rows))
         found = whole(of_designs(rows, "groups_of_8", designs()))
         if found is not None:
-            values = gates(found)["samples"]
-            intervals = {name: {key: getattr(one, key) for key in ("mean", "low", "high")} for name, one in values.items()}
+            values, kept = gates(found)["samples"], ("mean", "low", "high")
+            intervals = {name: {key: getattr(one, key) for key in kept} for name, one in values.items()}
             about = {"students": len(found.students), "seeds": len(found.seeds)}
             repro.write_json(reports / "laboratory/gate.json", about | intervals)
 

@@ -205,7 +205,7 @@ class Analysis(Params):
 
 
 class Sections(Params):
-    """All sections, of the default profile as they are written, of another with its changes."""
+    """All sections, of the profile `study` as they are written, of another with its changes."""
 
     env_design: EnvDesign
     warm_start: BaseParams

@@ -93,7 +93,7 @@ STAGES = ("env_design", "warm_start", "student/0", "baseline_rl/0", "engineer_lo
 def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Path) -> None:
     """One clone runs the pipeline; in another, elsewhere, nbval runs the notebooks as they are."""
     folders = [clone(tmp_path / name) for name in ("one", "a_clone_with_another_path")]
-    shutil.copytree(ROOT / "reports/cells/default", folders[1] / "reports/cells/default")  # which explore.ipynb shows
+    shutil.copytree(ROOT / "reports/cells/study", folders[1] / "reports/cells/study")  # which explore.ipynb shows
     blocked = without_network(tmp_path / "blocked")
     path = os.pathsep.join(filter(None, [blocked["PYTHONPATH"], os.environ.get("PYTHONPATH")]))
     probe = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
