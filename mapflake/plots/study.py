@@ -61,7 +61,7 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
     for row in itertools.chain(*compared.values()):
         seeds.setdefault(row.arm, set()).add(row.estimate.seeds)
     counts = {arm: " to ".join(map(str, sorted({min(n), max(n)}))) for arm, n in seeds.items()}
-    figure = Figure(figsize=(2.7 * len(compared) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
+    figure = Figure(figsize=(2.7 * max(2, len(compared)) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
     place = {arm: len(seeds) - 1 - i for i, arm in enumerate(seeds)}
     for ax, (title, rows) in zip(axes, compared.items(), strict=True):

@@ -56,11 +56,20 @@ def compared(study: Study, against: str, **asked: Any) -> list[Difference]:
 
 
 def results_markdown(
-    study: Study, profile: str, comparison: Mapping[str, Any] = ASKED, design_rl: pd.DataFrame | None = None
+    study: Study,
+    profile: str,
+    comparison: Mapping[str, Any] = ASKED,
+    design_rl: pd.DataFrame | None = None,
+    planned: Sequence[int] | None = None,
 ) -> str:
     """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
-    `comparison` are the questions that were written down beforehand, `design_rl` is from `engineers.table`.
+    Args:
+        study: Finished cells.
+        profile: Their profile.
+        comparison: The questions that were written down beforehand.
+        design_rl: From `engineers.table`.
+        planned: The training seeds that were planned; the text says which of them are there.
     """
     made = [record.made for record in study.records.values()]
     commits = sorted({origin.commit or "no commit" for origin in made})
@@ -73,6 +82,7 @@ def results_markdown(
         "",
         answers(study, comparison).to_markdown(disable_numparse=True),
         "",
+        *_missing(study, comparison["arm"], planned or ()),
         "## All arms: rates, and differences in points",
         "",
         in_parts(table(study)),
@@ -101,6 +111,17 @@ def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame
     arm, first, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
     seen = compare(study, [arm], first, metric, "validation")
     return pd.concat([listed(asked(study, comparison)), listed(seen)])
+
+
+def _missing(study: Study, arm: str, planned: Sequence[int]) -> list[str]:
+    done = [seed for seed in study.seeds(arm) if seed in planned]
+    if len(done) == len(planned):
+        return []
+    seeds = ", ".join(map(str, done))
+    return [
+        f"**The study is not finished**: {len(done)} of {len(planned)} planned training seeds are there ({seeds}).",
+        "",
+    ]
 
 
 def _design_rl(table: pd.DataFrame | None) -> list[str]:

@@ -124,6 +124,9 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
     for row in report.answers(five).itertuples():
         assert all(str(value) in results for value in row)
     assert "Design RL" not in results
+    assert "not finished" not in results
+    more = study.results_markdown(five, "smoke", planned=range(7))
+    assert "not finished**: 5 of 7 planned training seeds are there (0, 1, 2, 3, 4)." in more
     assert "profile smoke" in results
     assert results.endswith(
         "The cells were made at commit c0ffee (working tree clean).\nThe code that decides results has changed since.\n"
