@@ -57,13 +57,13 @@ CHANGES = {
     f"{CELLS} record {SHOWN}": "study/records",
     SHOWN: """
         env/pictures study/cells study/comparisons study/designs study/names study/statistics""",
-    "analysis": "plots/__init__ plots/study plots/style study/engineers study/paper study/report",
+    "analysis": "plots/__init__ plots/figures plots/study plots/style study/engineers study/paper study/report",
     "publish": "nb/publish study/claims",
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env
         adapters/reasoning adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__
         nb/cards nb/code nb/dry nb/folders nb/notebooks nb/page nb/params nb/progress nb/report nb/schema nb/stages
-        plots/boards plots/figures plots/page plots/tables study/gate""",
+        plots/boards plots/page plots/tables study/gate""",
 }
 EXPECTED = {
     name if "." in name else f"{name}.py": {*changed.split()}
