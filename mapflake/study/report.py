@@ -9,7 +9,7 @@ import pandas as pd
 
 from mapflake.study import paper
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, Difference, asked, compare, listed, percent, points
+from mapflake.study.comparisons import ASKED, Difference, asked, compare, listed, points
 from mapflake.study.designs import spent
 from mapflake.study.names import BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
@@ -19,7 +19,7 @@ from mapflake.study.statistics import Estimate, estimate
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
-    Numbers have 95% intervals. The last column is the share of extra samples, see `designs.spent`. All arms that were
+    Differences have 95% intervals; rates have none, for students differ in strength. The last column is the share of extra samples, see `designs.spent`. All arms that were
     run are shown, unless `arms` names some.
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
@@ -27,8 +27,8 @@ def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     agents: dict[str, dict[str, Any]] = {f"{n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
     measured = {f"valid %, {title}": ("valid", kept) for title, kept in agents.items()} | {"optimal %": ("optimal", {})}
     for title, (metric, kept) in measured.items():
-        shares = {arm: estimate(study.rates(arm, metric, **kept)) for arm in chosen}
-        columns[title] = {arm: percent(share) for arm, share in shares.items()}
+        shares = {arm: study.rates(arm, metric, **kept).to_numpy().mean() for arm in chosen}
+        columns[title] = {arm: f"{100 * share:.1f}" for arm, share in shares.items()}
     where = agents | {"boards that need a wait": {"needs_wait": True}, "validation": {"boards": "validation"}}
     differences = {f"{title}, against fixed": ("fixed", kept) for title, kept in where.items()}
     differences["benchmark, against evaluation-matched"] = ("evaluation_matched", {})
@@ -88,10 +88,10 @@ def results_markdown(
         in_parts(table(study)),
         "",
         f"There are {len(made)} cells (arm x training seed). Policies answer at temperature 1; the benchmark has",
-        f"{len(study.boards)} boards. Rates are in percent. Differences are in percentage points of valid plans,",
-        "paired by seed and board. Brackets hold 95% intervals over training seeds and boards; one seed gives none.",
-        "A star marks p < 5% after Holm's correction for all arms of the column. Designers see the validation boards",
-        "only. Extra samples are those of design RL, probes and trials, relative to the rounds that all arms train.",
+        f"{len(study.boards)} boards. Rates are means in percent. Differences are in points of valid plans, paired by seed",
+        "and board. Brackets hold 95% intervals over training seeds and boards; one seed gives none. A star marks",
+        "p < 5% after Holm's correction for all arms of the column. Designers see the validation boards only. Extra",
+        "samples are those of design RL, probes and trials, relative to the rounds that all arms train.",
         "",
         "## The paper's claims",
         "",
