@@ -19,8 +19,8 @@ from mapflake.study.statistics import Estimate, estimate
 def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
-    Differences have 95% intervals; rates have none, for students differ in strength. The last column is the share of extra samples, see `designs.spent`. All arms that were
-    run are shown, unless `arms` names some.
+    Differences have 95% intervals; rates have none, for students differ in strength. The last column is the share of
+    extra samples, see `designs.spent`. All arms that were run are shown, unless `arms` names some.
     """
     chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
