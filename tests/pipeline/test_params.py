@@ -133,7 +133,7 @@ MISTAKES = [
     (AGAINST, "arm: frontier, against: [fixed]", r"comparison\.arm: no run makes .*'frontier'"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (AGAINST, "arm: heuristic, against: [fixed, fixed]", r"^analysis\.comparison\.against: .*once, not fixed, fixed$"),
-    (r"engineer, engineer_base\], a", "engineer, frontier], a", r"^profiles\.smoke\..*no run makes .*frontier"),
+    (r"fixed, engineer\], a", "fixed, frontier], a", r"^profiles\.smoke\..*no run makes .*frontier"),
     (r"boards: 8, sizes", "boards: 1, sizes", r"env_design: validation\.boards: 6 boards in all, takes at least 8$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"boards: 10000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
