@@ -46,12 +46,12 @@ GATE_CLAIMS = (
         *("designing", "more"),
     ),
     (
-        "**But the benchmark's own mixture of boards is hard to beat.** The best design for each student does not gain"
+        "**No lead over the benchmark's own mixture of boards is shown.** The best design for each student does not gain"
         " significantly more than this one mixture, which no designer is told. The paper lacks this baseline.",
         *("against benchmark", "no difference"),
     ),
     (
-        "**There is little to be read.** The best design for each student does not gain significantly more than the one"
+        "**Nor is it shown that there is something to be read.** The best design for each student does not gain significantly more than the one"
         " design that suits all students best.",
         *("reading", "no difference"),
     ),
