@@ -46,13 +46,13 @@ GATE_CLAIMS = (
         *("designing", "more"),
     ),
     (
-        "**No lead over the benchmark's own mixture of boards is shown.** The best design for each student does not gain"
-        " significantly more than this one mixture, which no designer is told. The paper lacks this baseline.",
+        "**No lead over the benchmark's own mixture of boards is shown.** The best design for each student does not"
+        " gain significantly more than this one mixture, which no designer is told. The paper lacks this baseline.",
         *("against benchmark", "no difference"),
     ),
     (
-        "**Nor is it shown that there is something to be read.** The best design for each student does not gain significantly more than the one"
-        " design that suits all students best.",
+        "**Nor is it shown that there is something to be read.** The best design for each student does not gain"
+        " significantly more than the one design that suits all students best.",
         *("reading", "no difference"),
     ),
 )
