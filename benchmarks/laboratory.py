@@ -29,8 +29,9 @@ from tqdm import tqdm
 from mapflake import env, provenance, repro
 from mapflake.engineer import Grpo, random_config
 from mapflake.engineer.boards import sample_boards
-from mapflake.engineer.compact.base import BaseParams, base_model, student
+from mapflake.engineer.compact.base import base_model, student
 from mapflake.env import EnvConfig, Task
+from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.plots.style import show, styled
 from mapflake.study import gate
@@ -38,35 +39,16 @@ from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
 
-SIZES = tuple(range(3, 9))  # of validation boards
-SPACE = tuple(range(3, 11))  # of designs: the paper's
-WAIT_RATIOS = (0.25, 0.5, 0.75)
-BOARDS = 27  # validation boards for each wait ratio and size
-DEMONSTRATIONS = (  # agents, boards, sizes, wait ratio; an equal part of each hole ratio
-    (2, 10_000, (3, 4), None),
-    (2, 8_000, (3, 4), 0.6),
-    (2, 3_000, (5, 6), 0.5),
-    (2, 1_500, (7, 8), 0.5),
-    (3, 1_600, (3, 4), None),
-)
-HOLE_RATIOS = (0.0, 0.1, 0.2, 0.3)
+STUDY = params.effective(params.load(Path(__file__).parents[1]), "study")  # its boards, lessons and recipe of a round
+BOARDS = STUDY.env_design
+SIZES = tuple(BOARDS.validation.sizes or BOARDS.sizes)  # of validation boards
+SPACE = tuple(BOARDS.sizes)  # of designs
 AGES = (600, 1_000, 1_500, 3_200, 6_000)  # the study has other ages and seeds
 SEEDS = (0, 1, 2)
 SAMPLES = 8  # answers to each validation board
-LESSONS: dict[str, Any] = {  # what makes a student of a policy that speaks the engineer's language
-    "seed": 100,
-    "hard_share": 0.6,
-    "engineer_share": 0.15,
-    "engineer_variants": ["V1", "V2", "V3", "V4", "V5", "V6", "V6-full", "schema"],
-    "training": {
-        "model": {"hidden_size": 96, "layers": 4, "heads": 3, "intermediate_size": 256},
-        "batch_size": 32,
-        "microbatch": 8,
-        "learning_rate": 2e-3,
-        "final_share": 0.25,
-    },
-}
-LANGUAGE = LESSONS | {"seed": 3930038407, "engineer_share": 0.8, "training": LESSONS["training"] | {"steps": 500}}
+LANGUAGE = STUDY.warm_start.model_copy(update={"seed": 3930038407})
+LESSONS = STUDY.warm_start.model_copy(update={"seed": 100, "engineer_share": STUDY.students.engineer_share})
+CHOSEN = "groups_of_8"  # the regime whose round the study has
 REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
     "default": (320, 32, 16, 2e-4),
     "half_rate": (320, 32, 16, 1e-4),
@@ -108,10 +90,9 @@ POINTS = 100
 def trainer_of(regime: str) -> Grpo:
     """Returns the training of a round in a regime."""
     instances, prompts, generations, rate = REGIMES[regime]
-    recipe = {"epochs": 1, "iterations": 4, "schedule": "constant_with_warmup", "max_new_tokens": 200}
     batch = {"prompts": prompts, "generations": generations, "microbatch": prompts * generations}
-    params = recipe | batch | {"instances": instances, "learning_rate": rate}
-    return Grpo(RLParams.parse(params, f"REGIMES.{regime}"))
+    changed = batch | {"instances": instances, "learning_rate": rate}
+    return Grpo(RLParams.parse(STUDY.baseline_rl.rl.model_dump() | changed, f"REGIMES.{regime}"))
 
 
 def designs() -> dict[str, EnvConfig]:
@@ -125,11 +106,13 @@ def draw_boards(folder: Path) -> None:
     if (folder / "settings.json").is_file():
         return
     solved = []
-    for agents, boards, sizes, waits in DEMONSTRATIONS:
-        for holes in HOLE_RATIOS:
-            config = EnvConfig.uniform(sizes, holes, waits, agents)
-            solved += env.generate(config, boards // len(HOLE_RATIOS), seed=0, split="train")
-    subsets = env.benchmark_sets(0, strata={2: SIZES}, wait_ratios=WAIT_RATIOS, boards=BOARDS, split="validation")
+    for part in BOARDS.demonstrations:
+        for holes in BOARDS.hole_ratios:
+            config = EnvConfig.uniform(part.sizes or SPACE, holes, part.wait_ratio, part.agents)
+            solved += env.generate(config, part.boards // len(BOARDS.hole_ratios), seed=0, split="train")
+    asked = BOARDS.validation
+    drawn: dict[str, Any] = {"wait_ratios": asked.wait_ratios, "boards": asked.boards, "split": "validation"}
+    subsets = env.benchmark_sets(0, strata={asked.agents: SIZES}, hole_ratio=BOARDS.benchmark.hole_ratio, **drawn)
     env.save_tasks(folder / "demonstrations.jsonl", solved)
     env.save_tasks(folder / "validation.jsonl", [task for tasks in subsets.values() for task in tasks])
     repro.write_json(folder / "settings.json", {"sizes": SIZES})
@@ -140,8 +123,8 @@ def make_student(folder: Path, age: int) -> Path:
     out = folder / f"students/{age}"
     if not (out / "curve.jsonl").is_file():
         boards = folder / "boards"
-        start = Path(base_model(BaseParams.parse(LANGUAGE, "LANGUAGE"), boards, folder / "language"))
-        student(BaseParams.parse(LESSONS, "LESSONS"), start, boards, out, age=age, seed=0)
+        start = Path(base_model(LANGUAGE, boards, folder / "language"))
+        student(LESSONS, start, boards, out, age=age, seed=0)
     return out
 
 
@@ -235,8 +218,8 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "designs were chosen. They are not the study's students, and engineers have no part in them: the study is in "
         "[results.md](results.md).",
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
-        f"{BOARDS * len(SIZES) * len(WAIT_RATIOS)} validation boards ({SAMPLES} answers each), of which half need a "
-        "wait. `python -m benchmarks.laboratory` runs more.",
+        f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} validation boards "
+        f"({SAMPLES} answers each), of which half need a wait. `python -m benchmarks.laboratory` runs more.",
     ]
     intervals = len(parts)
     if len((screened := recipes(rows)).columns) > 1:
@@ -379,7 +362,7 @@ def main() -> None:
         for regime in dict.fromkeys(row["regime"] for row in rows):
             show(figure(of_designs(rows, regime, designs())), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows))
-        found = whole(of_designs(rows, "groups_of_8", designs()))
+        found = whole(of_designs(rows, CHOSEN, designs()))
         if found is not None:
             values, kept = gates(found)["samples"], ("mean", "low", "high")
             intervals = {name: {key: getattr(one, key) for key in kept} for name, one in values.items()}

@@ -69,11 +69,12 @@ def test_the_page_has_the_gate_of_what_is_complete():
 
 
 def test_validation_is_drawn_as_the_benchmark_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(laboratory, "DEMONSTRATIONS", ((2, 40, (3, 4), 0.5), (3, 8, (4,), None)))
-    monkeypatch.setattr(laboratory, "BOARDS", 4)
+    few = laboratory.BOARDS.model_dump() | {"demonstrations": [{"agents": 2, "boards": 40, "wait_ratio": 0.5}]}
+    few["validation"] |= {"boards": 4}
+    monkeypatch.setattr(laboratory, "BOARDS", type(laboratory.BOARDS).parse(few, "env_design"))
     laboratory.draw_boards(tmp_path)
     tasks = env.load_tasks(tmp_path / "validation.jsonl")
-    assert len(tasks) == 4 * len(laboratory.SIZES) * len(laboratory.WAIT_RATIOS)
+    assert len(tasks) == 4 * len(laboratory.SIZES) * 3
     assert np.mean([task.needs_wait for task in tasks]) == pytest.approx(0.5)
     demonstrated = {task.instance.key for task in env.load_tasks(tmp_path / "demonstrations.jsonl")}
     assert not demonstrated & {task.instance.key for task in tasks}
