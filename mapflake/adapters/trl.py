@@ -14,11 +14,10 @@ are in the `trainer_state.json` of the trainer's own checkpoints. Not covered: w
 
 from __future__ import annotations
 
-import contextlib
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -47,6 +46,8 @@ with needs("train"):
     from mapflake.trainer.policy import Policy, load_policy
 
 __all__ = ["DesignedBoards", "DynamicSampling", "EngineerCallback"]
+
+T = TypeVar("T")
 
 STATE = "mapflake"
 """Key of the rounds in the trainer's state, which its checkpoints hold."""
@@ -141,7 +142,7 @@ class EngineerCallback(TrainerCallback):
 
         Raises:
             ValueError: An argument of the trainer does not fit (the message names it), or the arm is unknown or one
-                that is not covered.
+                that is not covered, or whether the designer has changed cannot be told (`provenance.identity`).
         """
         args = trainer.args
         prompts = args.generation_batch_size // trainer.num_generations
@@ -161,15 +162,31 @@ class EngineerCallback(TrainerCallback):
             raise ValueError("validation: no boards")
         self.trainer, self.boards, self.validation, self.samples = trainer, boards, validation, samples
         model = trainer.accelerator.unwrap_model(trainer.model)
-        self.policy = policy or Policy(model, trainer.processing_class, Path(), args.max_completion_length)
+        self.policy = policy or Policy(
+            *(model, trainer.processing_class, Path(), args.max_completion_length),
+            template=args.chat_template_kwargs or {},
+        )
         if self.policy.prompt_format != boards.prompt_format:
             raise ValueError(
                 f"prompt_format: that of the boards is {boards.prompt_format!r}, the policy is measured in "
                 f"{self.policy.prompt_format!r} (tokenizer.init_kwargs['prompt_format'] can say another one)"
             )
+        who: Mapping[str, Any]
+        if isinstance(designer, str):
+            legal = legal_sizes({task.instance.size for task in validation} if sizes is None else sizes)
+            asked = params_of(designer, params or EngineerParams())
+            if asked is not None and (asked.design_rl != "none" or asked.model == "base"):
+                raise ValueError(
+                    f"designer: the arm {designer!r} takes a training or a checkpoint of its own: see run_arm"
+                )
+            inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
+            self.designer = designer_for(designer, inputs, asked, load=load_policy)
+            who = {"arm": designer, "sizes": list(legal), "params": asked and asked.model_dump(mode="json")}
+        else:
+            self.designer, who = designer, provenance.identity(designer)
         self.arm = designer if isinstance(designer, str) else getattr(designer, "__name__", "designer")
-        self.designer = self._named(designer, sizes, params) if isinstance(designer, str) else designer
         self.parameters: dict[str, Any] = {
+            "designer": who,
             "seed": boards.seed,
             "instances": boards.instances,
             "passes": boards.passes,
@@ -181,15 +198,6 @@ class EngineerCallback(TrainerCallback):
         self.proposal: Proposal | None = None
         self.fallback: Fallback = {}
         self._steps = 0  # optimizer steps of a round
-
-    def _named(self, arm: str, sizes: Iterable[int] | None, params: EngineerParams | None) -> Designer:
-        legal = legal_sizes({task.instance.size for task in self.validation} if sizes is None else sizes)
-        asked = params_of(arm, params or EngineerParams())
-        if asked is not None and (asked.design_rl != "none" or asked.model == "base"):
-            raise ValueError(f"designer: the arm {arm!r} takes a training or a checkpoint of its own: see run_arm")
-
-        inputs = RuleInputs(legal, self.boards.seed, lambda history: self.policy)
-        return designer_for(arm, inputs, asked, load=load_policy)
 
     # ------------------------------------------------------------ events of the trainer
 
@@ -213,9 +221,7 @@ class EngineerCallback(TrainerCallback):
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Asks for the design of the round, unless the checkpoint has it, and draws its boards."""
         if self.history and self.proposal is None:
-            with self._aside() as first:
-                made = [self.designer(self.history[-1].report, self.history) if first else None]
-            self.proposal = broadcast_object_list(made)[0]
+            self.proposal = self._first(lambda: self.designer(self.history[-1].report, self.history))
             self._keep(state)
         last = self.history[-1].config if self.history else self.boards.start
         config = self.proposal.config if self.proposal and self.proposal.config else last
@@ -236,9 +242,7 @@ class EngineerCallback(TrainerCallback):
         """Measures the policy at the end of a round: after the step's log, of which a report tells, before its save."""
         if not self._is_over(state):
             return
-        with self._aside() as first:
-            made = [self._round(state) if first else None]
-        finished: Round = broadcast_object_list(made)[0]
+        finished = self._first(lambda: self._round(state))
         self.history, self.proposal = (*self.history, finished), None
         self._keep(state)
         rates = {f"valid/{s.size}x{s.size}": s.valid_rate for s in finished.report.sizes}
@@ -291,17 +295,27 @@ class EngineerCallback(TrainerCallback):
             "proposal": self.proposal and repro.to_json(self.proposal),
         }
 
-    @contextlib.contextmanager
-    def _aside(self) -> Iterator[bool]:
-        """Yields whether this is the first process; leaves the training's global random numbers as they were.
+    def _first(self, make: Callable[[], T]) -> T:
+        """Returns in all processes what `make` gives in the first one, or raises an error in all of them.
 
-        A design is made after a save, so what it drew from them would be missing after a resume.
+        The training's global random numbers stay as they were: a design is made after a save, so what it drew from them
+        would be missing after a resume.
         """
         python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  those that trainers use
+        made: list[Any] = [None, None]
+        error: Exception | None = None
         with torch.random.fork_rng():
-            yield self.trainer.accelerator.is_main_process
+            if self.trainer.accelerator.is_main_process:
+                try:
+                    made[0] = make()
+                except Exception as raised:  # the other processes wait for an answer
+                    error, made[1] = raised, f"{type(raised).__name__}: {raised}"
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
+        broadcast_object_list(made)
+        if made[1] is not None:
+            raise error or RuntimeError(f"in the first process: {made[1]}")
+        return cast(T, made[0])
 
     def _log(self, values: Mapping[str, float]) -> None:
         """Logs as the trainer does, without the metrics of the training, which belong to the next row of its own."""

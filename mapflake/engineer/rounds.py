@@ -47,7 +47,8 @@ class RoundSettings:
         seed: Root of all random streams.
         samples: Completions a validation board, at temperature 1.
         arm: Name of the arm, for the record.
-        about: Anything else that decides the result, for the record: a resumed run must ask for the same.
+        about: Anything else that decides the result, for the record: a resumed run must ask for the same. Who designs
+            is added to it.
         stale: If a recorded round was run with other parameters: "error", or "replace" it and all after it.
     """
 
@@ -100,9 +101,10 @@ def run_round(
         train_engineer: Trains the last checkpoint before it designs; the result designs and is trained on.
 
     Raises:
-        LedgerError: The round was run with other parameters (and `settings.stale` is "error"), or its checkpoint, or
-            the one that it starts from, is not the one recorded.
-        ValueError: Round 0 lacks its start, or a later round its designer.
+        LedgerError: The round was run with other parameters or by another designer (and `settings.stale` is "error"),
+            or its checkpoint, or the one that it starts from, is not the one recorded.
+        ValueError: Round 0 lacks its start, or a later round its designer; or whether the designer has changed cannot
+            be told (`provenance.identity`).
     """
     with needs("train"):
         from tqdm import tqdm  # pandas and scipy are needed too
@@ -113,6 +115,8 @@ def run_round(
     index, trainer, seed = next_index(history), settings.trainer, settings.seed
     folder = settings.folder / f"round-{index}"
     checkpoint = folder / "checkpoint"
+    if history and designer and not {"designer", "engineer"} & {*settings.about}:  # `run_arm` says who designs
+        settings = replace(settings, about={**settings.about, "designer": provenance.identity(designer)})
     parameters = _parameters(settings, history, start, train_engineer)
     ledger = Ledger(settings.folder / "rounds.jsonl")
     if finished := ledger.recorded(index, parameters, settings.stale):
@@ -200,7 +204,7 @@ def run_arm(
 
     Args:
         arm: A name as `params_of` takes it, with `params` and `designers`.
-        settings: As for `run_round`; arm and about are filled in here.
+        settings: As for `run_round`; `arm` is filled in here, and who designs is added to `about`.
         history: The rounds that the arm branches from: round 0 alone, or any recorded ones.
         rounds: Number of rounds to add.
         sizes: Board sizes that may be asked for.
@@ -219,7 +223,7 @@ def run_arm(
     trainer, sizes = settings.trainer, legal_sizes(sizes)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
-    about: dict[str, Any] = {"sizes": list(sizes)}
+    about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     asked = params_of(arm, params or EngineerParams(), designers)
     if asked is not None:  # a model designs
         weights = asked.weights(base)

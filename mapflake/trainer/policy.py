@@ -12,7 +12,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,17 @@ MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is
 
 @dataclass(frozen=True)
 class Policy:
-    """A model in eval mode, None if `engine` completes; its tokenizer; and `path`, where it was loaded from."""
+    """A model in eval mode, None if `engine` completes; its tokenizer; and `path`, where it was loaded from.
+
+    `template` is what the chat template takes beside the message, e.g. `{"enable_thinking": False}` of Qwen3's.
+    """
 
     model: PreTrainedModel | None
     tokenizer: PreTrainedTokenizerBase
     path: Path
     max_new_tokens: int = 128
     engine: Engine | None = None
+    template: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def prompt_format(self) -> str:
@@ -86,7 +90,7 @@ class Policy:
             "temperature": 1.0 if temperature is None else temperature,
             "max_new_tokens": max_new_tokens or self.max_new_tokens,
         }
-        ids = encode_prompts(self.tokenizer, prompts)
+        ids = encode_prompts(self.tokenizer, prompts, self.template)
         model: Any = self.model
         if model is not None:
             settings["max_new_tokens"] = min(settings["max_new_tokens"], 1 + check_room(model, ids))
@@ -130,8 +134,12 @@ def completion_texts(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence
     return list(tokenizer.batch_decode(ended, skip_special_tokens=False))
 
 
-def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> list[list[int]]:
+def encode_prompts(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], template: Mapping[str, Any] | None = None
+) -> list[list[int]]:
     """Returns the token ids of each prompt; control tokens inside the text stay text (`split_special_tokens`).
+
+    `template` is as in `Policy`.
 
     Raises:
         ValueError: A compact prompt has a word outside the closed vocabulary (names the word), or the chat template
@@ -141,7 +149,8 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -
         # The template's own control tokens are real, those inside a message are not: the message is replaced by its
         # tokens, encoded apart.
         message = {"role": "user", "content": MESSAGE}
-        parts = tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True).split(MESSAGE)
+        asked: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True}
+        parts = tokenizer.apply_chat_template([message], **{**(template or {}), **asked}).split(MESSAGE)
         if len(parts) != 2:
             raise ValueError(f"the chat template shows the message {len(parts) - 1} times, not once")
         before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts)

@@ -45,7 +45,7 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.evaluate import rollout
 from mapflake.trainer.grpo import order_of_rows
 from mapflake.trainer.params import ModelParams
-from mapflake.trainer.policy import from_scratch, load_policy
+from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy
 
 WORDS = [*dict.fromkeys([*env.VOCABULARY, *VOCABULARY])]
 SIZES = (3, 4)
@@ -462,15 +462,46 @@ def test_what_does_not_fit_is_refused_at_once(tmp_path: Path, changed: dict[str,
         make(tmp_path, **changed)
 
 
+def asking(holes: float) -> Any:
+    """Returns a designer that asks for one hole ratio."""
+    return lambda report, history: ruled({3: {"data_ratio": 1, "hole_ratio": holes, "wait_ratio": 0}}, history, "")
+
+
+def test_another_designer_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    trainer, _ = make(tmp_path, asking(0.1), rounds=1)
+    trainer.train()
+    trainer, engineer = make(tmp_path, asking(0.1))
+    trainer.train(resume_from_checkpoint=True)
+    assert len(engineer.history) == 3
+    trainer, _ = make(tmp_path, asking(0.2), rounds=4)
+    with pytest.raises(ValueError, match=r"had other parameters \(designer: saved"):
+        trainer.train(resume_from_checkpoint=True)
+
+
+def test_what_the_trainer_gives_the_chat_template_is_given_where_the_policy_is_measured(tmp_path: Path) -> None:
+    tokenizer = byte_level_tokenizer()
+    tokenizer.chat_template += "{% if thinking is false %}</think>{% endif %}"
+    _, engineer = make(tmp_path, chat_template_kwargs={"thinking": False})
+    assert engineer.policy.template == {"thinking": False}
+    prompt = "Grid a0 to c2."
+    said = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt}], add_generation_prompt=True, thinking=False, return_dict=False
+    )
+    assert encode_prompts(tokenizer, [prompt], engineer.policy.template) == [said]
+    assert encode_prompts(tokenizer, [prompt]) != [said]
+
+
 def test_checkpoints_of_other_rounds_are_refused(tmp_path: Path) -> None:
     trainer, _ = make(tmp_path, "fixed", rounds=1)
     trainer.train()
     for changed, said in (
         ({"seed": 1}, "had other parameters .*seed: saved 0, now 1"),
         ({"validation": VALIDATION[:4]}, "validation_sha256: saved"),
+        ({"designer": "uniform"}, "had other parameters .*designer: saved .*'arm': 'fixed'.*, now .*'uniform'"),
+        ({"designer": asking(0.1)}, "designer: saved"),
         ({"gradient_accumulation_steps": 2}, "1 rounds of 2 steps: it was saved without this callback, or with other"),
     ):
-        trainer, _ = make(tmp_path, "fixed", **changed)
+        trainer, _ = make(tmp_path, **{"designer": "fixed"} | changed)
         with pytest.raises(ValueError, match=said):
             trainer.train(resume_from_checkpoint=True)
     trainer, engineer = make(tmp_path / "without", "fixed", rounds=1)
@@ -550,10 +581,20 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert rounds == [0, 1, 1, 1]  # it cannot design yet
 
 
+def refusing(report: Any, history: Any) -> Any:
+    raise ValueError("it cannot design")
+
+
 def one_of_several(folder: Path, resume: str = "") -> None:
     """Trains as one process of several, and writes the rounds, the weights and the boards that it saw."""
     watch = Watch()
     options = {"per_device_train_batch_size": 4, "ddp_backend": "gloo"}
+    if resume == "refused":
+        trainer, _ = make(folder, refusing, **options)
+        with pytest.raises(Exception, match="it cannot design") as raised:
+            trainer.train()
+        repro.write_json(folder / f"refused-{trainer.accelerator.process_index}.json", str(raised.value))
+        return
     trainer, engineer = make(folder, rewards=[watch.reward], **ITSELF, **options)
     trainer.train(resume_from_checkpoint=str(folder / resume) if resume else None)
     row = {
@@ -578,6 +619,8 @@ def test_two_processes_have_one_design_and_resume_alike(tmp_path: Path) -> None:
         assert first["rounds"] == second["rounds"] == whole[0]["rounds"]
         assert first["weights"] == second["weights"] == whole[0]["weights"]
     assert len(whole[0]["rounds"]) == 3
+    refused = [repro.read_json(tmp_path / f"refused-{i}.json") for i in (0, 1)]
+    assert refused == ["it cannot design", "in the first process: ValueError: it cannot design"]
     for before, after in zip(whole, again, strict=True):
         assert after["boards"] == {step: boards for step, boards in before["boards"].items() if int(step) >= 6}
     both = [whole[0]["boards"][str(step)] + whole[1]["boards"][str(step)] for step in range(3 * STEPS)]
@@ -590,3 +633,4 @@ def test_two_processes_have_one_design_and_resume_alike(tmp_path: Path) -> None:
 if __name__ == "__main__":
     one_of_several(Path(sys.argv[1]))
     one_of_several(Path(sys.argv[1]), "checkpoint-6")
+    one_of_several(Path(sys.argv[1]), "refused")

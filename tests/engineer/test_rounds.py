@@ -163,6 +163,25 @@ def test_other_parameters_are_an_error_that_says_which(tmp_path, first, changes,
         run_round(settings(tmp_path / "a"), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.3, 0.25)))
 
 
+def test_another_designer_is_an_error_that_says_so(tmp_path, first):
+    def asking(holes):
+        return lambda report, history: ruled({3: {"data_ratio": 1, "hole_ratio": holes, "wait_ratio": 0}}, history, "")
+
+    s = settings(tmp_path / "b")
+    done = run_round(s, first, asking(0.1))
+    assert run_round(s, first, asking(0.1)) == done
+    with pytest.raises(LedgerError, match=r"round 1 was run with other parameters .*about.designer.sha256: recorded"):
+        run_round(s, first, asking(0.2))
+    other = run_round(replace(s, stale="replace"), first, asking(0.2))
+    assert [done.config.sizes[3].hole_ratio, other.config.sizes[3].hole_ratio] == [0.1, 0.2]
+
+
+def test_what_a_caller_says_decides_a_round_of_an_arm_too(tmp_path, first):
+    arm(tmp_path / "b", first, about={"maps": "mine"})
+    with pytest.raises(LedgerError, match=r"about.maps: recorded 'mine', asked 'others'"):
+        arm(tmp_path / "b", first, about={"maps": "others"})
+
+
 def test_changed_code_is_an_error_that_says_so(tmp_path, first, monkeypatch):
     monkeypatch.setattr("mapflake.provenance.code_sha256", lambda *modules: "other code")
     with pytest.raises(LedgerError, match=r"\(the code that decides a round, code_sha256: recorded .*, asked 'other"):
