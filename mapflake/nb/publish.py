@@ -71,10 +71,11 @@ def write_readme(root: Path) -> None:
     """Writes the claims of README.md anew, from the records of the study and its gate."""
     path = root / "README.md"
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
-    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), root / REPORTS / "cells/study", gate))
+    ages = len(params.effective(params.load(root), "study").students.ages)
+    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), root / REPORTS / "cells/study", gate, ages))
 
 
-def with_claims(text: str, cells: Path, gate: Mapping[str, Any]) -> str:
+def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
     """Returns `text` with the claims of the gate and of the records in `cells` between their marks.
 
     Raises:
@@ -82,7 +83,7 @@ def with_claims(text: str, cells: Path, gate: Mapping[str, Any]) -> str:
     """
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    claims = study.claims_markdown(study.load(cells), gate=gate)
+    claims = study.claims_markdown(study.load(cells), gate=gate, ages=ages)
     text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
     if not found:
         raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")

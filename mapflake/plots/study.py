@@ -200,6 +200,30 @@ def doses(table: pd.DataFrame) -> Figure:
 
 
 @style.styled
+def first_designs(table: pd.DataFrame) -> Figure:
+    """Returns the mean size of the boards that an engineer asks for first, by the valid rate that its report states.
+
+    A line is a training seed: the same weights, told the report of their own student and that of another one.
+
+    Args:
+        table: From `study.engineers.first_designs`.
+    """
+    if table.empty:
+        return _nothing()
+    figure = Figure(figsize=(5.6, 3.5), layout="constrained")
+    ax = figure.subplots()
+    for row in table.itertuples():
+        ax.plot([100 * row.own_valid, 100 * row.other_valid], [row.own_size, row.other_size], color="#bbbbbb", lw=1)
+    for i, (who, label) in enumerate({"own": "its student's report", "other": "another student's report"}.items()):
+        valid, size = 100 * table[f"{who}_valid"], table[f"{who}_size"]
+        ax.plot(valid, size, style.MARKERS[i], color=style.COLORS[i], label=label, markersize=7)
+    ax.set(xlabel="valid rate in the report, %", ylabel="mean size of boards asked for")
+    ax.set_title("What the engineer asks for follows its report", loc="left")
+    style.legend(figure, ax)
+    return figure
+
+
+@style.styled
 def frontiers(study: Study, arms: Sequence[str]) -> Figure:
     """Returns what policies solve (above) and which boards they trained on (below), by size.
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import Difference, compare, place, points
 from mapflake.study.designs import spent
+from mapflake.study.engineers import first_designs
 from mapflake.study.names import ROUND_0
 from mapflake.study.statistics import Estimate, student
 
@@ -28,14 +29,15 @@ class Claim:
         arm: The arm that the sentence is about.
         against: The arm that it is compared with.
         shows: `more`: the 95% interval lies above 0; `no difference`: the interval includes 0; `no head start`: before
-            its first design the arm is not ahead of the other one (`head_start`).
+            its first design the arm is not ahead of the other one (`head_start`); `reads`: its first design follows the
+            report (`engineers.first_designs`).
         kept: The boards of the benchmark, as `Study.rates` takes them.
     """
 
     text: str
     arm: str
     against: str
-    shows: Literal["more", "no difference", "no head start"]
+    shows: Literal["more", "no difference", "no head start", "reads"]
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -47,11 +49,11 @@ GATE_CLAIMS = (
     ),
     (
         "**No lead over the benchmark's own mixture of boards is shown.** The best design for each student does not"
-        " gain significantly more than this one mixture, which no designer is told. The paper lacks this baseline.",
+        " gain significantly more than this one mixture. The paper lacks this baseline.",
         *("against benchmark", "no difference"),
     ),
     (
-        "**Nor is it shown that there is something to be read.** The best design for each student does not gain"
+        "**It is not shown that students need different designs.** The best design for each student does not gain"
         " significantly more than the one design that suits all students best.",
         *("reading", "no difference"),
     ),
@@ -63,18 +65,23 @@ TWO_AGENTS = {"agents": 2}
 
 CLAIMS = (
     Claim(
-        "**No gain is shown on the paper's benchmark** so far. An engineer that was trained with RL to design boards"
-        " does not differ significantly from one random configuration that is kept.",
-        *("engineer_trained", "fixed", "no difference", TWO_AGENTS),
+        "**The trained engineer reads its report.** Told the report of a stronger student, the same weights ask for"
+        " larger boards than for their own; told that of a weaker one, for smaller boards.",
+        *("engineer_trained", "engineer_trained_another", "reads"),
     ),
     Claim(
-        "**Nor is it shown that the engineer uses its report.** It does not differ significantly from itself told the"
-        " report of a much weaker or stronger student.",
+        "**That reading helps is not shown.** The student of an engineer that was told its own report does not end"
+        " significantly ahead of one whose engineer was told another student's.",
         *("engineer_trained", "engineer_trained_another", "no difference", TWO_AGENTS),
     ),
     Claim(
-        "RL on designs also changes the weights, but before its first design the trained engineer's policy is not ahead"
-        " of the policy of the other arms.",
+        "**No gain is shown on the paper's benchmark** so far. The engineer that was trained with RL to design boards"
+        " does not differ significantly from keeping the random configuration of round 0.",
+        *("engineer_trained", "fixed", "no difference", TWO_AGENTS),
+    ),
+    Claim(
+        "RL on designs changes the weights, too. Before the first design, these weights are not shown to solve more"
+        " boards than those of the other arms.",
         *("engineer_trained", ROUND_0, "no head start"),
     ),
 )
@@ -136,16 +143,40 @@ def gate_lines(gate: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def claims_markdown(study: Study, claims: Iterable[Claim] = CLAIMS, gate: Mapping[str, Any] | None = None) -> str:
-    """Returns the claims as a numbered list in Markdown, those of the gate first, each with its difference.
+def response(study: Study, claim: Claim, ages: int) -> Estimate:
+    """Returns by how many cells of a board's side the first designs of an arm follow the report that it is told.
 
-    A claim about arms also has the valid rates and the extra samples of both.
+    The mean of `response` of `engineers.first_designs`, with Student's interval over the training seeds.
 
     Raises:
-        ValueError: As `difference_of` and `gate_lines`.
+        ValueError: It was not measured over two seeds, or the interval does not lie above 0.
+    """
+    found = first_designs(study, ages, claim.arm)["response"]
+    if len(found) < 2:
+        raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
+    one = student(found.to_numpy())
+    if one.low is None or one.low <= 0:
+        raise ValueError(f"claim {claim.text!r} does not hold: {one.mean:+.1f} cells")
+    return one
+
+
+def claims_markdown(
+    study: Study, claims: Iterable[Claim] = CLAIMS, gate: Mapping[str, Any] | None = None, ages: int = 1
+) -> str:
+    """Returns the claims as a numbered list in Markdown, those of the gate first, each with its difference.
+
+    A claim about arms also has the valid rates and the extra samples of both. `ages` is the number of ages of students.
+
+    Raises:
+        ValueError: As `difference_of`, `response` and `gate_lines`.
     """
     lines = gate_lines(gate) if gate else []
     for claim in claims:
+        if claim.shows == "reads":
+            one = response(study, claim, ages)
+            said = f"{one.mean:+.1f} ({one.low:+.1f} to {one.high:+.1f}) cells in the mean side of a board"
+            lines.append(f"{claim.text} **{said}**, first design, {one.seeds} training seeds.")
+            continue
         if claim.shows == "no head start":
             ahead = head_start(study, claim.arm)
             if ahead.low is None or ahead.low > 0:

@@ -94,6 +94,33 @@ def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) 
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
 
 
+def first_designs(study: Study, ages: int, arm: str = "engineer_trained", other: Other = "another") -> pd.DataFrame:
+    """Returns what an engineer asks for first, told its own student's report and told another one's.
+
+    Both are asked with the same weights after the same round, so that only the report differs. A row a training seed,
+    with the columns `own_valid` and `other_valid`, the valid rate that the report states; `own_size` and `other_size`,
+    the mean size of the boards asked for; and `response`, how much larger boards are asked for where the report states
+    the higher rate: below 0 if smaller ones are.
+
+    Args:
+        study: Finished cells, those of `fixed` among them, whose reports are told.
+        ages: How many ages of students there are.
+        arm: The engineer.
+        other: Whose report it is told.
+    """
+    rows = {}
+    for seed in sorted({*study.seeds(arm)} & {*study.seeds(f"{arm}_{other}")}):
+        group = {one: study.history("fixed", one) for one in group_of(seed, ages)}
+        first, own = study.history(arm, seed)[:2]
+        controlled = study.history(f"{arm}_{other}", seed)[1]
+        valid = first.report.valid_rate, told(other, seed, ages, group)[0].valid_rate
+        size = [sum(n * share for n, share in one.config.data_ratios.items()) for one in (own, controlled)]
+        row = dict(zip(("own_valid", "other_valid", "own_size", "other_size"), (*valid, *size), strict=True))
+        rows[seed] = row | {"response": float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))}
+    columns = ["own_valid", "other_valid", "own_size", "other_size", "response"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("seed")
+
+
 def _said(values: Sequence[float], form: str = ".2f") -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
     if not values:

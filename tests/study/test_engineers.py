@@ -1,11 +1,17 @@
 """Trained engineers over seeds, from records made by hand."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from mapflake.study import engineers, statistics
+from mapflake import study
+from mapflake.study import claims, engineers, statistics
+
+CELLS = Path(__file__).parents[2] / "reports/cells/study"
 
 REAL = engineers.REAL
 
@@ -65,3 +71,37 @@ def test_records_with_another_yardstick_stand_beside_each_other():
         found = engineers.table(both)["own"]
         assert (found[REAL, "best kind"], found[REAL, "best of one size"]) == ("0.50", "0.90")
         assert found[REAL, "random"] == "0.10"
+
+
+def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused():
+    found = study.load(CELLS)
+    table = engineers.first_designs(found, 4)
+    for seed, row in table.iterrows():
+        own, another = (
+            json.loads((CELLS / f"{arm}-{seed}.json").read_text())["rounds"]
+            for arm in ("engineer_trained", "engineer_trained_another")
+        )
+        sizes = [
+            sum(int(n) * part["data_ratio"] for n, part in one["config"]["sizes"].items())
+            for one in (own[1], next(one for one in another if one["index"] == 1))
+        ]
+        assert [row["own_size"], row["other_size"]] == pytest.approx(sizes)
+        rates = [sum(s[key] for s in own[0]["report"]["sizes"]) for key in ("valid", "rollouts")]
+        assert row["own_valid"] == pytest.approx(rates[0] / rates[1])
+        told = json.loads((CELLS / f"round_0-{seed - seed % 4 + (seed % 4 + 2) % 4}.json").read_text())["rounds"][0]
+        rates = [sum(s[key] for s in told["report"]["sizes"]) for key in ("valid", "rollouts")]
+        assert row["other_valid"] == pytest.approx(rates[0] / rates[1])
+        assert row["response"] == pytest.approx(np.sign(row["other_valid"] - row["own_valid"]) * (sizes[1] - sizes[0]))
+    reads = next(claim for claim in claims.CLAIMS if claim.shows == "reads")
+    assert claims.response(found, reads, 4).mean == pytest.approx(table["response"].mean())
+    # the control: an engineer that asks for the same whatever it is told
+    deaf = {
+        (arm, seed): replace(one, rounds=found.records["engineer_trained", seed].rounds)
+        if arm == "engineer_trained_another"
+        else one
+        for (arm, seed), one in found.records.items()
+    }
+    with pytest.raises(ValueError, match=r"does not hold: \+0\.0 cells"):
+        claims.response(study.Study(deaf, found.sets), reads, 4)
+    with pytest.raises(ValueError, match="not measured over two seeds"):
+        claims.response(study.load(CELLS, seeds=[0, 2]), replace(reads, arm="engineer"), 4)
