@@ -238,7 +238,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             )
         else:
             parts.append(
-                f"The gate is that of the students {', '.join(sorted(found.students, key=int))}, who have all "
+                f"The first table is of the students {', '.join(sorted(found.students, key=int))}, who have all "
                 f"{len(found.designs)} designs under the training seeds {', '.join(map(str, found.seeds))}."
             )
             for budget, values in gates(found).items():
@@ -249,7 +249,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     if table:
         about = (
             "How many points a round the best design of each student gains more than another one, with 95% intervals "
-            "over students and training seeds. It is chosen under other seeds than it is scored under."
+            "over students and training seeds. It is chosen under one training seed and scored under another."
         )
         compared = pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True)
         parts[intervals:intervals] = [about, compared]

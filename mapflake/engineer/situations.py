@@ -152,9 +152,9 @@ class ExpectedGain:
     The nearness K falls with the distance in size (a normal curve of deviation `near_sizes`) and in holes
     (`near_holes`), and is less by the factor `other_waits` between boards of which one needs a wait. The second sum is
     over the two classes c, boards that need a wait and boards that need none: a class that is hardly trained on is
-    forgotten, the more so the better it was solved. The form is our choice. The numbers are those by which the designs
-    ranked first gain most in the trials of reports/laboratory.md, nearly all of one training seed
-    (`benchmarks.rewards` chooses and judges); `near_holes` was not varied.
+    forgotten, the more so the better it was solved. Boards of sizes that the tables lack teach nothing. The form is our
+    choice. The numbers are those by which the designs ranked first gain most in the trials of reports/laboratory.md,
+    nearly all of one training seed (`benchmarks.rewards` chooses and judges); `near_holes` was not varied.
     """
 
     near_sizes: float = 0.7

@@ -78,6 +78,8 @@ def results_markdown(
     lines = [
         f"# Results, profile {profile}",
         "",
+        "The names of arms and columns are explained in the [glossary](../docs/glossary.md).",
+        "",
         "## The questions that were written down before the first run",
         "",
         answers(study, comparison).to_markdown(disable_numparse=True),
@@ -101,7 +103,8 @@ def results_markdown(
         "",
         *_design_rl(design_rl),
         f"The cells were made at commit {', '.join(commits)} (working tree {clean}).",
-        f"The code that decides results {'is still the same' if same else 'has changed since'}.",
+        f"The code that decides results {'is still the same' if same else 'has changed since'}."
+        + ("" if same else " So `make study` trains these cells anew."),
     ]
     return "\n".join(lines) + "\n"
 

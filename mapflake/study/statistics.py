@@ -8,8 +8,8 @@ $$\widehat{\mathrm{var}} = \frac{M_S + M_B - M_E}{S\,B}, \qquad
 
 with the mean squares of the two-way analysis of variance: $M_S = B\sum_s(\bar d_s-\bar d)^2/(S-1)$, $M_B$ likewise over
 boards, $M_E = \sum_{sb}(d_{sb}-\bar d_s-\bar d_b+\bar d)^2/((S-1)(B-1))$. The degrees of freedom are Satterthwaite's
-(1946), at least S - 1, and the interval is Student's. The sum is at least $M_S$ and at least $M_B$: an effect of seeds
-or boards that seems negative is none, and is not taken to make the other one smaller (our choice).
+(1946), at least min(S, B) - 1, and the interval is Student's. The sum is at least $M_S$ and at least $M_B$: an effect
+of seeds or boards that seems negative is none, and is not taken to make the other one smaller (our choice).
 
 The p-values are approximate. This table has the chance of p < a divided by a where there is no effect, and the coverage
 of the 95% interval, from 2,000,000 simulated studies a row: normal effects of seeds and boards and normal noise on 480
@@ -118,7 +118,8 @@ def _variance(between: float, by_board: float, rest: float, seeds: int, boards: 
     total = between + by_board - rest
     parts = (between, seeds - 1), (by_board, boards - 1), (rest, (seeds - 1) * (boards - 1))
     below = sum(square**2 / df for square, df in parts)
-    df = max(total**2 / below, seeds - 1) if below else seeds - 1
+    fewest = min(seeds, boards) - 1
+    df = max(total**2 / below, fewest) if below else fewest
     return max(total, between, by_board) / (seeds * boards), df
 
 

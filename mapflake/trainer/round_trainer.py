@@ -1,7 +1,8 @@
 """TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
-Stock TRL would give the same numbers (tests/trainer/test_round_trainer.py); it is several times slower for a small
-policy. Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Four of TRL's methods are
+Stock TRL would give the same weights (tests/trainer/test_round_trainer.py); it is several times slower for a small
+policy. That holds for the loss "dapo", which `grpo.training_arguments` sets: rows without advantage are left out of it.
+Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Four of TRL's methods are
 overridden: see their docstrings.
 """
 

@@ -128,7 +128,8 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
     assert "not finished**: 5 of 7 planned training seeds are there (0, 1, 2, 3, 4)." in more
     assert "profile smoke" in results
     assert results.endswith(
-        "The cells were made at commit c0ffee (working tree clean).\nThe code that decides results has changed since.\n"
+        "The cells were made at commit c0ffee (working tree clean).\nThe code that decides results has changed since."
+        " So `make study` trains these cells anew.\n"
     )
 
 

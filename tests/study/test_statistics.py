@@ -47,6 +47,14 @@ def test_estimate_covers_the_truth_as_often_as_it_claims(seeds: int, boards: int
     assert as_often_as_claimed(count), count
 
 
+def test_seeds_and_boards_may_change_places() -> None:
+    """As in the gate, whose four students under two training seeds are rows and columns."""
+    for number in range(20):
+        values = simulate(rng_for(number, "places"), 0.1, 2, 4, 1.0)
+        one, other = estimate(values), estimate(values.T)
+        assert (one.low, one.high, one.p) == pytest.approx((other.low, other.high, other.p))
+
+
 def test_coverage_refutes_intervals_that_forget_the_seeds() -> None:
     forgetful = lambda v: Estimate(0, 5, 60, *stats.ttest_1samp(v.ravel(), 0).confidence_interval())  # noqa: E731
     assert not as_often_as_claimed(covered(forgetful, 5, 60, 0.05))
