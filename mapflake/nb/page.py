@@ -7,6 +7,7 @@ are those of the machine that ran it.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def write(root: Path) -> Path:
 
 
 def page(root: Path, profile: str) -> str:
-    """Returns the text of a run's page; writes the figures of its curves to `reports/<profile>/`."""
+    """Returns the text of a run's page; writes the figures of its curves and a notebook to `reports/<profile>/`."""
     require(f"runs/{profile}", "baseline_rl")
     run, cells, pictures = root / "runs" / profile, root / REPORTS / "cells" / profile, root / REPORTS / profile
     found, designs = study.load(cells), engineers.load(cells)
@@ -78,6 +79,7 @@ def page(root: Path, profile: str) -> str:
         _answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
         *_design(found, seeds[0]),
+        _notebook(run / f"engineer_loop/{seeds[0]}/notebook.ipynb", pictures),
         "## The supervised start, and reinforcement learning on boards",
         *_curves(run, fixed, pictures),
         *_solved(run, before),
@@ -180,6 +182,15 @@ def _transcript(arm: str, one: Round, proposal: Proposal) -> list[str]:
     drawn = [_text(task.instance.to_text()) for _, task in sorted(shown.items())][:DRAWN]
     lines += ["The ratios that were trained on:", ratios.to_markdown(index=False, floatfmt=".2f")]
     return [*lines, "The first of its boards of each size:", "\n\n---\n\n".join(drawn)]
+
+
+def _notebook(executed: Path, target: Path) -> str:
+    """Copies the executed notebook of the engineer's loop, and returns its link; "" if there is none."""
+    if not executed.is_file():
+        return ""
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(executed, target / "03_engineer_loop.ipynb")
+    return f"[The whole loop as an executed notebook]({target.name}/03_engineer_loop.ipynb)."
 
 
 def _curves(run: Path, fixed: History, pictures: Path) -> list[str]:

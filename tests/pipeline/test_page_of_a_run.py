@@ -106,6 +106,8 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
         assert f"    {line}" in text
     assert (root / "reports/llm/grpo.png").read_bytes()[:4] == b"\x89PNG"
 
+    assert "executed notebook" not in text
+    repro.write_text(root / "runs/llm/engineer_loop/0/notebook.ipynb", "{}")
     arms = rest()
     text = page.page(root, "llm")
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
@@ -118,6 +120,8 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     for arm in arms:
         assert study.table(study.load(root / "reports/cells/llm"), [arm]).index[0] in text
     assert text == page.page(root, "llm")
+    (link,) = re.findall(r"executed notebook\]\((.*?)\)", text)
+    assert (root / "reports" / link).read_text() == "{}"
 
 
 def test_a_seed_that_solves_nothing_counts_towards_the_floors(monkeypatch):
