@@ -218,6 +218,7 @@ def _curves(run: Path, fixed: History, pictures: Path) -> list[str]:
 def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
     """Returns a table of rates on the validation boards: before RL, after round 0, and the last round of each arm."""
     rows: list[dict[str, Any]] = []
+    changes = []
     twin = run.with_name(TWIN.format(run.name))
     for seed, rollouts in before.items():
         measured = {name(BASE): rollouts}
@@ -232,8 +233,16 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
             name(arm): evaluate.load_rollouts(rounds[-1].files["rollouts"]) for arm, rounds in ledgers.items() if rounds
         }
         rows += [{"": arm, **_rates(found)} for arm, found in measured.items()]
+        last = name("fixed") if fixed else name(ROUND_0)
+        after, start = (evaluate.frame(measured[arm]) for arm in (last, name(BASE)))
+        change = evaluate.paired_difference(after, start, "valid")
+        changes.append("{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in change)))
     table = 100 * pd.DataFrame(rows).groupby("", sort=False).mean()
     about = f"Percent of answers on the validation boards at temperature 1, mean of training seeds {[*before]}."
+    about += (
+        f" From before RL to the last round of the fixed configuration, valid changes by {', '.join(changes)} points,"
+    )
+    about += " one number for each training seed, with 95% intervals over boards."
     missing = "" if twin.is_dir() else MISSING.format("the same architecture with random weights")
     return [table.to_markdown(floatfmt=".1f"), about, missing]
 

@@ -46,7 +46,7 @@ CHANGES = {
         engineer/ledger engineer/prompt engineer/reply engineer/report engineer/variants engineer/words
         engineer/designers/__init__ engineer/designers/llm engineer/designers/rules engineer/designers/measured""",
     f"{CELLS} bank round record": "engineer/backend engineer/rounds",
-    f"{CELLS} bank round record analysis": "engineer/students",
+    f"{CELLS} bank round record {SHOWN}": "engineer/students",
     "baseline_rl trained_engineer warm_start student bank record": "engineer/compact/base trainer/pretrained",
     f"{CELLS} warm_start student bank record": """
         engineer/compact/__init__ engineer/compact/demonstrations engineer/situations""",
@@ -56,8 +56,8 @@ CHANGES = {
     f"env_design {CELLS} record {SHOWN}": "study/__init__ study/board_sets",
     f"{CELLS} record {SHOWN}": "study/records",
     SHOWN: """
-        env/pictures study/cells study/comparisons study/designs study/names study/statistics""",
-    "analysis": "plots/__init__ plots/figures plots/study plots/style study/engineers study/paper study/report",
+        env/pictures study/cells study/comparisons study/designs study/engineers study/names study/statistics""",
+    "analysis": "plots/__init__ plots/figures plots/study plots/style study/paper study/report",
     "publish": "nb/publish study/claims",
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env
