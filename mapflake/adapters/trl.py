@@ -24,7 +24,7 @@ import numpy as np
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
-from mapflake.engineer.designers import EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Round, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
@@ -181,7 +181,8 @@ class EngineerCallback(TrainerCallback):
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
-            who = {"arm": designer, "sizes": list(legal), "params": asked and asked.model_dump(mode="json")}
+            how = provenance.identity(RULES[designer]) if asked is None else asked.model_dump(mode="json")
+            who = {"arm": designer, "sizes": list(legal), "how": how}
         else:
             self.designer, who = designer, provenance.identity(designer)
         self.arm = designer if isinstance(designer, str) else getattr(designer, "__name__", "designer")

@@ -107,12 +107,17 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained", other:
         ages: How many ages of students there are.
         arm: The engineer.
         other: Whose report it is told.
+
+    Raises:
+        ValueError: The two were not asked with the same weights.
     """
     rows = {}
     for seed in sorted({*study.seeds(arm)} & {*study.seeds(f"{arm}_{other}")}):
         group = {one: study.history("fixed", one) for one in group_of(seed, ages)}
         first, own = study.history(arm, seed)[:2]
         controlled = study.history(f"{arm}_{other}", seed)[1]
+        if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
+            raise ValueError(f"{arm}-{seed} and {arm}_{other}-{seed} did not design with the same weights")
         valid = first.report.valid_rate, told(other, seed, ages, group)[0].valid_rate
         size = [sum(n * share for n, share in one.config.data_ratios.items()) for one in (own, controlled)]
         row = dict(zip(("own_valid", "other_valid", "own_size", "other_size"), (*valid, *size), strict=True))

@@ -104,7 +104,7 @@ def results_markdown(
         *_design_rl(design_rl),
         f"The cells were made at commit {', '.join(commits)} (working tree {clean}).",
         f"The code that decides results {'is still the same' if same else 'has changed since'}."
-        + ("" if same else " So `make study` trains these cells anew."),
+        + ("" if same else " The pipeline would train these cells anew."),
     ]
     return "\n".join(lines) + "\n"
 

@@ -30,6 +30,7 @@ from mapflake.adapters import trl as door
 from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallback
 from mapflake.engineer import VOCABULARY, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
+from mapflake.engineer.designers import RULES
 from mapflake.env import (
     REWARD,
     EnvConfig,
@@ -476,6 +477,17 @@ def test_another_designer_of_the_same_name_is_refused(tmp_path: Path) -> None:
     trainer, _ = make(tmp_path, asking(0.2), rounds=4)
     with pytest.raises(ValueError, match=r"had other parameters \(designer: saved"):
         trainer.train(resume_from_checkpoint=True)
+
+
+def test_another_rule_of_the_same_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begun(holes: float, rounds: int) -> Any:
+        monkeypatch.setitem(RULES, "mine", lambda inputs: asking(holes))
+        return make(tmp_path, "mine", rounds=rounds)[0]
+
+    begun(0.1, 1).train()
+    begun(0.1, 2).train(resume_from_checkpoint=True)
+    with pytest.raises(ValueError, match=r"had other parameters \(designer: saved"):
+        begun(0.2, 3).train(resume_from_checkpoint=True)
 
 
 def test_what_the_trainer_gives_the_chat_template_is_given_where_the_policy_is_measured(tmp_path: Path) -> None:

@@ -103,5 +103,13 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
     }
     with pytest.raises(ValueError, match=r"does not hold: \+0\.0 cells"):
         claims.response(study.Study(deaf, found.sets), reads, 4)
+    others = {
+        key: replace(one, rounds=[row | {"parent_sha256": "others"} for row in one.rounds])
+        if key == ("engineer_trained_another", 0)
+        else one
+        for key, one in found.records.items()
+    }
+    with pytest.raises(ValueError, match=r"engineer_trained-0 and .* did not design with the same weights"):
+        engineers.first_designs(study.Study(others, found.sets), 4)
     with pytest.raises(ValueError, match="not measured over two seeds"):
         claims.response(study.load(CELLS, seeds=[0, 2]), replace(reads, arm="engineer"), 4)

@@ -129,7 +129,7 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
     assert "profile smoke" in results
     assert results.endswith(
         "The cells were made at commit c0ffee (working tree clean).\nThe code that decides results has changed since."
-        " So `make study` trains these cells anew.\n"
+        " The pipeline would train these cells anew.\n"
     )
 
 
