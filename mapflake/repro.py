@@ -32,11 +32,8 @@ _repr.maxstring = _repr.maxlong = _repr.maxother = 3 * MAX_SHOWN
 
 
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
-    words: list[int] = []
-    for part in path:
-        digest = hashlib.blake2b(repr(part).encode(), digest_size=8).digest()
-        words += [int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")]
-    return np.random.SeedSequence(seed, spawn_key=tuple(words))
+    digests = b"".join(hashlib.blake2b(repr(part).encode(), digest_size=8).digest() for part in path)
+    return np.random.SeedSequence(seed, spawn_key=tuple(np.frombuffer(digests, "<u4").tolist()))
 
 
 def rng_for(seed: int, *path: str | int) -> np.random.Generator:
