@@ -9,8 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,22 +120,17 @@ def compute_in_bfloat16(model: PreTrainedModel) -> None:
         result: torch.Tensor = _Rounded.apply(weight, half)  # type: ignore[no-untyped-call]
         return result
 
-    @contextmanager
-    def swapped() -> Iterator[None]:
+    @functools.wraps(plain)  # trainers look at its signature
+    def forward(*args: Any, **kwargs: Any) -> Any:
         places = [(m, n, w) for m in model.modules() for n, w in m._parameters.items() if w is not None]
         by_weight = {weight: rounded(weight) for *_, weight in places}
         try:
             for module, name, weight in places:
                 module._parameters[name] = by_weight[weight]  # type: ignore[assignment]
-            yield
+            return plain(*args, **kwargs)
         finally:
             for module, name, weight in places:
                 module._parameters[name] = weight
-
-    @functools.wraps(plain)  # trainers look at its signature
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        with swapped():
-            return plain(*args, **kwargs)
 
     model.forward = forward  # type: ignore[method-assign]
 
