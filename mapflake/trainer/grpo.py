@@ -35,6 +35,7 @@ from mapflake.trainer.training import run
 from mapflake.trainer.weights import lora_config
 
 ACCELERATE = Path(__file__).parent / "accelerate"
+JOB = "job.pickle"  # beside the saves: what further processes train
 
 
 class Problem(Protocol):
@@ -205,15 +206,10 @@ def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
 def training_arguments(
     params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool, autocast: bool = False
 ) -> GRPOConfig:
-    """Returns TRL's configuration of a round.
+    """Returns TRL's configuration of a round, whose rewards have these weights and whose saves go to `output`.
 
-    Args:
-        params: The parameters of the round.
-        output: The folder of its saves.
-        seed: Seed of TRL's own random numbers.
-        weights: Weights of the rewards.
-        large: Whether memory is short (`logps.logits_fit`).
-        autocast: Whether products are bfloat16 by autocast: on a GPU, and where adapters are trained.
+    `large` says whether memory is short (`logps.logits_fit`), `autocast` whether products are bfloat16 by autocast: on
+    a GPU, and where adapters are trained.
     """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch
@@ -260,9 +256,7 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
     """Runs `main` in `params.processes` processes and waits for them."""
     folder = checkpoint.resumable(out, input_hash)
     settle(params.precision, start, folder)  # once: the processes only read it
-    (folder / "problem.pickle").write_bytes(pickle.dumps(problem))
-    job = {"start": str(start), "params": params.model_dump(), "out": str(out), "seed": seed}
-    repro.write_json(folder / "job.json", job)
+    (folder / JOB).write_bytes(pickle.dumps((start, problem, params, out, seed)))
     launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={params.processes}"]
     if params.sharding != "none":
         config = ACCELERATE / f"{params.sharding}.yaml"
@@ -275,9 +269,8 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
 
 def main(folder: Path) -> None:
     """Trains the round whose job `_launch` wrote to `folder`, as one process of several."""
-    job = repro.read_json(folder / "job.json")
-    problem, params = pickle.loads((folder / "problem.pickle").read_bytes()), RLParams.parse(job["params"], "rl")
-    train_round(job["start"], problem, params, job["out"], seed=job["seed"])
+    start, problem, params, out, seed = pickle.loads((folder / JOB).read_bytes())
+    train_round(start, problem, params, out, seed=seed)
 
 
 if __name__ == "__main__":
