@@ -130,12 +130,10 @@ def load_rollouts(path: str | Path) -> list[Rollout]:
     """
     found = []
     for number, row in enumerate(repro.read_jsonl(path), start=1):
+        where = f"{path}, line {number}"
         if row.pop("schema", None) != SCHEMA:
-            raise ValueError(f"{path}, line {number}: schema: this version reads rollouts of schema {SCHEMA}")
-        try:
-            found.append(repro.from_json(Rollout, row, "rollout"))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            raise ValueError(f"{where}: schema: this version reads rollouts of schema {SCHEMA}")
+        found.append(repro.from_json(Rollout, row, f"{where}: rollout"))
     return found
 
 
@@ -161,24 +159,21 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def mean_interval(
-    values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray | None = None
-) -> tuple[float, float, float]:
+def mean_interval(values: pd.Series, rollouts: pd.Series) -> tuple[float, float, float]:
     """Returns mean, lower and upper end of the 95% bootstrap interval over boards.
 
     Args:
-        values: Of each board.
-        weights: Rollouts of each board, which count alike; None: the same number of each.
+        values: The mean of each board.
+        rollouts: The number of rollouts of each board; all rollouts count alike.
     """
     with needs("train"):
         from scipy.stats import bootstrap
 
-    data = np.asarray(values, dtype=float)
-    if not len(data):
+    if values.empty:
         raise ValueError("no boards to average over")
-    counts = np.ones(len(data)) if weights is None else np.asarray(weights, dtype=float)
+    data, counts = values.to_numpy(float), rollouts.to_numpy(float)
     mean = float(np.average(data, weights=counts))
-    if len(data) == 1 or np.ptp(data) == 0:  # nothing to resample
+    if np.ptp(data) == 0:  # nothing to resample
         return mean, mean, mean
 
     def average(x: np.ndarray, n: np.ndarray, axis: int) -> np.ndarray:
@@ -211,7 +206,7 @@ def rates(
         row |= {"boards": int(group["board"].nunique()), "rollouts": len(group)}
         for metric in metrics:
             boards = group.groupby("board", sort=True)[metric].agg(["mean", "size"])
-            mean, low, high = mean_interval(boards["mean"].to_numpy(), boards["size"].to_numpy())
+            mean, low, high = mean_interval(boards["mean"], boards["size"])
             row |= {metric: mean, f"{metric}_low": low, f"{metric}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -226,4 +221,4 @@ def paired_difference(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> tuple[fl
     left, right = (x.groupby("board", sort=True)[metric].agg(["mean", "size"]) for x in (a, b))
     if not left.index.equals(right.index):
         raise ValueError(f"not the same boards: {len(left.index.symmetric_difference(right.index))} are in one only")
-    return mean_interval((left["mean"] - right["mean"]).to_numpy(), left["size"].to_numpy())
+    return mean_interval(left["mean"] - right["mean"], left["size"])

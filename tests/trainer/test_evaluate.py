@@ -6,15 +6,7 @@ import pytest
 
 from mapflake.env import EnvConfig, format_plan, generate, parse_completion
 from mapflake.trainer import evaluate
-from mapflake.trainer.evaluate import (
-    frame,
-    load_rollouts,
-    mean_interval,
-    paired_difference,
-    rates,
-    rollout,
-    save_rollouts,
-)
+from mapflake.trainer.evaluate import frame, load_rollouts, paired_difference, rates, rollout, save_rollouts
 
 TASKS = generate(EnvConfig.uniform((3, 4), 0.2, 0.5), 12, seed=1, split="validation")
 
@@ -78,17 +70,17 @@ def test_a_file_that_holds_no_rollout_is_refused_by_line_and_key(tmp_path, chang
         load_rollouts(tmp_path / "r.jsonl")
 
 
+def _scores(values):
+    return pd.DataFrame({"board": [f"b{i:03}" for i in range(len(values))], "valid": values})
+
+
 def test_the_interval_covers_as_often_as_it_says():
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(200):
-        _, low, high = mean_interval((rng.random(80) < 0.4).astype(float))
-        hits += low <= 0.4 <= high
+        row = rates(_scores((rng.random(80) < 0.4).astype(float)), metrics=["valid"]).iloc[0]
+        hits += row["valid_low"] <= 0.4 <= row["valid_high"]
     assert 180 <= hits <= 199  # 95% of 200, three standard errors either way
-
-
-def _scores(values, metric="valid"):
-    return pd.DataFrame({"board": [f"b{i:03}" for i in range(len(values))], metric: values})
 
 
 def test_rates_are_those_of_the_report_also_where_a_board_is_there_twice():
