@@ -4,8 +4,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mapflake.env import EnvConfig, generate, render_prompt
-from mapflake.trainer.params import RLParams
+from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+from mapflake.trainer.params import ModelParams, RLParams
 
 UNIT = 2**-24  # the largest relative error of one rounding in float32
 
@@ -13,6 +13,16 @@ TASKS = generate(EnvConfig.uniform((3,), 0.0, 0.0), 8, seed=1)
 PARAMS = RLParams(
     instances=8, epochs=2, prompts=4, generations=4, microbatch=8, max_new_tokens=32, save_every=1, warmup_steps=0
 )
+SHAPE = ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32)
+
+
+def demonstrations(tasks, prompt_format):
+    """Returns the prompt of each task, and its optimal plan as a completion."""
+    return [
+        (render_prompt(t.instance, prompt_format), format_plan(t.instance, t.solution.plan, prompt_format))
+        for t in tasks
+    ]
+
 
 # The shape of Qwen3's chat template, with the reasoning that it drops from earlier turns.
 TEMPLATE = """\

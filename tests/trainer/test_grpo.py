@@ -1,4 +1,3 @@
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from starts import PARAMS, TASKS, UNIT
+from starts import PARAMS, TASKS
 from transformers import TrainerCallback
 
 from mapflake.engineer import Grpo
 from mapflake.env import render_prompt, reward
-from mapflake.repro import ParamError, read_jsonl
+from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import RLParams
@@ -91,41 +90,6 @@ def test_a_policy_samples_with_the_threads_of_its_training(start):
         assert torch.get_num_threads() == PARAMS.threads
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"instances": 10}, r"instances \(10\) must be a multiple of prompts \(64\)"),
-        ({"processes": 2}, r"microbatch \(512\) must divide prompts x generations / processes \(256\)"),
-        ({"processes": 3}, r"prompts \(64\) must be a multiple of processes \(3\)"),
-        (
-            {"sharding": "fsdp2", "processes": 2, "microbatch": 8},
-            r"sharding \(fsdp2\) is for full training on several processes that vllm",
-        ),
-    ],
-)
-def test_rl_params_that_do_not_fit_together_are_named(changed, said):
-    with pytest.raises(ParamError, match=said):
-        RLParams.parse(changed, "rl")
-
-
-@pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 8}])
-def test_a_chat_model_takes_the_same_path_full_and_lora(chat_start, tmp_path, lora):
-    params = RLParams.parse(PARAMS.model_dump() | {"lora": lora, "learning_rate": 2e-3}, "rl")
-    at, hashes = chat_start, {checkpoint.weights_sha256(chat_start)}
-    for index in range(2):  # each round starts from what the last one left
-        out = tmp_path / f"round-{index}"
-        curve = train_round(at, Boards(TASKS), params, out, seed=index)
-        assert len(curve) == params.steps
-        assert all(math.isfinite(row["loss"]) for row in curve)
-        assert all(row["kl"] >= -8 * UNIT for row in curve)  # exp(x) - x - 1, with some roundings of 1
-        assert (out / "adapter_config.json").exists() == bool(lora)
-        hashes.add(checkpoint.weights_sha256(out))
-        at = out
-    assert len(hashes) == 3
-    assert load_policy(at).prompt_format == "chat"
-    assert len(load_policy(at).complete(["hello"], n=2, max_new_tokens=4)[0]) == 2
 
 
 RANKS = """

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from starts import PARAMS, TASKS
+from starts import PARAMS, TASKS, UNIT, demonstrations
 
 from mapflake import repro
-from mapflake.env import format_plan, render_prompt
 from mapflake.trainer import checkpoint, weights
 from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import RLParams, WarmStartParams
@@ -17,9 +16,6 @@ from mapflake.trainer.policy import load_policy
 from mapflake.trainer.warmstart import warm_start
 
 ADAPTERS = {"rank": 2, "alpha": 8}
-PAIRS = [
-    (render_prompt(task.instance, "chat"), format_plan(task.instance, task.solution.plan, "chat")) for task in TASKS
-]
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +26,10 @@ def chain(chat_start, tmp_path_factory):
     taught = WarmStartParams.parse(
         {"steps": 4, "batch_size": 4, "microbatch": 4, "learning_rate": 1e-2, "warmup_steps": 1, "lora": ADAPTERS}, ""
     )
-    warm_start(PAIRS, folder / "model", taught, folder / "student", seed=0)
+    warm_start(demonstrations(TASKS, "chat"), folder / "model", taught, folder / "student", seed=0)
     round_params = RLParams.parse(PARAMS.model_dump() | {"lora": ADAPTERS, "learning_rate": 1e-2}, "rl")
-    train_round(folder / "student", Boards(TASKS), round_params, folder / "run/round-0", seed=0)
+    curve = train_round(folder / "student", Boards(TASKS), round_params, folder / "run/round-0", seed=0)
+    assert all(row["kl"] >= -8 * UNIT for row in curve)  # exp(x) - x - 1, with some roundings of 1
     return folder
 
 

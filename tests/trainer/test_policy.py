@@ -5,7 +5,7 @@ import torch
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.params import ModelParams, WarmStartParams
+from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
 
@@ -22,12 +22,6 @@ def test_a_saved_policy_completes_as_before(tiny, saved):
     assert loaded.prompt_format == "compact"
     with pytest.raises(checkpoint.CheckpointError, match="no such folder"):  # it is not looked up on the hub
         load_policy(saved / "nowhere")
-
-
-@pytest.mark.parametrize(("hidden_size", "heads"), [(96, 5), (96, 32), (99, 3)])  # 19.2, 3 and 33 numbers a head
-def test_a_shape_whose_heads_cannot_be_is_refused(hidden_size, heads):
-    with pytest.raises(repro.ParamError, match=rf"warm_start.model: hidden_size \({hidden_size}\) must be a multiple"):
-        WarmStartParams.parse({"model": {"hidden_size": hidden_size, "heads": heads}}, "warm_start")
 
 
 def test_from_scratch_depends_on_the_seed_and_leaves_the_global_generator_alone():
