@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from starts import byte_level_model
+from starts import SHAPE, byte_level_model, demonstrations
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from transformers import LlamaForCausalLM, Trainer
 
@@ -25,15 +25,15 @@ from mapflake.engineer import VOCABULARY, EngineerParams, Grpo, Ledger, RoundSet
 from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model, student_of
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.design_rl import Designs
-from mapflake.env import EnvConfig, format_plan, generate, render_prompt, save_tasks
+from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.trainer import checkpoint, decoding, training
 from mapflake.trainer.grpo import train_round
-from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
+from mapflake.trainer.params import RLParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
 
 SIZES = (3,)
 WARM = WarmStartParams(
-    model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32, max_positions=256),
+    model=SHAPE.model_copy(update={"max_positions": 256}),
     steps=60, batch_size=16, save_every=20, warmup_steps=2, learning_rate=2e-2,
 )  # fmt: skip
 RL = RLParams(
@@ -56,10 +56,7 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
     settings = RoundSettings(folder / stage, Grpo(RL), validation, seed=0, samples=2)
     first = Ledger(folder / "shared/rounds.jsonl").rounds
     if stage == "warm_start":
-        pairs = [
-            (render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact"))
-            for t in generate(CONFIG, 40, seed=1)
-        ]
+        pairs = demonstrations(generate(CONFIG, 40, seed=1), "compact")
         warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], WARM, folder / stage, seed=0)
     elif stage == "shared":
         run_round(settings, (), start=Start(folder / "warm_start", CONFIG))

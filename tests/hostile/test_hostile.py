@@ -16,6 +16,7 @@ import torch
 from chat_server import serving
 from hostile_server import SECRETS, Hostile
 from safetensors.torch import load_file, save_file
+from starts import SHAPE
 
 from mapflake import repro
 from mapflake.nb import params, stages
@@ -24,7 +25,6 @@ from mapflake.nb.notebooks import NotebookError
 from mapflake.repro import ParamError
 from mapflake.trainer.checkpoint import CheckpointError, write_manifest
 from mapflake.trainer.openai_client import OpenAIPolicy, ServerError
-from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
 CANARY = "canary.txt"
@@ -69,7 +69,7 @@ def fails(error, text, action, *args):
 @functools.lru_cache
 def _policy():
     words = [f"w{i}" for i in range(40)]
-    return from_scratch(ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32), words, seed=0)
+    return from_scratch(SHAPE, words, seed=0)
 
 
 def load_spoiled(spoil, manifest=True):

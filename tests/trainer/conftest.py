@@ -1,13 +1,13 @@
 import pytest
 import torch
-from starts import TASKS, byte_level_model
+from starts import SHAPE, TASKS, byte_level_model, demonstrations
 from transformers import Qwen3ForCausalLM
 
-from mapflake.env import VOCABULARY, Plan, format_plan, render_prompt
+from mapflake.env import VOCABULARY, Plan, format_plan
 from mapflake.trainer.packing import ATTENTION, pack
 from mapflake.trainer.params import ModelParams, WarmStartParams
-from mapflake.trainer.policy import Policy, encode_prompts, from_scratch, save_policy
-from mapflake.trainer.warmstart import warm_start
+from mapflake.trainer.policy import Policy, from_scratch, save_policy
+from mapflake.trainer.warmstart import encode_pairs, warm_start
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -24,15 +24,9 @@ def tiny() -> Policy:
 @pytest.fixture(scope="session")
 def start(tmp_path_factory):
     """A compact policy that was shown the right plan of each board as often as a wrong one: it has much to gain."""
-    right = [(render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact")) for t in TASKS]
+    right = demonstrations(TASKS, "compact")
     wrong = [(prompt, "<> W a0 <> W a0 ;") for prompt, _ in right]
-    params = WarmStartParams(
-        model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32),
-        steps=140,
-        batch_size=16,
-        learning_rate=1e-2,
-        warmup_steps=5,
-    )
+    params = WarmStartParams(model=SHAPE, steps=140, batch_size=16, learning_rate=1e-2, warmup_steps=5)
     out = tmp_path_factory.mktemp("start") / "policy"
     warm_start(right + wrong, VOCABULARY, params, out, seed=0)
     return out
@@ -43,13 +37,9 @@ def chat_start(tmp_path_factory):
     """A tiny Qwen3 with a byte-level BPE tokenizer and Qwen3's chat template that has seen answers, right and wrong."""
     model, tokenizer = byte_level_model(Qwen3ForCausalLM, 64, num_key_value_heads=1, head_dim=32)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    prompts = encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS] * 2)
-    answers = [format_plan(t.instance, t.solution.plan, "chat") + "<|im_end|>" for t in TASKS]
-    answers += [format_plan(t.instance, Plan(("W", "W")), "chat") + "<|im_end|>" for t in TASKS]
-    rows = [
-        {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
-        for prompt, answer in zip(prompts, tokenizer(answers, add_special_tokens=False)["input_ids"], strict=True)
-    ]
+    right = demonstrations(TASKS, "chat")
+    wrong = [(prompt, format_plan(TASKS[0].instance, Plan(("W", "W")), "chat")) for prompt, _ in right]
+    rows = encode_pairs(tokenizer, right + wrong)
     model.set_attn_implementation(ATTENTION)
     for step in range(280):
         model(**pack(rows[4 * step % 16 : 4 * step % 16 + 4])).loss.backward()

@@ -1,13 +1,15 @@
 """bfloat16 products with float32 weights, and which precision a training takes."""
 
 import copy
+from unittest import mock
 
 import pytest
 import torch
+from starts import SHAPE
 
 from mapflake.repro import read_json
-from mapflake.trainer import checkpoint, precision
-from mapflake.trainer.params import ModelParams, WarmStartParams
+from mapflake.trainer import checkpoint, precision, training
+from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import load_policy
 from mapflake.trainer.precision import compute_in_bfloat16, frozen_copy, of_processor, settle
 from mapflake.trainer.warmstart import warm_start
@@ -74,26 +76,19 @@ def test_the_processor_decides(monkeypatch, capabilities, halved, taken):
 def test_a_run_keeps_the_precision_it_began_with(tmp_path, monkeypatch):
     """Also when it is killed and goes on elsewhere, to the same bytes; and what continues its result keeps it too."""
     params = WarmStartParams(
-        model=ModelParams(hidden_size=32, layers=1, heads=2, intermediate_size=32), steps=8, batch_size=4, microbatch=2,
-        warmup_steps=1, save_every=4, precision="auto",
-    )  # fmt: skip
+        model=SHAPE, steps=8, batch_size=4, microbatch=2, warmup_steps=1, save_every=4, precision="auto"
+    )
     pairs, words = [(f"w{i}", f"w{i + 1} w{i}") for i in range(8)], [f"w{i}" for i in range(9)]
 
-    def train(name, processor, killed=False):
+    def train(name, processor):
         monkeypatch.setattr(precision, "of_processor", lambda: processor)
-        with monkeypatch.context() as patch:
-            if killed:
-
-                def stop(*_, **__):
-                    raise KeyboardInterrupt
-
-                patch.setattr("mapflake.trainer.training._curve", stop)  # after the last save, before the result
-            warm_start(pairs, words, params, tmp_path / name, seed=0)
+        warm_start(pairs, words, params, tmp_path / name, seed=0)
         return tmp_path / name
 
     whole = train("whole", "bfloat16")
-    with pytest.raises(KeyboardInterrupt):
-        train("moved", "bfloat16", killed=True)
+    killed = mock.patch.object(training, "save_policy", side_effect=KeyboardInterrupt)  # after the last save
+    with killed, pytest.raises(KeyboardInterrupt):
+        train("moved", "bfloat16")
     newest = tmp_path / "moved.unfinished/checkpoint-8"
     (newest / checkpoint.MANIFEST).unlink()  # torn: it goes on from step 4
     moved = train("moved", "float32")
