@@ -30,15 +30,20 @@ def chat_policy() -> Policy:
     return Policy(model, tokenizer, Path())
 
 
-def test_untrained_policies_write_legal_designs_and_nothing_else(small):
-    (texts,) = small.complete(
-        ["engineer guide design"], n=60, max_new_tokens=20, grammar=reply_grammar(SIZES, "compact"), seed=2
-    )
-    rejections = {read_reply(text, SIZES, "compact").rejection for text in texts}
-    assert rejections <= {None, ZERO}
-    assert len(set(texts)) > 50
-    (plain,) = small.complete(["engineer guide design"], n=60, max_new_tokens=20, seed=2)
-    assert all(read_reply(text, SIZES, "compact").rejection for text in plain)
+@pytest.mark.parametrize(
+    ("name", "asked", "prompt_format", "n"),
+    [("small", "engineer guide design", "compact", 60), ("chat_policy", "Design.", "json", 6)],
+)
+def test_untrained_policies_write_legal_designs_and_nothing_else(request, caplog, name, asked, prompt_format, n):
+    policy, grammar = request.getfixturevalue(name), reply_grammar(SIZES, prompt_format)
+    (texts,) = policy.complete([asked], n=n, max_new_tokens=3000, grammar=grammar, seed=2)
+    assert {read_reply(text, SIZES, prompt_format).rejection for text in texts} <= {None, ZERO}
+    assert len(set(texts)) > n - 10
+    assert "not whole" not in caplog.text
+    (plain,) = policy.complete([asked], n=n, max_new_tokens=20, seed=2)
+    assert all(read_reply(text, SIZES, prompt_format).rejection for text in plain)
+    policy.complete([asked], n=3, max_new_tokens=3, grammar=grammar, seed=1)
+    assert "3 of 3 completions under the grammar were cut off and are not whole" in caplog.text
 
 
 def test_the_mask_follows_the_words(small):
@@ -59,7 +64,7 @@ def test_the_mask_follows_the_words(small):
     assert allowed("size5 p10 p50 any end <eos>") == {"<eos>"}  # a row that has ended, until it leaves the batch
 
 
-def test_a_reply_that_was_cut_short_is_told_apart(small, chat_policy, caplog):
+def test_a_reply_that_was_cut_short_is_told_apart(small):
     grammar = reply_grammar(SIZES, "compact")
     whole = "size3 p10 p50 any end <eos>"
     cut = ["size3 p10 p50 any end", "size3 p10 p50 <eos>", "size3 p10 any <eos>", ""]  # by its length, by failures
@@ -68,12 +73,3 @@ def test_a_reply_that_was_cut_short_is_told_apart(small, chat_policy, caplog):
     mask = grammar_mask(small.tokenizer, grammar, small.model.config.vocab_size)
     failed = mask([small.tokenizer("size3 p10 any", add_special_tokens=False)["input_ids"]])[0]
     assert failed.nonzero()[:, 0].tolist() == [small.tokenizer.eos_token_id]  # it looks like an end
-
-    for policy, asked, prompt_format in ((small, "engineer guide design", "compact"), (chat_policy, "Design.", "json")):
-        caplog.clear()
-        grammar = reply_grammar(SIZES, prompt_format)
-        (texts,) = policy.complete([asked], n=3, max_new_tokens=3000, grammar=grammar, seed=1)
-        assert {read_reply(text, SIZES, prompt_format).rejection for text in texts} <= {None, ZERO}
-        assert "not whole" not in caplog.text
-        policy.complete([asked], n=3, max_new_tokens=3, grammar=grammar, seed=1)
-        assert "3 of 3 completions under the grammar were cut off and are not whole" in caplog.text
