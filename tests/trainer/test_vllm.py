@@ -19,13 +19,13 @@ import torch
 
 pytest.importorskip("vllm", reason="vLLM is not installed: make test-vllm")
 
-from starts import PARAMS, TASKS, byte_level_tokenizer
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from starts import PARAMS, TASKS, byte_level_model
+from transformers import Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import EngineerParams, Round, diagnose, llm_engineer, read_reply, reply_grammar
 from mapflake.engineer.reply import reply_schema
-from mapflake.env import VOCABULARY, EnvConfig, render_prompt, to_dataset
+from mapflake.env import VOCABULARY, EnvConfig, render_prompt
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer import engine as engines
@@ -62,14 +62,9 @@ def compact(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory):
     """A random chat model, heads of 32, the output head tied, its vocabulary padded."""
-    fast = byte_level_tokenizer()
-    config = Qwen3Config(
-        vocab_size=len(fast) + 7, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=32, intermediate_size=64, tie_word_embeddings=True, max_position_embeddings=4096,
-        eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    return _saved(Qwen3ForCausalLM(config), fast, tmp_path_factory.mktemp("chat"))
+    shape = {"num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": True}
+    model, tokenizer = byte_level_model(Qwen3ForCausalLM, 64, padded=7, max_position_embeddings=4096, **shape)
+    return _saved(model, tokenizer, tmp_path_factory.mktemp("chat"))
 
 
 def _saved(model, tokenizer, folder):
@@ -128,17 +123,8 @@ def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
 # ---------------------------------------------------------------- GRPO
 
 
-class Variety:
+class Variety(grpo.Boards):
     """Boards, but any text has a reward: random models have something to learn."""
-
-    def __len__(self):
-        return len(TASKS)
-
-    def identity(self):
-        return "variety"
-
-    def rows(self, prompt_format):
-        return to_dataset(TASKS, prompt_format)
 
     def rewards(self, prompt_format):
         return {_variety: 1.0}
@@ -207,7 +193,7 @@ def wholly(compact, tmp_path_factory):
         patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")
         patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
         watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
-        grpo.train_round(compact, Variety(), _params(), out, seed=0)
+        grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     assert not multiprocessing.active_children()  # freed as the round ended
     return out, watched.gaps
 
@@ -239,7 +225,7 @@ class Kill(TrainerCallback):
 if __name__ == "__main__":
     original = grpo.run
     grpo.run = lambda trainer, *rest: trainer.add_callback(Kill()) or original(trainer, *rest)
-    grpo.train_round(sys.argv[1], test_vllm.Variety(), test_vllm._params(), sys.argv[2], seed=0)
+    grpo.train_round(sys.argv[1], test_vllm.Variety(test_vllm.TASKS), test_vllm._params(), sys.argv[2], seed=0)
 """
 
 
@@ -255,7 +241,7 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
     with monkeypatch.context() as patch:
         patch.setattr(RoundTrainer, "_sample", dying)
         with pytest.raises(engines.EngineError, match="vLLM's engine ended"):
-            grpo.train_round(compact, Variety(), _params(), out, seed=0)
+            grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     unfinished = tmp_path / "out.unfinished"
     assert checkpoint.newest_whole(unfinished).name == "checkpoint-2"
 
@@ -270,7 +256,7 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
         time.sleep(0.1)
     else:
         pytest.fail(f"vLLM's process {pid} is still there")
-    grpo.train_round(compact, Variety(), _params(), out, seed=0)
+    grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     assert read_jsonl(out / "curve.jsonl") == read_jsonl(wholly[0] / "curve.jsonl")
     assert checkpoint.weights_sha256(out) == checkpoint.weights_sha256(wholly[0])
 
@@ -347,7 +333,7 @@ def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
 def test_a_servers_weights_are_in_step(served, chat, tmp_path, monkeypatch, lora):
     watched = Watched(monkeypatch, {"nothing": _nothing})
     there = {"vllm": "server", "vllm_engine": {"server_port": served}, "lora": lora}
-    grpo.train_round(chat, Variety(), _params(**there), tmp_path / "out", seed=0)
+    grpo.train_round(chat, Variety(TASKS), _params(**there), tmp_path / "out", seed=0)
     print(watched.gaps)
     assert all(row["in step"] < CLOSE for row in watched.gaps)
     assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
