@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 def completion(content: Any, finish: str = "stop", model: str = "m") -> str:
@@ -56,3 +64,24 @@ def serving(handler: type[Chat], **attributes: Any) -> Iterator[Server]:
             yield server
         finally:
             server.shutdown()
+
+
+@contextlib.contextmanager
+def started(module: str, *options: str, log: Path, **environment: str) -> Iterator[int]:
+    """Yields the port of a server that a module of another package is, as soon as it listens, until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", module, *options, "--host", "127.0.0.1", "--port", str(port)]
+    with open(log, "w") as said:
+        server = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=os.environ | environment)
+    try:
+        while True:
+            if server.poll() is not None:
+                pytest.fail(f"{module} ended: {log.read_text()[-3000:]}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.2)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(60)

@@ -2,16 +2,12 @@
 
 import contextlib
 import json
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 
 import openai
 import pytest
-from chat_server import Chat, completion, serving
+from chat_server import Chat, completion, serving, started
 from starts import TASKS
 
 from mapflake.env import format_plan
@@ -165,26 +161,10 @@ def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, 
 @pytest.mark.slow
 def test_a_real_server(chat_start, tmp_path):
     """`transformers serve` with the tiny chat model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(chat_start)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    with open(tmp_path / "log", "w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-    try:
-        for _ in range(600):
-            if server.poll() is not None:
-                pytest.fail(f"transformers serve ended: {(tmp_path / 'log').read_text()[-2000:]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.2)
+    command = ["transformers.cli.transformers", "serve", str(chat_start), "--device", "cpu"]
+    with started(*command, log=tmp_path / "log", HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="") as port:
         policy = OpenAIPolicy(str(chat_start), f"http://127.0.0.1:{port}/v1", timeout=60.0, retries=1)
         rollouts = evaluate.rollout(policy, TASKS[:3], samples=2, seed=0)
-    finally:
-        server.terminate()
-        server.wait(20)
     assert len(rollouts) == 6
     assert all(r.verdict.kinds for r in rollouts)  # random weights
     assert any(r.completion for r in rollouts)

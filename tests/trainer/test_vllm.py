@@ -4,11 +4,9 @@ A run that looks well proves nothing about weights in step. What does is the gap
 the trainer's after steps at a high learning rate, and that it is wide where weights were not sent, or not all of them.
 """
 
-import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +17,7 @@ import torch
 
 pytest.importorskip("vllm", reason="vLLM is not installed: make test-vllm")
 
+from chat_server import started
 from starts import PARAMS, TASKS, byte_level_model
 from transformers import Qwen3ForCausalLM
 
@@ -267,30 +266,14 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
 @pytest.fixture(scope="module")
 def served(chat, tmp_path_factory):
     """Returns the port of vLLM's server with the chat model, started as docs/scale.md does on a CPU."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", chat]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command = ["vllm.entrypoints.openai.api_server", "--model", str(chat)]
     command += ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager", "--max-model-len", "4096"]
     command += ["--gpu-memory-utilization", "0.1", "--no-enable-chunked-prefill", "--generation-config", "vllm"]
     command += ["--logprobs-mode", "processed_logprobs", "--worker-extension-cls", f"{engines.WORKER}.Weights"]
     own = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     own |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(HERE.parents[1])}
-    log = tmp_path_factory.mktemp("server") / "log"
-    with open(log, "w") as written:
-        server = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT, env=os.environ | own)
-    try:
-        while True:
-            if server.poll() is not None:
-                pytest.fail(f"vllm serve ended: {log.read_text()[-3000:]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.5)
+    with started(*command, log=tmp_path_factory.mktemp("server") / "log", **own) as port:
         yield port
-    finally:
-        server.terminate()
-        server.wait(60)
 
 
 def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
