@@ -11,17 +11,9 @@ from mapflake.trainer.decoding import decode
 PROMPTS = [[5, 9, 4], [7], [11, 12, 13, 14, 15, 16], [20, 8], [9, 9, 9, 30]]
 
 
-def _decode(policy, prompts=PROMPTS, n=1, temperature=1.0, batch_size=256, seed=0, length=24, eos=1):
-    return decode(
-        policy.model,
-        prompts,
-        n=n,
-        temperature=temperature,
-        max_new_tokens=length,
-        eos=eos,
-        rng=rng_for(seed, "test"),
-        batch_size=batch_size,
-    )
+def _decode(policy, prompts=PROMPTS, seed=0, **changed):
+    settings = {"n": 1, "temperature": 1.0, "max_new_tokens": 24, "eos": 1} | changed
+    return decode(policy.model, prompts, **settings, rng=rng_for(seed, "test"))
 
 
 def test_greedy_tokens_are_those_of_generate(tiny):
@@ -32,19 +24,11 @@ def test_greedy_tokens_are_those_of_generate(tiny):
     ours = _decode(tiny, prompts, temperature=0.0, eos=eos)
     for prompt, decoded in zip(prompts, ours, strict=True):
         ids = torch.tensor([prompt])
-        expected = tiny.model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=24,
-            eos_token_id=eos,
-            pad_token_id=pad,
-        )[0, len(prompt) :].tolist()
-        assert decoded.ids == expected
+        settings = {"do_sample": False, "max_new_tokens": 24, "eos_token_id": eos, "pad_token_id": pad}
+        expected = tiny.model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
+        assert [prompt + decoded.ids] == expected.tolist()
         with torch.no_grad():
-            best, second = (
-                tiny.model(torch.tensor([prompt + expected])).logits[0, len(prompt) - 1 : -1].topk(2).values.T
-            )
+            best, second = tiny.model(expected).logits[0, len(prompt) - 1 : -1].topk(2).values.T
         assert (best - second).min() > 0.1  # 10,000 times what rounding makes: it decides no token on any processor
     assert len({len(d.ids) for d in ours}) > 1, "some rows should end early, or shrinking the batch is not exercised"
 
@@ -65,14 +49,13 @@ def test_a_batch_is_as_large_as_its_cache_may_be(tiny, monkeypatch):
     assert [d.ids for d in _decode(tiny, **warm, seed=1)] != [d.ids for d in alone]  # the control
     token = 2 * 2 * 2 * 16  # keys and values, layers, heads, width
     monkeypatch.setattr(decoding, "CACHE", token * (6 + 24) * 4)
-    options = warm | {"max_new_tokens": 24, "eos": 1, "rng": rng_for(0, "test")}
-    assert [d.ids for d in decode(tiny.model, PROMPTS, **options, progress=rows.append)] == [d.ids for d in alone]
+    assert [d.ids for d in _decode(tiny, **warm, progress=rows.append)] == [d.ids for d in alone]
     assert rows == [4, 4, 2]
 
 
 def test_samples_follow_the_distribution_of_the_model(tiny):
     prompt, n = [5, 9, 4], 4000
-    decoded = _decode(tiny, [prompt], n=n, temperature=3.0, batch_size=n, length=1)
+    decoded = _decode(tiny, [prompt], n=n, temperature=3.0, batch_size=n, max_new_tokens=1)
     first = np.bincount([d.ids[0] for d in decoded], minlength=43)
     with torch.no_grad():
         logits = tiny.model(torch.tensor([prompt])).logits[0, -1].double()

@@ -32,18 +32,17 @@ class Scores:
         return [float(i % SIZE == 0 and key in self.teaching) for i, key in enumerate(keys)]
 
 
-def stock(start, folder, scores, **changed):
+def stock(start, folder, scores, redraws=20):
     """Returns a trainer that samples as TRL does."""
     policy = load_policy(start)
-    options = {"redraws": changed.pop("redraws", 20)}
     settings = {
         "output_dir": str(folder), "per_device_train_batch_size": GROUPS * SIZE, "num_generations": SIZE,
         "max_completion_length": 8, "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
         "report_to": "none", "logging_steps": 1, "max_steps": 2, "disable_tqdm": True, "learning_rate": 1e-2,
     }  # fmt: skip
     return DynamicSampling(
-        policy.model, scores, GRPOConfig(**settings | changed), to_dataset(BOARDS, "compact"),
-        processing_class=policy.tokenizer, **options,
+        policy.model, scores, GRPOConfig(**settings), to_dataset(BOARDS, "compact"),
+        processing_class=policy.tokenizer, redraws=redraws,
     )  # fmt: skip
 
 

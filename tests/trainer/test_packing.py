@@ -32,26 +32,26 @@ def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(chat_start):
     largest = float(max(gradient.abs().max() for gradient in gradients.values()))
     for name, gradient in gradients.items():
         torch.testing.assert_close(own[name], gradient, atol=200 * UNIT * largest, rtol=0)
-    joined = pack(
-        [{key: [*rows[0][key], *rows[1][key]] for key in rows[0]}, rows[2]]
-    )  # the control: a row sees another
+    # The control: a row sees another.
+    joined = pack([{key: [*rows[0][key], *rows[1][key]] for key in rows[0]}, rows[2]])
     assert _step(policy, joined, ATTENTION)[0] != pytest.approx(loss, rel=1e-3)
 
 
-def test_a_language_model_is_trained_on_packed_rows_and_one_that_slides_on_padded_ones(chat_start, tmp_path):
+def test_a_language_model_is_trained_on_packed_rows_and_one_that_slides_on_padded_ones(
+    chat_start, tmp_path, monkeypatch
+):
     params = WarmStartParams(steps=2, batch_size=3, microbatch=3, warmup_steps=0)
 
     def curve(name):
         return warm_start(PAIRS, chat_start, params, tmp_path / name, seed=0)
 
-    with pytest.MonkeyPatch.context() as patch:
-        seen = []
-        patch.setattr(packing, "pack", lambda rows: seen.append(len(rows)) or pack(rows))
-        packed = curve("packed")
-        assert seen == [3, 3]
+    seen = []
+    monkeypatch.setattr(packing, "pack", lambda rows: seen.append(len(rows)) or pack(rows))
+    packed = curve("packed")
+    with monkeypatch.context() as patch:
         patch.setattr(packing, "has_full_attention", lambda model: False)
         padded = curve("padded")
-        assert seen == [3, 3]
+    assert seen == [3, 3]  # of the first
     assert padded[-1]["loss"] == pytest.approx(packed[-1]["loss"], rel=1e-4)
     policy = load_policy(chat_start)
     lengths = [len(row["input_ids"]) for row in encode_pairs(policy.tokenizer, PAIRS)]
