@@ -24,6 +24,13 @@ def demonstrations(tasks, prompt_format):
     ]
 
 
+def gradients(model, loss):
+    """Returns the gradient of a loss for each weight of a model, by name."""
+    model.zero_grad()
+    loss.backward()
+    return {name: weight.grad.clone() for name, weight in model.named_parameters()}
+
+
 # The shape of Qwen3's chat template, with the reasoning that it drops from earlier turns.
 TEMPLATE = """\
 {%- for m in messages %}

@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starts import UNIT
+from starts import UNIT, gradients
 
 from mapflake.trainer import logps, packing
 
@@ -16,12 +16,6 @@ def _plain(model, ids, mask, length, temperature):
         if counts:
             found[row, :counts] = logp[-counts - 1 : -1].gather(-1, tokens[real][-counts:, None])[:, 0]
     return found
-
-
-def _gradients(model, loss):
-    model.zero_grad()
-    loss.backward()
-    return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
 @settings(max_examples=15)
@@ -50,9 +44,9 @@ def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows,
     if mask[:, -8:].any():  # the control: a temperature that differs by a thousandth
         with pytest.raises(AssertionError):
             torch.testing.assert_close(ours, _plain(tiny.model, ids, mask, 8, 0.7007), atol=20 * UNIT * largest, rtol=0)
-    gradients = [
-        _gradients(tiny.model, (x * weights).sum() + 0 * tiny.model(ids[:1]).logits.sum()) for x in (ours, plain)
-    ]
-    largest = float(max(gradient.abs().max() for gradient in gradients[1].values()))
-    for name, gradient in gradients[1].items():  # sums over up to 20 x 8 tokens on top, in another order
-        torch.testing.assert_close(gradients[0][name], gradient, atol=200 * UNIT * largest, rtol=0)
+    own, expected = (
+        gradients(tiny.model, (x * weights).sum() + 0 * tiny.model(ids[:1]).logits.sum()) for x in (ours, plain)
+    )
+    largest = float(max(gradient.abs().max() for gradient in expected.values()))
+    # Sums over up to 20 x 8 tokens on top, in another order.
+    torch.testing.assert_close(own, expected, atol=200 * UNIT * largest, rtol=0)

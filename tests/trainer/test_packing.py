@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from starts import UNIT
+from starts import UNIT, gradients
 
 from mapflake.trainer import packing, warmstart
 from mapflake.trainer.decoding import decode
@@ -16,22 +16,19 @@ PAIRS = [("a", "b c d"), ("a longer prompt than that", "e"), ("f", "g " * 9)]
 def _step(policy, batch, attention):
     """Returns the loss of a batch and the gradient of each weight."""
     policy.model.set_attn_implementation(attention)
-    policy.model.zero_grad()
     loss = policy.model(**batch).loss
-    loss.backward()
-    return loss.item(), {name: weight.grad.clone() for name, weight in policy.model.named_parameters()}
+    return loss.item(), gradients(policy.model, loss)
 
 
 def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(chat_start):
     policy = load_policy(chat_start)
     rows = encode_pairs(policy.tokenizer, PAIRS)
-    loss, gradients = _step(policy, warmstart._pad(rows, policy.tokenizer.pad_token_id), "sdpa")
+    loss, expected = _step(policy, warmstart._pad(rows, policy.tokenizer.pad_token_id), "sdpa")
     packed, own = _step(policy, pack(rows), ATTENTION)
     # The mean of the same losses of tokens, each a sum of 64 products after another: some roundings apart.
     assert packed == pytest.approx(loss, rel=20 * UNIT)
-    largest = float(max(gradient.abs().max() for gradient in gradients.values()))
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(own[name], gradient, atol=200 * UNIT * largest, rtol=0)
+    largest = float(max(gradient.abs().max() for gradient in expected.values()))
+    torch.testing.assert_close(own, expected, atol=200 * UNIT * largest, rtol=0)
     # The control: a row sees another.
     joined = pack([{key: [*rows[0][key], *rows[1][key]] for key in rows[0]}, rows[2]])
     assert _step(policy, joined, ATTENTION)[0] != pytest.approx(loss, rel=1e-3)

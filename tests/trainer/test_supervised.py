@@ -1,10 +1,11 @@
 """The training behind the bank: rounds that imitate the solver, with real weights."""
 
+import shutil
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from starts import PARAMS, TASKS
+from starts import PARAMS, TASKS, demonstrations
 
 from mapflake.engineer import Grpo
 from mapflake.engineer.backend import Supervised
@@ -40,12 +41,10 @@ def test_a_model_on_the_hub_is_trained_by_its_name(monkeypatch, tmp_path):
         SCHOOL.train("someone/model", TASKS, tmp_path / "a", seed=0)
 
 
-def test_the_weights_in_a_folder_decide_a_training_however_the_folder_is_named(start, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(warmstart.checkpoint, "input_hash_of", lambda *made_from: seen.append(made_from) or "")
-    monkeypatch.setattr(warmstart.checkpoint, "is_result_of", lambda *_: True)
-    monkeypatch.setattr(warmstart.repro, "read_jsonl", lambda path: [])
-    for named in (start, str(start)):
-        warmstart.warm_start([("a", "b")], named, RECIPE, tmp_path / "a", seed=0)
-    assert seen[0] == seen[1]
-    assert str(start) not in str(seen)
+def test_the_weights_in_a_folder_decide_a_training_however_the_folder_is_named(start, tmp_path):
+    pairs, out = demonstrations(TASKS, "compact"), tmp_path / "out"
+    warmstart.warm_start(pairs, start, RECIPE, out, seed=0)
+    trained = out.stat().st_ino  # of a new training it would be another folder
+    for named in (str(start), shutil.copytree(start, tmp_path / "copy")):
+        warmstart.warm_start(pairs, named, RECIPE, out, seed=0)
+        assert out.stat().st_ino == trained
