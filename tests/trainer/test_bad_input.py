@@ -36,10 +36,8 @@ def llama(tmp_path_factory):
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused(tmp_path):
-    folder, said = (
-        _llama(tmp_path / "mute", template=False),
-        "the tokenizer has no chat template: so it cannot be asked",
-    )
+    folder = _llama(tmp_path / "mute", template=False)
+    said = "the tokenizer has no chat template: so it cannot be asked"
     with pytest.raises(checkpoint.CheckpointError, match=said):
         load_policy(folder)
     with pytest.raises(ValueError, match=f"{said} in words; take .* prompt_format compact"):
@@ -52,8 +50,7 @@ def test_a_context_that_is_too_short_is_refused_before_training(tmp_path):
     prompt = render_prompt(TASK.instance, "chat")
     length = len(encode_prompts(policy.tokenizer, [prompt])[0])
     assert length > 64
-    said = rf"a text of {length} tokens and 1 new ones: the model's context is 64"
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"a text of {length} tokens and 1 new ones: the model's context is 64"):
         policy.complete([prompt])
     with pytest.raises(ValueError, match="the model's context is 64"):
         warm_start([(prompt, "{}")], folder, WarmStartParams(), tmp_path / "out", seed=0)

@@ -3,7 +3,7 @@
 import multiprocessing
 import sys
 import time
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,11 +31,9 @@ def stranger():
 @pytest.fixture
 def engine(monkeypatch):
     """An engine whose vLLM is one sleeping process."""
-    names = {"vllm.exceptions": "VLLMClientError", "vllm.v1.engine.exceptions": "EngineDeadError"}
-    for module in ("vllm", "vllm.v1", "vllm.v1.engine", *names):
-        monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    for module, name in names.items():
-        setattr(sys.modules[module], name, type(name, (Exception,), {}))
+    errors = {"vllm.exceptions": "VLLMClientError", "vllm.v1.engine.exceptions": "EngineDeadError"}
+    for module, name in errors.items():
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{name: type(name, (Exception,), {})}))
 
     def start(self):
         process = _child()

@@ -33,10 +33,8 @@ def theirs(tmp_path_factory):
 def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(theirs, tmp_path):
     with pytest.raises(checkpoint.CheckpointError, match=r"no manifest\.json"):
         load_policy(theirs)
-    before, policy = (
-        load_policy(theirs, sealed=False),
-        load_policy(starting_point(str(theirs), tmp_path / "out", prompt_format="brief")),
-    )
+    before = load_policy(theirs, sealed=False)
+    policy = load_policy(starting_point(str(theirs), tmp_path / "out", prompt_format="brief"))
     assert (before.prompt_format, policy.prompt_format) == ("chat", "brief")
     prompts = [render_prompt(task.instance, "brief") for task in TASKS]
     assert policy.complete(prompts, max_new_tokens=8) == before.complete(prompts, max_new_tokens=8)
@@ -110,9 +108,8 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     with pytest.raises(checkpoint.CheckpointError, match=r"none\.gguf: no such file"):
         starting_point(str(tmp_path / "none.gguf"), tmp_path / "out", prompt_format="chat")
     monkeypatch.setitem(pretrained.PACKAGED, "smollm2", ("no_such_package", "x.gguf"))
-    with pytest.raises(
-        ValueError, match=r"'smollm2' is in the package no_such_package, .*make install EXTRAS=dev,smol"
-    ):
+    said = r"'smollm2' is in the package no_such_package, .*make install EXTRAS=dev,smol"
+    with pytest.raises(ValueError, match=said):
         starting_point("smollm2", tmp_path / "out", prompt_format="chat")
 
 
