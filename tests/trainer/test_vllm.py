@@ -139,28 +139,26 @@ def _params(**changed):
     return RLParams.parse(PARAMS.model_dump() | shared | changed, "rl")
 
 
-class Watched:
+def _watched(monkeypatch, ways):
     """Measures at each step what a sampler says with the weights that it has, and with those that it is sent.
 
-    `gaps` has a row a step: the largest gap to the trainer's log-probabilities, by the way of sending.
+    Returns a list that gets a row a step: the largest gap to the trainer's log-probabilities, by the way of sending.
     """
+    rows, sample = [], RoundTrainer._sample
 
-    def __init__(self, monkeypatch, ways):
-        self.gaps = []
-        sample = RoundTrainer._sample
+    def watched(trainer, ids, size):
+        sampler, weights = trainer._sampler, engines.trained_weights(trainer.model)
+        gaps = {}
+        for way, send in ways.items():
+            send(sampler, weights)
+            decoded = sampler.sample(ids, n=size, temperature=1.0, max_new_tokens=16, seed=1)
+            gaps[way] = _gap(trainer, ids, size, [d.ids for d in decoded], [d.logps for d in decoded])
+        completions, logps = sample(trainer, ids, size)
+        rows.append(gaps | {"in step": _gap(trainer, ids, size, completions, logps)})
+        return completions, logps
 
-        def watched(trainer, ids, size):
-            sampler, weights = trainer._sampler, engines.trained_weights(trainer.model)
-            gaps = {}
-            for way, send in ways.items():
-                send(sampler, weights)
-                decoded = sampler.sample(ids, n=size, temperature=1.0, max_new_tokens=16, seed=1)
-                gaps[way] = _gap(trainer, ids, size, [d.ids for d in decoded], [d.logps for d in decoded])
-            completions, logps = sample(trainer, ids, size)
-            self.gaps.append(gaps | {"in step": _gap(trainer, ids, size, completions, logps)})
-            return completions, logps
-
-        monkeypatch.setattr(RoundTrainer, "_sample", watched)
+    monkeypatch.setattr(RoundTrainer, "_sample", watched)
+    return rows
 
 
 def _gap(trainer, ids, size, completions, logps):
@@ -191,10 +189,10 @@ def wholly(compact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")
         patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
-        watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
+        gaps = _watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
         grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     assert not multiprocessing.active_children()  # freed as the round ended
-    return out, watched.gaps
+    return out, gaps
 
 
 def test_weights_are_in_step(wholly):
@@ -314,9 +312,9 @@ def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
 
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 32}])
 def test_a_servers_weights_are_in_step(served, chat, tmp_path, monkeypatch, lora):
-    watched = Watched(monkeypatch, {"nothing": _nothing})
+    gaps = _watched(monkeypatch, {"nothing": _nothing})
     there = {"vllm": "server", "vllm_engine": {"server_port": served}, "lora": lora}
     grpo.train_round(chat, Variety(TASKS), _params(**there), tmp_path / "out", seed=0)
-    print(watched.gaps)
-    assert all(row["in step"] < CLOSE for row in watched.gaps)
-    assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
+    print(gaps)
+    assert all(row["in step"] < CLOSE for row in gaps)
+    assert all(row["nothing"] > 10 * CLOSE for row in gaps[1:])
