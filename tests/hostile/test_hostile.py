@@ -82,12 +82,8 @@ def load_spoiled(spoil, manifest=True):
     return load_policy(folder).complete(["w1"], max_new_tokens=2)
 
 
-def edit_json(name, **changes):
-    def spoil(folder):
-        path = folder / name
-        repro.write_json(path, (repro.read_json(path) if path.exists() else {}) | changes)
-
-    return spoil
+def edit_json(path, **changes):
+    repro.write_json(path, repro.read_json(path) | changes)
 
 
 def tensors(change):
@@ -95,14 +91,14 @@ def tensors(change):
         path = folder / "model.safetensors"
         held = load_file(path)
         change(held)
-        save_file({k: v.contiguous() for k, v in held.items()}, path, {"format": "pt"})
+        save_file(held, path, {"format": "pt"})
 
     return spoil
 
 
 def files_elsewhere(folder):
     listed = repro.read_json(folder / "manifest.json")["files"]
-    repro.write_json(folder / "manifest.json", {"files": listed | {"../../../etc/passwd": "0"}})
+    edit_json(folder / "manifest.json", files=listed | {"../../../etc/passwd": "0"})
 
 
 def pickled(folder):
@@ -113,13 +109,13 @@ def pickled(folder):
 def code(folder):
     (folder / "evil.py").write_text(CODE + "\nfrom transformers import Qwen3ForCausalLM as M, Qwen3Config as C")
     auto = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
-    edit_json("config.json", auto_map=auto)(folder)
-    edit_json("tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.T", "evil.T"]})(folder)
+    edit_json(folder / "config.json", auto_map=auto)
+    edit_json(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["evil.T", "evil.T"]})
 
 
 def code_of_an_unknown_model(folder):
     code(folder)
-    edit_json("config.json", model_type="evil")(folder)
+    edit_json(folder / "config.json", model_type="evil")
 
 
 def adapter_on_a_remote_model(folder):
@@ -182,6 +178,11 @@ def test_keys_and_addresses(server, monkeypatch):
 ARM = "  designers: {}"
 
 
+@pytest.fixture
+def repository(folder):
+    return small_repo.repository(folder, "params.yaml")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
@@ -194,17 +195,12 @@ ARM = "  designers: {}"
         ),
     ],
 )
-def test_parameters(folder, old, new, text):
-    path = small_repo.repository(folder, "params.yaml") / "params.yaml"
+def test_parameters(repository, old, new, text):
+    path = repository / "params.yaml"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new, 1))
-    shutil.copytree(small_repo.ROOT / "notebooks", folder / "notebooks")
-    fails(ParamError, text, params.prepare, folder)
-
-
-@pytest.fixture
-def repository(folder):
-    return small_repo.repository(folder, "params.yaml")
+    shutil.copytree(small_repo.ROOT / "notebooks", repository / "notebooks")
+    fails(ParamError, text, params.prepare, repository)
 
 
 def test_a_parameter_whose_name_is_code(repository):
