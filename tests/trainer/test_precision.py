@@ -95,6 +95,7 @@ def test_a_run_keeps_the_precision_it_began_with(tmp_path, monkeypatch):
     assert checkpoint.weights_sha256(moved) == checkpoint.weights_sha256(whole)
     assert read_json(moved / checkpoint.MANIFEST)["precision"] == settle("auto", moved) == "bfloat16"
     assert load_policy(moved, precision="auto").model.dtype == torch.bfloat16
+    assert load_policy(moved).model.lm_head.weight.frexp().mantissa.mul(2**8).frac().any()  # written unrounded
     control = train("control", "float32")
     assert checkpoint.weights_sha256(control) != checkpoint.weights_sha256(whole)
     assert settle("auto", control) == "float32"

@@ -13,10 +13,8 @@ from transformers import LlamaForCausalLM
 from mapflake.env import VOCABULARY, render_prompt
 from mapflake.repro import read_json
 from mapflake.trainer import checkpoint, pretrained
-from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import encode_prompts, load_policy
 from mapflake.trainer.pretrained import starting_point
-from mapflake.trainer.warmstart import warm_start
 
 WIDTH = 32
 
@@ -87,21 +85,6 @@ def test_the_random_twin_has_the_shape_alone(theirs, tmp_path):
     assert projections
     assert not any(torch.equal(own[k], twin[k]) for k in projections)
     assert all(torch.equal(twin[k], again[k]) for k in twin)
-
-
-def test_a_warm_start_begins_with_the_checkpoint(theirs, tmp_path):
-    start = starting_point(str(theirs), tmp_path / "start", prompt_format="compact", vocabulary=["a", "b", "c"])
-    pairs = {"a": "b", "b": "c", "c": "a b"}
-    params = WarmStartParams(
-        steps=40, batch_size=6, microbatch=6, learning_rate=1e-2, warmup_steps=2, save_every=20, precision="bfloat16"
-    )
-    curve = warm_start(2 * [*pairs.items()], start, params, tmp_path / "out", seed=0)
-    assert curve[-1]["loss"] < 0.3 * curve[0]["loss"]
-    policy = load_policy(tmp_path / "out", precision="bfloat16")
-    assert (policy.prompt_format, policy.model.dtype) == ("compact", torch.bfloat16)
-    assert load_policy(tmp_path / "out").model.lm_head.weight.frexp().mantissa.mul(2**8).frac().any()  # not rounded
-    answers = policy.complete([*pairs], temperature=0.0, max_new_tokens=8)
-    assert [text for (text,) in answers] == [*pairs.values()]
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch):
