@@ -68,8 +68,8 @@ def is_result_of(folder: Path, input_hash: str) -> bool:
     return repro.read_json(folder / MANIFEST).get("input_hash") == input_hash
 
 
-def verify(folder: Path) -> dict[str, str]:
-    """Returns the manifest's {file: sha256} after checking every file against it.
+def verify(folder: Path) -> None:
+    """Checks every file of a checkpoint against its manifest.
 
     Raises:
         CheckpointError: No manifest (an interrupted write), or a file that is missing, differs, or is not in it.
@@ -82,7 +82,6 @@ def verify(folder: Path) -> dict[str, str]:
             raise CheckpointError(f"{folder}: {name} is not in {MANIFEST}")
         if listed[name] != found[name]:
             raise CheckpointError(f"{folder}: {name} differs from its hash in {MANIFEST}")
-    return listed
 
 
 def weights_sha256(folder: str | Path) -> str:

@@ -224,8 +224,7 @@ def load_policy(
             checkpoint.verify(folder)
     elif folder.is_absolute() or str(path).count("/") > 1:
         raise checkpoint.CheckpointError(f"{path}: no such folder")
-    parent = parent_of(folder)
-    if parent is None and (folder / "adapter_config.json").is_file():  # transformers would fetch its model
+    if parent_of(folder) is None and (folder / "adapter_config.json").is_file():  # transformers would fetch its model
         raise checkpoint.CheckpointError(f"{path}: an adapter; merge it into its model")
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
@@ -234,11 +233,10 @@ def load_policy(
             raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
         on_cpu = not torch.cuda.is_available()
         halved = not on_cpu or settle(precision, folder) == "bfloat16"
-        trained = full_precision and halved and on_cpu
         options = {} if is_word_level(tokenizer) else {"attn_implementation": ATTENTION}  # of no use to a small model
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32
-        model = None if vllm else load_chain(path, parent, dtype, **options).eval()
-        if model is not None and trained:
+        model = None if vllm else load_chain(path, dtype, **options).eval()
+        if model is not None and full_precision and halved and on_cpu:
             compute_in_bfloat16(model)
     except checkpoint.CheckpointError:
         raise

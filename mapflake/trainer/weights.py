@@ -78,13 +78,14 @@ def parent_of(folder: str | Path) -> str | Path | None:
     return parent
 
 
-def load_chain(path: str | Path, parent: str | Path | None, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
-    """Returns the model in a checkpoint: of an adapter on `parent`, the sum of all that it stands on."""
+def load_chain(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
+    """Returns the model in a checkpoint: of an adapter, the sum of all that it stands on."""
+    parent = parent_of(path)
     if parent is None:
         return load_model(path, dtype, **options)
     if isinstance(parent, Path):
         checkpoint.verify(parent)
-    below: Any = load_chain(parent, parent_of(parent), dtype, **options)
+    below: Any = load_chain(parent, dtype, **options)
     return PeftModel.from_pretrained(below, str(path)).merge_and_unload()
 
 
@@ -116,13 +117,12 @@ def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrain
 @contextmanager
 def whole(path: str | Path) -> Iterator[str]:
     """Gives a folder with whole weights for as long as it is needed, for programs that read no chain of adapters."""
-    parent = parent_of(path)
-    if parent is None:
+    if parent_of(path) is None:
         yield str(path)
         return
     checkpoint.verify(Path(path))
     with tempfile.TemporaryDirectory() as folder:
-        model = load_chain(path, parent, torch.bfloat16 if torch.cuda.is_available() else torch.float32)
+        model = load_chain(path, torch.bfloat16 if torch.cuda.is_available() else torch.float32)
         model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(path, trust_remote_code=False).save_pretrained(folder)
         del model  # a GPU's memory is needed by what reads it
