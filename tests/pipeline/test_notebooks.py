@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
+from mapflake.engineer import students
 from mapflake.env import save_tasks
 from mapflake.nb import folders, notebooks
 from mapflake.nb.folders import single_writer
@@ -34,6 +36,21 @@ def test_a_notebook_is_thin_and_told(name: str) -> None:
     assert told[0].startswith(f"# {int(name[:2])} · " if name in STAGES else "# Explore")
     assert told[-1].startswith("## ")
     assert "limits" in told[-1].lower()
+
+
+def test_an_arm_reads_the_ledgers_of_the_students_whose_reports_it_is_told_and_no_others() -> None:
+    """The other students of its group may have been trained elsewhere: their records alone are here."""
+    notebook = notebooks.read(ROOT / "notebooks" / "05_ablations.ipynb")
+    (cell,) = [one.source for one in notebook.cells if "students.told(" in one.source]
+    read: list[str] = []
+    names = {
+        "students": students, "own": SimpleNamespace(report="another", told_others=True), "seed": 7, "ages": [1, 2, 3, 4],
+        "common": {}, "run": "runs/study", "nb": SimpleNamespace(require=lambda run, path: read.append(path) or path),
+        "Ledger": lambda path: SimpleNamespace(rounds=[SimpleNamespace(report=path)]),
+    }  # fmt: skip
+    exec(cell, names)
+    assert read == ["baseline_rl/5/rounds.jsonl"]
+    assert names["common"]["told"] == ("baseline_rl/5/rounds.jsonl",)
 
 
 def executed(folder: str, moment: str, *streams: tuple[str, str]) -> nbformat.NotebookNode:
