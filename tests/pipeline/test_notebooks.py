@@ -44,7 +44,7 @@ def test_an_arm_reads_the_ledgers_of_the_students_whose_reports_it_is_told_and_n
     (cell,) = [one.source for one in notebook.cells if "students.told(" in one.source]
     read: list[str] = []
     names = {
-        "students": students, "own": SimpleNamespace(report="another", told_others=True), "seed": 7, "ages": [1, 2, 3, 4],
+        "students": students, "own": SimpleNamespace(report="another", told_others=True), "seed": 7, "ages": [1] * 4,
         "common": {}, "run": "runs/study", "nb": SimpleNamespace(require=lambda run, path: read.append(path) or path),
         "Ledger": lambda path: SimpleNamespace(rounds=[SimpleNamespace(report=path)]),
     }  # fmt: skip
