@@ -80,6 +80,11 @@ CLAIMS = (
         *("engineer_trained", "fixed", "no difference", TWO_AGENTS),
     ),
     Claim(
+        "**No lead over one good constant design is shown.** The trained engineer does not end significantly ahead of"
+        " the design that suited other students best in the trials, which took no RL on designs.",
+        *("engineer_trained", "constant", "no difference", TWO_AGENTS),
+    ),
+    Claim(
         "RL on designs changes the weights, too. Before the first design, these weights are not shown to solve more"
         " boards than those of the other arms.",
         *("engineer_trained", ROUND_0, "no head start"),
