@@ -69,7 +69,7 @@ def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_size
     file = params.load(ROOT)
     run, sections = file.runs["study"], params.effective(file, "study")
     work = {one.name: one for one in dry.works(run, sections)}
-    assert work["a round of GRPO"].times == 16 * (1 + 1 + (2 + 4) * 2)  # none of the bank
+    assert work["a round of GRPO"].times == 16 * (1 + 1 + (2 + 5) * 2)  # none of the bank
     assert work["validation after a round"].times == work["a round of GRPO"].times + 4
     ages = 4 * (800 + 1800 + 2600 + 4400) + 600 + 1200 + 2200 + 3400
     assert work["lessons of students and of the bank"].completions == (ages + 4 * 200) * 32
