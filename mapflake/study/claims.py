@@ -81,7 +81,8 @@ CLAIMS = (
     ),
     Claim(
         "**No lead over one good constant design is shown.** The trained engineer does not end significantly ahead of"
-        " the design that suited other students best in the trials, which took no RL on designs.",
+        " one design for all, which did well for other students in the trials. The samples of the trials are not"
+        " counted.",
         *("engineer_trained", "constant", "no difference", TWO_AGENTS),
     ),
     Claim(

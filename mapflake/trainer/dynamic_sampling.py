@@ -36,7 +36,12 @@ class DynamicSampling(GRPOTrainer):
     """
 
     def __init__(self, *args: Any, redraws: int = 0, **options: Any) -> None:
-        """Makes the trainer; all but `redraws`, the most times that groups are replaced, is as `GRPOTrainer` takes it.
+        """Makes the trainer.
+
+        Args:
+            *args: As `GRPOTrainer` takes them.
+            redraws: How many times, at most, groups without signal are replaced.
+            **options: As `GRPOTrainer` takes them.
 
         Raises:
             ValueError: `redraws` is negative, or an argument does not fit.

@@ -206,10 +206,15 @@ def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
 def training_arguments(
     params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool, autocast: bool = False
 ) -> GRPOConfig:
-    """Returns TRL's configuration of a round, whose rewards have these weights and whose saves go to `output`.
+    """Returns TRL's configuration of a round.
 
-    `large` says whether memory is short (`logps.logits_fit`), `autocast` whether products are bfloat16 by autocast: on
-    a GPU, and where adapters are trained.
+    Args:
+        params: The parameters of the round.
+        output: The folder of its saves.
+        seed: Seed of TRL's own random numbers.
+        weights: Weights of the rewards.
+        large: Whether memory is short (`logps.logits_fit`).
+        autocast: Whether products are bfloat16 by autocast: on a GPU, and where adapters are trained.
     """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch

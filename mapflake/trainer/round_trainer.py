@@ -47,11 +47,17 @@ class RoundTrainer(DynamicSampling):
         sampler: Engine | Server | None = None,
         redraws: int = 0,
     ) -> None:
-        """Makes the trainer of one round of `policy`, which is trained in place: all weights, or adapters (`lora`).
+        """Makes the trainer of one round of `policy`, which is trained in place.
 
-        `rows` are in order and have a column `prompt`, and those that the rewards take. The weights of the rewards are
-        in `args`; `seed` is that of the sampling noise. A `sampler`, vLLM on a CPU, is handed the weights before each
-        step; without one `args` say how completions are sampled.
+        Args:
+            policy: The policy.
+            rows: The training rows in order: a column `prompt`, and those that the rewards take.
+            rewards: TRL's functions of completions and columns; their weights are in `args`.
+            args: TRL's configuration.
+            seed: Seed of the sampling noise.
+            lora: peft's configuration of adapters; None trains all weights.
+            sampler: vLLM on a CPU, which is handed the weights before each step; None samples as `args` say.
+            redraws: As for `DynamicSampling`.
         """
         self._seed = seed
         self._sampler = sampler

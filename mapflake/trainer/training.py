@@ -48,10 +48,15 @@ def run(
     tokenizer: PreTrainedTokenizerBase,
     precision: str | None = None,
 ) -> None:
-    """Runs a trainer from its newest whole save to its end and publishes the result at `out`, see `save_policy`.
+    """Runs a trainer from its newest whole save to its end and publishes the result at `out`.
 
-    `start` is the checkpoint that it trains, or its name on the hub; None for a new policy. `input_hash` and the
-    `precision` of the matrix products are recorded with the result.
+    Args:
+        trainer: The trainer.
+        start: The checkpoint that it trains, or its name on the hub; None for a new policy.
+        out: The checkpoint to write: of a model with adapters these alone.
+        input_hash: As for `checkpoint.resumable`.
+        tokenizer: The policy's.
+        precision: That of the matrix products, recorded with the result.
 
     Raises:
         CheckpointError: A save could not be written, e.g. for lack of room.

@@ -38,7 +38,7 @@ def test_untrained_policies_write_legal_designs_and_nothing_else(request, caplog
     policy, grammar = request.getfixturevalue(name), reply_grammar(SIZES, prompt_format)
     (texts,) = policy.complete([asked], n=n, max_new_tokens=3000, grammar=grammar, seed=2)
     assert {read_reply(text, SIZES, prompt_format).rejection for text in texts} <= {None, ZERO}
-    assert len(set(texts)) > n - 10
+    assert len(set(texts)) > 5 * n / 6
     assert "not whole" not in caplog.text
     (plain,) = policy.complete([asked], n=n, max_new_tokens=20, seed=2)
     assert all(read_reply(text, SIZES, prompt_format).rejection for text in plain)

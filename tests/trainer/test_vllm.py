@@ -4,11 +4,9 @@ A run that looks well proves nothing about weights in step. What does is the gap
 the trainer's after steps at a high learning rate, and that it is wide where weights were not sent, or not all of them.
 """
 
-import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,13 +17,14 @@ import torch
 
 pytest.importorskip("vllm", reason="vLLM is not installed: make test-vllm")
 
-from starts import PARAMS, TASKS, byte_level_tokenizer
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from chat_server import started
+from starts import PARAMS, TASKS, byte_level_model
+from transformers import Qwen3ForCausalLM
 
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import EngineerParams, Round, diagnose, llm_engineer, read_reply, reply_grammar
 from mapflake.engineer.reply import reply_schema
-from mapflake.env import VOCABULARY, EnvConfig, render_prompt, to_dataset
+from mapflake.env import VOCABULARY, EnvConfig, render_prompt
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer import engine as engines
@@ -62,14 +61,9 @@ def compact(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory):
     """A random chat model, heads of 32, the output head tied, its vocabulary padded."""
-    fast = byte_level_tokenizer()
-    config = Qwen3Config(
-        vocab_size=len(fast) + 7, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=32, intermediate_size=64, tie_word_embeddings=True, max_position_embeddings=4096,
-        eos_token_id=fast.eos_token_id, pad_token_id=fast.pad_token_id,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    return _saved(Qwen3ForCausalLM(config), fast, tmp_path_factory.mktemp("chat"))
+    shape = {"num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": True}
+    model, tokenizer = byte_level_model(Qwen3ForCausalLM, 64, padded=7, max_position_embeddings=4096, **shape)
+    return _saved(model, tokenizer, tmp_path_factory.mktemp("chat"))
 
 
 def _saved(model, tokenizer, folder):
@@ -128,17 +122,8 @@ def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
 # ---------------------------------------------------------------- GRPO
 
 
-class Variety:
+class Variety(grpo.Boards):
     """Boards, but any text has a reward: random models have something to learn."""
-
-    def __len__(self):
-        return len(TASKS)
-
-    def identity(self):
-        return "variety"
-
-    def rows(self, prompt_format):
-        return to_dataset(TASKS, prompt_format)
 
     def rewards(self, prompt_format):
         return {_variety: 1.0}
@@ -154,28 +139,26 @@ def _params(**changed):
     return RLParams.parse(PARAMS.model_dump() | shared | changed, "rl")
 
 
-class Watched:
+def _watched(monkeypatch, ways):
     """Measures at each step what a sampler says with the weights that it has, and with those that it is sent.
 
-    `gaps` has a row a step: the largest gap to the trainer's log-probabilities, by the way of sending.
+    Returns a list that gets a row a step: the largest gap to the trainer's log-probabilities, by the way of sending.
     """
+    rows, sample = [], RoundTrainer._sample
 
-    def __init__(self, monkeypatch, ways):
-        self.gaps = []
-        sample = RoundTrainer._sample
+    def watched(trainer, ids, size):
+        sampler, weights = trainer._sampler, engines.trained_weights(trainer.model)
+        gaps = {}
+        for way, send in ways.items():
+            send(sampler, weights)
+            decoded = sampler.sample(ids, n=size, temperature=1.0, max_new_tokens=16, seed=1)
+            gaps[way] = _gap(trainer, ids, size, [d.ids for d in decoded], [d.logps for d in decoded])
+        completions, logps = sample(trainer, ids, size)
+        rows.append(gaps | {"in step": _gap(trainer, ids, size, completions, logps)})
+        return completions, logps
 
-        def watched(trainer, ids, size):
-            sampler, weights = trainer._sampler, engines.trained_weights(trainer.model)
-            gaps = {}
-            for way, send in ways.items():
-                send(sampler, weights)
-                decoded = sampler.sample(ids, n=size, temperature=1.0, max_new_tokens=16, seed=1)
-                gaps[way] = _gap(trainer, ids, size, [d.ids for d in decoded], [d.logps for d in decoded])
-            completions, logps = sample(trainer, ids, size)
-            self.gaps.append(gaps | {"in step": _gap(trainer, ids, size, completions, logps)})
-            return completions, logps
-
-        monkeypatch.setattr(RoundTrainer, "_sample", watched)
+    monkeypatch.setattr(RoundTrainer, "_sample", watched)
+    return rows
 
 
 def _gap(trainer, ids, size, completions, logps):
@@ -206,10 +189,10 @@ def wholly(compact, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")
         patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
-        watched = Watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
-        grpo.train_round(compact, Variety(), _params(), out, seed=0)
+        gaps = _watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
+        grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     assert not multiprocessing.active_children()  # freed as the round ended
-    return out, watched.gaps
+    return out, gaps
 
 
 def test_weights_are_in_step(wholly):
@@ -239,7 +222,7 @@ class Kill(TrainerCallback):
 if __name__ == "__main__":
     original = grpo.run
     grpo.run = lambda trainer, *rest: trainer.add_callback(Kill()) or original(trainer, *rest)
-    grpo.train_round(sys.argv[1], test_vllm.Variety(), test_vllm._params(), sys.argv[2], seed=0)
+    grpo.train_round(sys.argv[1], test_vllm.Variety(test_vllm.TASKS), test_vllm._params(), sys.argv[2], seed=0)
 """
 
 
@@ -255,7 +238,7 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
     with monkeypatch.context() as patch:
         patch.setattr(RoundTrainer, "_sample", dying)
         with pytest.raises(engines.EngineError, match="vLLM's engine ended"):
-            grpo.train_round(compact, Variety(), _params(), out, seed=0)
+            grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     unfinished = tmp_path / "out.unfinished"
     assert checkpoint.newest_whole(unfinished).name == "checkpoint-2"
 
@@ -270,7 +253,7 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
         time.sleep(0.1)
     else:
         pytest.fail(f"vLLM's process {pid} is still there")
-    grpo.train_round(compact, Variety(), _params(), out, seed=0)
+    grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     assert read_jsonl(out / "curve.jsonl") == read_jsonl(wholly[0] / "curve.jsonl")
     assert checkpoint.weights_sha256(out) == checkpoint.weights_sha256(wholly[0])
 
@@ -281,30 +264,14 @@ def test_an_engine_that_dies_and_a_round_that_is_killed_lose_nothing(compact, wh
 @pytest.fixture(scope="module")
 def served(chat, tmp_path_factory):
     """Returns the port of vLLM's server with the chat model, started as docs/scale.md does on a CPU."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", chat]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command = ["vllm.entrypoints.openai.api_server", "--model", str(chat)]
     command += ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager", "--max-model-len", "4096"]
     command += ["--gpu-memory-utilization", "0.1", "--no-enable-chunked-prefill", "--generation-config", "vllm"]
     command += ["--logprobs-mode", "processed_logprobs", "--worker-extension-cls", f"{engines.WORKER}.Weights"]
     own = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     own |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(HERE.parents[1])}
-    log = tmp_path_factory.mktemp("server") / "log"
-    with open(log, "w") as written:
-        server = subprocess.Popen(command, stdout=written, stderr=subprocess.STDOUT, env=os.environ | own)
-    try:
-        while True:
-            if server.poll() is not None:
-                pytest.fail(f"vllm serve ended: {log.read_text()[-3000:]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                break
-            time.sleep(0.5)
+    with started(*command, log=tmp_path_factory.mktemp("server") / "log", **own) as port:
         yield port
-    finally:
-        server.terminate()
-        server.wait(60)
 
 
 def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
@@ -345,9 +312,9 @@ def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
 
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 32}])
 def test_a_servers_weights_are_in_step(served, chat, tmp_path, monkeypatch, lora):
-    watched = Watched(monkeypatch, {"nothing": _nothing})
+    gaps = _watched(monkeypatch, {"nothing": _nothing})
     there = {"vllm": "server", "vllm_engine": {"server_port": served}, "lora": lora}
-    grpo.train_round(chat, Variety(), _params(**there), tmp_path / "out", seed=0)
-    print(watched.gaps)
-    assert all(row["in step"] < CLOSE for row in watched.gaps)
-    assert all(row["nothing"] > 10 * CLOSE for row in watched.gaps[1:])
+    grpo.train_round(chat, Variety(TASKS), _params(**there), tmp_path / "out", seed=0)
+    print(gaps)
+    assert all(row["in step"] < CLOSE for row in gaps)
+    assert all(row["nothing"] > 10 * CLOSE for row in gaps[1:])
