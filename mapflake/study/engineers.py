@@ -126,9 +126,6 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained", other:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("seed")
 
 
-def _said(values: Sequence[float], form: str = ".2f") -> str:
+def _said(values: Sequence[float]) -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
-    if not values:
-        return ""
-    one = student(values)
-    return f"{one.mean:{form}}" + (f" ({one.low:{form}} to {one.high:{form}})" if one.low is not None else "")
+    return student(values).text(".2f") if values else ""
