@@ -34,7 +34,6 @@ def record(own: float) -> dict:
             key: {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best of one size": 0.9}
             for key in (REAL, engineers.MADE_UP)
         },
-        "solving": {"mean": -0.01, "low": -0.02, "high": 0.0},
     }
 
 
