@@ -242,7 +242,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"{len(found.designs)} designs under the training seeds {', '.join(map(str, found.seeds))}."
             )
             for budget, values in gates(found).items():
-                table[f"{regime}, equal {budget}"] = {COMPARED[name]: said(one) for name, one in values.items()}
+                table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*designs()}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
@@ -326,12 +326,6 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
 def shown(gains: pd.DataFrame) -> str:
     """Returns a matrix of gains as Markdown, empty where nothing was tried."""
     return gains.map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}").to_markdown(disable_numparse=True)
-
-
-def said(value: Estimate) -> str:
-    """Returns a mean with its interval, in points."""
-    interval = "" if value.low is None else f" ({value.low:+.1f} to {value.high:+.1f})"
-    return f"{value.mean:+.1f}{interval}"
 
 
 def main() -> None:

@@ -28,13 +28,13 @@ def part(name: str) -> ModuleType:
     return importlib.import_module(PARTS[name])
 
 
-def record(name: str, path: Path = BENCH) -> dict[str, Any]:
-    """Returns the entry of a part in `path`, measured anew and written there."""
+def record(name: str) -> dict[str, Any]:
+    """Returns the entry of a part in `BENCH`, measured anew and written there."""
     numbers = part(name).measure()
     entry = {"machine": machine(), "versions": versions(part(name).PACKAGES), "numbers": numbers}
-    written = read_json(path) if path.is_file() else {}
+    written = read_json(BENCH) if BENCH.is_file() else {}
     merged = {key: entry if key == name else written[key] for key in PARTS if key == name or key in written}
-    write_json(path, merged)
+    write_json(BENCH, merged)
     return entry
 
 
@@ -80,14 +80,13 @@ def block(name: str) -> re.Pattern[str]:
     return re.compile(rf"(<!-- bench {name}: .*? -->\n)(.*?)(<!-- /bench {name} -->)", re.DOTALL)
 
 
-def quote(bench: Path = BENCH, page: Path = PAGE) -> list[str]:
-    """Writes the tables of `bench` into the blocks of `page` and returns the names of the parts it found there."""
-    text = page.read_text(encoding="utf-8")
+def quote() -> list[str]:
+    """Writes the tables of `BENCH` into the blocks of `PAGE` and returns the names of the parts it found there."""
+    text = PAGE.read_text(encoding="utf-8")
     quoted = []
-    for name, entry in read_json(bench).items():
-        found = block(name).search(text)
-        if found:
+    for name, entry in read_json(BENCH).items():
+        if found := block(name).search(text):
             text = f"{text[: found.start(2)]}{markdown(name, entry)}\n{text[found.end(2) :]}"
             quoted.append(name)
-    write_text(page, text)
+    write_text(PAGE, text)
     return quoted

@@ -113,15 +113,16 @@ def judged(scored: np.ndarray, found: gate.Trials) -> pd.DataFrame:
     return pd.DataFrame({"first": first, "mean": gain.mean(axis=1), "best": best, "share": share, "rank": ranks})
 
 
-def held_out(scored: Sequence[np.ndarray], found: gate.Trials) -> tuple[list[int], pd.DataFrame]:
-    """Returns for each student the candidate that the other students choose, and how it does on that student.
+def held_out(scored: Sequence[np.ndarray], found: gate.Trials) -> tuple[list[int], int, pd.DataFrame]:
+    """Returns the candidate that the others choose for each student, that of all, and how the former do.
 
     Chosen is the one whose first choices gain most on the others, with the rank correlation added in points.
     """
     tables = [judged(one, found) for one in scored]
     value = np.array([table["first"] + table["rank"] for table in tables])  # [candidates, S]
     chosen = [int(np.delete(value, s, axis=1).mean(axis=1).argmax()) for s in range(value.shape[1])]
-    return chosen, pd.concat([tables[c].iloc[[s]] for s, c in enumerate(chosen)], ignore_index=True)
+    ours = pd.concat([tables[c].iloc[[s]] for s, c in enumerate(chosen)], ignore_index=True)
+    return chosen, int(value.mean(axis=1).argmax()), ours
 
 
 def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> str:
@@ -130,9 +131,7 @@ def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> 
     if found is None:
         return "The trials are too few: a choice takes two seeds of all students and designs."
     some = candidates()
-    scored = [scores(one, found, known) for one in some]
-    chosen, ours = held_out(scored, found)
-    both = np.array([judged(one, found)["first"] + judged(one, found)["rank"] for one in scored]).mean(axis=1)
+    chosen, by_all, ours = held_out([scores(one, found, known) for one in some], found)
     rewards = {
         "expected gain, numbers of the other students": ours,
         "expected gain, as it is set": judged(scores(expected_gain, found, known), found),
@@ -143,14 +142,14 @@ def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> 
         | {f"rank, {student}": rank for student, rank in zip(found.students, t["rank"], strict=True)}
         for name, t in rewards.items()
     }
-    limit = dict(zip((f"rank, {student}" for student in found.students), gate.ceiling(found.gain), strict=True))
-    lines["the best design of each student; ranks of one seed by the others"] = {"first choice": ours["best"].mean()}
-    lines["the best design of each student; ranks of one seed by the others"] |= {"share": 1.0} | limit
+    limit = zip((f"rank, {student}" for student in found.students), gate.ceiling(found.gain), strict=True)
+    best = {"first choice": ours["best"].mean(), "share": 1.0, **dict(limit)}
+    lines["the best design of each student; ranks of one seed by the others"] = best
     lines["the mean design"] = {"first choice": ours["mean"].mean(), "share": 0.0}
     picked = "\n".join(f"- {s}: {asdict(some[c])}" for s, c in zip(found.students, chosen, strict=True))
     return (
         f"{pd.DataFrame(lines).T.to_markdown(floatfmt='.2f')}\n\nChosen by the other students:\n\n{picked}\n\n"
-        f"Chosen by all: {asdict(some[int(both.argmax())])}\n"
+        f"Chosen by all: {asdict(some[by_all])}\n"
     )
 
 

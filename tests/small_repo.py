@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ def repository(root: Path, *names: str) -> Path:
     for name in names:
         shutil.copy(ROOT / name, root / name)
     return root
+
+
+def committed(path: str) -> str:
+    """Returns a file as it is committed, not as a local run of another profile left it."""
+    return subprocess.run(["git", "show", f"HEAD:{path}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def write_notebook(path: Path, *sources: str) -> Path:

@@ -41,7 +41,7 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
     return [boards, model]
 
 
-def write_boards(source: Path, out: Path, *, prompt_format: str = "chat") -> None:
+def write_boards(source: Path, out: Path) -> None:
     """Writes a dataset folder: a Parquet file for each set of boards (`env.to_dataset`), and its card.
 
     What is in `out` is replaced; `source` is notebook 01's folder.
@@ -57,7 +57,7 @@ def write_boards(source: Path, out: Path, *, prompt_format: str = "chat") -> Non
     (out / "data").mkdir(parents=True)
     for split, stem in files.items():
         tasks = env.load_tasks(source / f"{stem}.jsonl")
-        env.to_dataset(tasks, prompt_format).to_parquet(out / "data" / f"{split}.parquet")
+        env.to_dataset(tasks).to_parquet(out / "data" / f"{split}.parquet")
         agents = sorted({task.instance.num_agents for task in tasks})
         counts[split] = len(tasks)
         waits = sum(task.needs_wait for task in tasks) / len(tasks)
@@ -90,7 +90,7 @@ another in a cell or swap cells with it. Every board comes with a plan of the le
 {chr(10).join(rows)}
 
 No board is in two of the splits train, validation and the others, whatever way it is turned, mirrored or its agents are
-renamed. Columns: `prompt` (format `{prompt_format}`), `task` (board, plan and labels as JSON), `size`, `num_agents`,
+renamed. Columns: `prompt` (format `chat`), `task` (board, plan and labels as JSON), `size`, `num_agents`,
 `needs_wait`. In Python, `mapflake.env.tasks_of(dataset)` gives the tasks back, and `reward_functions` judges answers.
 """
     repro.write_text(out / "README.md", text)

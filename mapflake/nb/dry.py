@@ -1,7 +1,7 @@
 """`make repro RUN=... DRY=1`: what a run would take, before any of it is fetched or computed.
 
 Stages, tokens, memory and hours are computed from the parameters, with their arithmetic. Tokens of completions are the
-most that a round can sample; hours rest on the rates of `GPU`, which are our assumptions and no measurements.
+most that a round can sample; hours rest on rates of a GPU, which are our assumptions and no measurements.
 """
 
 from __future__ import annotations
@@ -26,23 +26,10 @@ SOLUTION = 30  # tokens of a solved board's answer, about
 CHARACTERS = 2.8  # of a prompt for each token of a language model's tokenizer, measured on SmolLM2's
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """What is assumed of a GPU.
-
-    Attributes:
-        memory: Bytes.
-        bandwidth: Bytes a second that sampling reads, of weights and of cached keys and values.
-        flops: Operations a second of training.
-    """
-
-    memory: float = 24 * GIB
-    bandwidth: float = 0.5 * 1.0e12
-    flops: float = 0.3 * 1.6e14
-
-
-GPU = Gpu()
-"""A card of 24 GB like an RTX 4090: half of its bandwidth, three tenths of its bfloat16 peak (data sheet)."""
+# What is assumed of a GPU: a card like an RTX 4090, from its data sheet.
+GPU_MEMORY = 24 * GIB
+BANDWIDTH = 0.5 * 1.0e12  # bytes a second of weights, cached keys and values that sampling reads: half of its own
+FLOPS = 0.3 * 1.6e14  # operations a second of training: three tenths of its bfloat16 peak
 
 
 @dataclass(frozen=True)
@@ -104,7 +91,7 @@ class Work:
         return self.times * self.completions * self.longest
 
 
-def dry(root: Path, name: str, gpu: Gpu = GPU) -> str:
+def dry(root: Path, name: str) -> str:
     """Returns what the entry `name` of `runs` would take, as text.
 
     Raises:
@@ -120,10 +107,10 @@ def dry(root: Path, name: str, gpu: Gpu = GPU) -> str:
         f"{name}: {sections.warm_start.base or 'a policy from scratch'}, {shape.parameters / 1e9:.2f} B parameters",
         stages(run, sections),
         budget(work),
-        memory(shape, sections, work, gpu),
-        hours(shape, work, gpu),
+        memory(shape, sections, work),
+        hours(shape, work),
         disk(shape, run, sections),
-        checks(root, sections, gpu, room(shape, run, sections)),
+        checks(root, sections, room(shape, run, sections)),
     ]
     return "\n\n".join(parts)
 
@@ -225,22 +212,22 @@ def budget(work: list[Work]) -> str:
     return "\n".join(["Tokens, at most", *lines, f"  in all {sum(one.tokens for one in work) / 1e6:.1f} M"])
 
 
-def memory(shape: Shape, sections: Sections, work: list[Work], gpu: Gpu) -> str:
+def memory(shape: Shape, sections: Sections, work: list[Work]) -> str:
     """Returns the memory of a round and of a step of design RL while they train, with its parts in GiB."""
     lines = []
     for name, rl, one in (
         ("baseline_rl.rl", sections.baseline_rl.rl, work[1]),
         ("trained_engineer.before.rl", sections.trained_engineer.before.rl, work[-1]),
     ):
-        parts = memory_parts(shape, rl, one.prompt, gpu)
+        parts = memory_parts(shape, rl, one.prompt)
         total = sum(parts.values())
         said = " + ".join(f"{what} {size / GIB:.1f}" for what, size in parts.items())
-        verdict = "fits" if total < gpu.memory else "DOES NOT FIT: lower microbatch, max_new_tokens or vLLM's share"
-        lines.append(f"  {name}: {said} = {total / GIB:.1f} of {gpu.memory / GIB:.0f}: {verdict}")
+        verdict = "fits" if total < GPU_MEMORY else "DOES NOT FIT: lower microbatch, max_new_tokens or vLLM's share"
+        lines.append(f"  {name}: {said} = {total / GIB:.1f} of {GPU_MEMORY / GIB:.0f}: {verdict}")
     return "\n".join(["Memory of the GPU in GiB", *lines])
 
 
-def memory_parts(shape: Shape, rl: RLParams, prompt: int, gpu: Gpu) -> dict[str, float]:
+def memory_parts(shape: Shape, rl: RLParams, prompt: int) -> dict[str, float]:
     """Returns the bytes that training takes on each GPU, by part; activations are checkpointed layer by layer."""
     trained = shape.adapters(rl.lora) if rl.lora else shape.parameters
     length = rl.microbatch * (prompt + rl.max_new_tokens)
@@ -252,31 +239,31 @@ def memory_parts(shape: Shape, rl: RLParams, prompt: int, gpu: Gpu) -> dict[str,
         "logits": rl.microbatch * rl.max_new_tokens * shape.vocabulary * (2 + 4 + 4),
     }
     if rl.vllm == "colocate":
-        parts["vLLM"] = rl.vllm_engine.gpu_memory_utilization * gpu.memory
+        parts["vLLM"] = rl.vllm_engine.gpu_memory_utilization * GPU_MEMORY
     return parts
 
 
-def hours(shape: Shape, work: list[Work], gpu: Gpu) -> str:
+def hours(shape: Shape, work: list[Work]) -> str:
     """Returns the hours of sampling and of training, with their arithmetic, if every completion is cut at its limit."""
     weights = 2 * shape.parameters
     lines, total = [], 0.0
     for one in work:
         length = one.prompt + one.longest / 2  # cached, on average
         at_once = max(1, min(64, one.completions))
-        rate = at_once * gpu.bandwidth / (weights + at_once * length * shape.cached)
+        rate = at_once * BANDWIDTH / (weights + at_once * length * shape.cached)
         sampling = one.tokens / rate
         read = one.times * one.completions * (one.prompt + one.longest)
-        training = 8 * shape.parameters * read / gpu.flops if one.trained else 0.0
+        training = 8 * shape.parameters * read / FLOPS if one.trained else 0.0
         total += sampling + training
         said = []
         if one.longest:
             said.append(f"sampling {one.tokens / 1e6:.1f} M / {rate:,.0f} a second = {sampling / HOUR:.2f} h")
         if one.trained:
-            operations = f"8 x {shape.parameters / 1e9:.2f} B x {read / 1e6:.1f} M / {gpu.flops:.1e}"
+            operations = f"8 x {shape.parameters / 1e9:.2f} B x {read / 1e6:.1f} M / {FLOPS:.1e}"
             said.append(f"training {operations} = {training / HOUR:.2f} h")
         lines.append(f"  {one.name}: {'; '.join(said)}")
     rates = (
-        f"  assumed: {gpu.bandwidth:.1e} bytes a second in sampling, 64 completions at once, each step reading the "
+        f"  assumed: {BANDWIDTH:.1e} bytes a second in sampling, 64 completions at once, each step reading the "
         f"weights and the keys and values of half a completion; 8 operations a parameter and token in training"
     )
     return "\n".join(
@@ -303,7 +290,7 @@ def room(shape: Shape, run: RunParams, sections: Sections) -> tuple[int, int, in
     return 2 * shape.parameters, each, cells
 
 
-def checks(root: Path, sections: Sections, gpu: Gpu, asked: tuple[int, int, int]) -> str:
+def checks(root: Path, sections: Sections, asked: tuple[int, int, int]) -> str:
     """Returns what of the machine is there: CUDA, its memory, vLLM, room on the disk for what `room` says."""
     import torch
 
@@ -313,7 +300,7 @@ def checks(root: Path, sections: Sections, gpu: Gpu, asked: tuple[int, int, int]
     found = {"CUDA": f"{torch.cuda.get_device_name(0)}" if cuda else "missing: torch sees no GPU"}
     if cuda:
         has = torch.cuda.get_device_properties(0).total_memory
-        less = "" if has > 0.9 * gpu.memory else f": less than {gpu.memory / GIB:.0f}"
+        less = "" if has > 0.9 * GPU_MEMORY else f": less than {GPU_MEMORY / GIB:.0f}"
         found["memory"] = f"{has / GIB:.0f} GiB{less}"
     if sections.baseline_rl.rl.vllm != "off":
         there = importlib.util.find_spec("vllm") is not None

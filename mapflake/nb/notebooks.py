@@ -98,11 +98,11 @@ def code_view(notebook: Any, name: str) -> str:
     return str(jupytext.writes(bare, fmt="py:percent"))
 
 
-def normalise(notebook: Any, replace: dict[str, str]) -> str:
+def normalise(notebook: Any, root: str) -> str:
     """Returns an executed notebook as JSON text that is the same for the same results.
 
     Left out: timestamps, durations, random ids, versions of Python, progress (stderr, carriage returns, HTML bars),
-    memory addresses. `replace` maps machine paths to what stands for them.
+    memory addresses. The path `root` becomes `.`.
     """
     cells = []
     for number, cell in enumerate(notebook.cells, start=1):  # all anew: of the metadata the tags alone survive
@@ -110,7 +110,7 @@ def normalise(notebook: Any, replace: dict[str, str]) -> str:
         clean = {"cell_type": cell.cell_type, "id": f"cell-{number}", "source": cell.source}
         clean["metadata"] = {"tags": tags} if tags else {}
         if cell.cell_type == "code":
-            clean |= {"execution_count": cell.execution_count, "outputs": _clean_outputs(cell.outputs, replace)}
+            clean |= {"execution_count": cell.execution_count, "outputs": _clean_outputs(cell.outputs, root)}
         cells.append(nbformat.from_dict(clean))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": {"name": "python"}})
@@ -119,7 +119,7 @@ def normalise(notebook: Any, replace: dict[str, str]) -> str:
     return nbformat.writes(result).rstrip("\n") + "\n"
 
 
-def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
+def _clean_outputs(outputs: list[Any], root: str) -> list[Any]:
     kept: list[Any] = []
     for output in outputs:
         stream = output.output_type == "stream"
@@ -132,17 +132,15 @@ def _clean_outputs(outputs: list[Any], replace: dict[str, str]) -> list[Any]:
     for output in kept:
         if output.output_type == "stream":
             lines = [line for line in output.text.split("\n") if "\r" not in line]
-            output.text = _clean_text("\n".join(lines), replace)
+            output.text = _clean_text("\n".join(lines), root)
         for mime, value in output.get("data", {}).items():
             if isinstance(value, str) and (mime.startswith("text/") or mime == "image/svg+xml"):
-                output.data[mime] = _clean_text(value, replace)
+                output.data[mime] = _clean_text(value, root)
     return [output for output in kept if output.output_type != "stream" or output.text]
 
 
-def _clean_text(text: str, replace: dict[str, str]) -> str:
-    for path, name in replace.items():
-        text = text.replace(path, name)
-    return ADDRESS.sub("", text)
+def _clean_text(text: str, root: str) -> str:
+    return ADDRESS.sub("", text.replace(root, "."))
 
 
 def _parse(source: str, name: str, number: int) -> ast.Module:

@@ -26,7 +26,7 @@ from mapflake.nb.folders import REPORTS, require
 from mapflake.plots import tables
 from mapflake.plots.boards import describe_all
 from mapflake.study import Study, engineers
-from mapflake.study.comparisons import percent, points
+from mapflake.study.comparisons import points
 from mapflake.study.names import BASE, ROUND_0, name
 from mapflake.study.statistics import estimate
 from mapflake.trainer import evaluate
@@ -97,7 +97,7 @@ def page(root: Path, profile: str) -> str:
 
 def _found(found: Study, designs: engineers.Records) -> list[str]:
     """Returns what was found, in one sentence for solving, for designing, and for what designs teach."""
-    start = percent(estimate(found.rates(BASE)))
+    start = estimate(found.rates(BASE)).text(".1f", 100)
     gained = study.compare(found, [ROUND_0], BASE)
     said = [f"After its supervised start the model solves {start}% of the benchmark"]
     said[0] += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."

@@ -46,7 +46,7 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
             raise StageError(f"{name}: its code changed since it was checked: run `dvc repro`")
         partial = root / run / "unfinished" / f"{stage.replace('/', '_')}.ipynb"
         executed = execute(path, {**values, "run": run}, root, partial)
-        repro.write_text(folder / "notebook.ipynb", notebooks.normalise(executed, {str(root): "."}))
+        repro.write_text(folder / "notebook.ipynb", notebooks.normalise(executed, str(root)))
 
 
 def warm_start(root: Path) -> None:

@@ -42,9 +42,8 @@ def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
             at = np.array([places[v] for v in rows[x]]) + 0.09 * (i - (len(groups) - 1) / 2)
             errors = [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
             ax.errorbar(
-                at, rows[metric], yerr=errors, label=str(group), color=style.COLORS[look % len(style.COLORS)],
-                ls=style.LINES[look % len(style.LINES)], marker=style.MARKERS[look % len(style.MARKERS)], ms=5.5,
-                markeredgecolor="white", markeredgewidth=0.6, capsize=2.5, lw=1.6, elinewidth=1.1,
+                at, rows[metric], yerr=errors, label=str(group), **look, ms=5.5, markeredgecolor="white",
+                markeredgewidth=0.6, capsize=2.5, lw=1.6, elinewidth=1.1,
             )  # fmt: skip
         label = "board size" if x == "size" else x
         ax.set(xlabel=label, xlim=(-0.5, len(places) - 0.5))
@@ -87,11 +86,10 @@ def curves(
     for ax, metric in zip(axes, metrics, strict=True):
         for group, look in groups.items():
             rows = table[table[hue] == group].sort_values(x).dropna(subset=[metric])
-            color, line = style.COLORS[look % len(style.COLORS)], style.LINES[look % len(style.LINES)]
             if smooth > 1:
-                ax.plot(rows[x], rows[metric], color=color, lw=0.7, alpha=0.35)
+                ax.plot(rows[x], rows[metric], color=look["color"], lw=0.7, alpha=0.35)
             mean = rows[metric].rolling(smooth, min_periods=1, center=True).mean()
-            ax.plot(rows[x], mean, color=color, ls=line, lw=1.8, label=style.tick(hue, group))
+            ax.plot(rows[x], mean, color=look["color"], ls=look["ls"], lw=1.8, label=style.tick(hue, group))
         for step in boundaries:
             ax.axvline(step - 0.5, color="#888888", lw=0.9, ls=":")
         ax.set_title(metric.replace("_", " "), loc="left")

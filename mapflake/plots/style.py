@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -130,13 +131,16 @@ def bars(ax: Axes, table: pd.DataFrame) -> None:
     ax.grid(axis="x", visible=False)
 
 
-def looks(table: pd.DataFrame, hue: str) -> dict[Any, int]:
-    """Returns the values of `hue` and the number of each one's look: the first arms of `NAMES` have their own."""
+def looks(table: pd.DataFrame, hue: str) -> dict[Any, dict[str, str]]:
+    """Returns the values of `hue`, each with the look of its line: the first arms of `NAMES` have their own."""
     found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())[: len(COLORS)]
-    looks = {group: known.index(group) for group in known if group in found}
-    free = [i for i in range(len(COLORS)) if i not in looks.values()] or [0]
-    others = [group for group in found if group not in known]
-    return looks | {group: free[i % len(free)] for i, group in enumerate(others)}
+    numbers = {group: known.index(group) for group in known if group in found}
+    free = [i for i in range(len(COLORS)) if i not in numbers.values()] or [0]
+    numbers |= dict(zip((group for group in found if group not in known), itertools.cycle(free), strict=False))
+    return {
+        group: {"color": COLORS[i], "ls": LINES[i % len(LINES)], "marker": MARKERS[i % len(MARKERS)]}
+        for group, i in numbers.items()
+    }
 
 
 def legend(figure: Figure, ax: Axes) -> None:

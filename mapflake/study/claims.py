@@ -8,12 +8,12 @@ reports/results.md has the p-values corrected for several comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import Difference, compare, place, points
+from mapflake.study.comparisons import Difference, compare, place
 from mapflake.study.designs import spent
 from mapflake.study.engineers import first_designs
 from mapflake.study.names import ROUND_0
@@ -27,7 +27,7 @@ class Claim:
     Attributes:
         text: The sentence, without numbers.
         arm: The arm that the sentence is about.
-        against: The arm that it is compared with.
+        against: The arm that it is compared with; in `GATE_CLAIMS`, the key of the value.
         shows: `more`: the 95% interval lies above 0; `no difference`: the interval includes 0; `no head start`: before
             its first design the arm is not ahead of the other one (`head_start`); `reads`: its first design follows the
             report (`engineers.first_designs`).
@@ -41,24 +41,32 @@ class Claim:
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
+SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
+    "more": lambda low, high: low > 0,
+    "no difference": lambda low, high: low <= 0 <= high,
+    "no head start": lambda low, high: low <= 0,
+    "reads": lambda low, high: low > 0,
+}
+"""What a claim shows -> whether a 95% interval supports it."""
+
 GATE_CLAIMS = (
-    (
+    Claim(
         "**Designs matter.** One round on the boards of the best design for a student teaches it more than a round on"
         " those of a random design.",
-        *("designing", "more"),
+        *("the best design", "designing", "more"),
     ),
-    (
+    Claim(
         "**No lead over the benchmark's own mixture of boards is shown.** The best design for each student does not"
         " gain significantly more than this one mixture. The paper lacks this baseline.",
-        *("against benchmark", "no difference"),
+        *("the best design", "against benchmark", "no difference"),
     ),
-    (
+    Claim(
         "**It is not shown that students need different designs.** The best design for each student does not gain"
         " significantly more than the one design that suits all students best.",
-        *("reading", "no difference"),
+        *("the best design", "reading", "no difference"),
     ),
 )
-"""Text, value of `study.gate.values`, what it shows."""
+"""Claims about designs: each is `against` what a value of `study.gate.values` is."""
 
 TWO_AGENTS = {"agents": 2}
 """The boards of the questions that were written down before the study: the paper's benchmark, agents as in training."""
@@ -93,22 +101,6 @@ CLAIMS = (
 )
 
 
-def difference_of(claim: Claim, study: Study) -> Difference:
-    """Returns the difference that a claim rests on.
-
-    Raises:
-        ValueError: The difference was not measured over two seeds, or does not support the claim.
-    """
-    rows = compare(study, [claim.arm], claim.against, **claim.kept)
-    if not rows or rows[0].estimate.low is None or rows[0].estimate.high is None:
-        raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    low, high = rows[0].estimate.low, rows[0].estimate.high
-    supported = low <= 0 <= high if claim.shows == "no difference" else low > 0
-    if not supported:
-        raise ValueError(f"claim {claim.text!r} does not hold: {points(rows[0].estimate)} points")
-    return rows[0]
-
-
 def head_start(study: Study, arm: str) -> Estimate:
     """Returns by how much an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
 
@@ -129,41 +121,26 @@ def head_start(study: Study, arm: str) -> Estimate:
     return student(ahead)
 
 
-def gate_lines(gate: Mapping[str, Any]) -> list[str]:
-    """Returns `GATE_CLAIMS` with their numbers.
+def _line(claim: Claim, found: Estimate | None, unit: str, where: str, scale: float = 1) -> str:
+    """Returns a claim with its difference.
 
     Args:
-        gate: Of reports/laboratory/gate.json: values of `gate.values` in points, and how many `students` and `seeds`.
+        claim: The claim.
+        found: The difference; None if the arms were not run.
+        unit: That of the number shown.
+        where: The rest of the sentence.
+        scale: By what the difference is multiplied to have this unit.
 
     Raises:
-        ValueError: A claim does not hold.
+        ValueError: The difference was not measured over two seeds, or does not support the claim.
     """
-    lines = []
-    for text, name, shows in GATE_CLAIMS:
-        mean, low, high = (gate[name][key] for key in ("mean", "low", "high"))
-        said = f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
-        if not (low > 0 if shows == "more" else low <= 0 <= high):
-            raise ValueError(f"claim {text!r} does not hold: {said} points")
-        where = f"on the validation boards, {gate['students']} students, {gate['seeds']} training seeds"
-        lines.append(f"{text} **{said} points a round** {where}.")
-    return lines
-
-
-def response(study: Study, claim: Claim, ages: int) -> Estimate:
-    """Returns by how many cells of a board's side the first designs of an arm follow the report that it is told.
-
-    The mean of `response` of `engineers.first_designs`, with Student's interval over the training seeds.
-
-    Raises:
-        ValueError: It was not measured over two seeds, or the interval does not lie above 0.
-    """
-    found = first_designs(study, ages, claim.arm)["response"]
-    if len(found) < 2:
+    if found is None or found.seeds < 2:
         raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    one = student(found.to_numpy())
-    if one.low is None or one.low <= 0:
-        raise ValueError(f"claim {claim.text!r} does not hold: {one.mean:+.1f} cells")
-    return one
+    said = f"{found.text('+.1f', scale)} {unit}"
+    low, high = found.low, found.high
+    if low is None or high is None or not SUPPORTED[claim.shows](low, high):
+        raise ValueError(f"claim {claim.text!r} does not hold: {said}")
+    return f"{claim.text} **{said}**{where}."
 
 
 def claims_markdown(
@@ -171,40 +148,47 @@ def claims_markdown(
 ) -> str:
     """Returns the claims as a numbered list in Markdown, those of the gate first, each with its difference.
 
-    A claim about arms also has the valid rates and the extra samples of both. `ages` is the number of ages of students.
+    A claim about rates on the benchmark also has the valid rates and the extra samples of both arms.
+
+    Args:
+        study: Finished cells.
+        claims: Those about arms.
+        gate: Of reports/laboratory/gate.json: values of `gate.values` in points, and how many `students` and `seeds`.
+        ages: The number of ages of students.
 
     Raises:
-        ValueError: As `difference_of`, `response` and `gate_lines`.
+        ValueError: A difference was not measured over two seeds, or does not support its claim.
     """
-    lines = gate_lines(gate) if gate else []
+    found: Estimate | None
+    lines = []
+    if gate:
+        where = f" on the validation boards, {gate['students']} students, {gate['seeds']} training seeds"
+        for claim in GATE_CLAIMS:
+            found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
+            lines.append(_line(claim, found, "points a round", where))
     for claim in claims:
         if claim.shows == "reads":
-            one = response(study, claim, ages)
-            said = f"{one.mean:+.1f} ({one.low:+.1f} to {one.high:+.1f}) cells in the mean side of a board"
-            lines.append(f"{claim.text} **{said}**, first design, {one.seeds} training seeds.")
-            continue
-        if claim.shows == "no head start":
+            responses = first_designs(study, ages, claim.arm)["response"].to_numpy()
+            found = student(responses) if len(responses) else None
+            where = f", first design, {len(responses)} training seeds"
+            lines.append(_line(claim, found, "cells in the mean side of a board", where))
+        elif claim.shows == "no head start":
             ahead = head_start(study, claim.arm)
-            if ahead.low is None or ahead.low > 0:
-                raise ValueError(f"claim {claim.text!r} does not hold: {points(ahead)} points after round 0")
-            where = f"after round 0, on the validation boards, {ahead.seeds} training seeds"
-            lines.append(f"{claim.text} **{points(ahead)} points** {where}.")
-            continue
-        row = difference_of(claim, study)
-        rates = " against ".join(f"{100 * _rate(arm, row, study):.1f}%" for arm in (claim.arm, claim.against))
-        where = f"{place(row)}, {row.estimate.seeds} training seeds{_cost(claim, study)}"
-        lines.append(f"{claim.text} **{points(row.estimate)} points** ({rates}) on {where}.")
+            where = f" after round 0, on the validation boards, {ahead.seeds} training seeds"
+            lines.append(_line(claim, ahead, "points", where, scale=100))
+        else:
+            rows = compare(study, [claim.arm], claim.against, **claim.kept)
+            found, where = (rows[0].estimate, _where(claim, rows[0], study)) if rows else (None, "")
+            lines.append(_line(claim, found, "points", where, scale=100))
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 
 
-def _rate(arm: str, row: Difference, study: Study) -> float:
-    """Returns the valid rate of an arm on the boards and seeds of a difference."""
-    common = {*study.seeds(row.arm)} & {*study.seeds(row.against[0])}
-    return float(study.rates(arm, boards=row.boards, **row.kept).loc[sorted(common)].to_numpy().mean())
-
-
-def _cost(claim: Claim, study: Study) -> str:
-    """Returns the extra samples of both arms in words; "" if neither took any."""
-    extra = spent(study)["extra"]
-    own, other = (float(extra.get(arm, 0.0)) for arm in (claim.arm, claim.against))
-    return f", extra samples {own:.0%} against {other:.0%}" if own or other else ""
+def _where(claim: Claim, row: Difference, study: Study) -> str:
+    """Returns both arms' valid rates, the boards and seeds of a difference, and the extra samples if there were any."""
+    sides = (claim.arm, claim.against)
+    common = sorted({*study.seeds(claim.arm)} & {*study.seeds(claim.against)})
+    rates = [study.rates(arm, boards=row.boards, **row.kept).loc[common].to_numpy().mean() for arm in sides]
+    own, other = (float(spent(study)["extra"].get(arm, 0.0)) for arm in sides)
+    cost = f", extra samples {own:.0%} against {other:.0%}" if own or other else ""
+    said = " against ".join(f"{100 * rate:.1f}%" for rate in rates)
+    return f" ({said}) on {place(row)}, {row.estimate.seeds} training seeds{cost}"

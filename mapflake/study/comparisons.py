@@ -116,15 +116,7 @@ def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
 
 def points(estimate: Estimate, star: bool = False) -> str:
     """Returns a difference in points, with its 95% interval in brackets if it has one, and a star if asked for."""
-    return percent(estimate, "+.1f") + ("*" if star else "")
-
-
-def percent(estimate: Estimate, form: str = ".1f") -> str:
-    """Returns a mean in percent, with its 95% interval in brackets if it has one; `form` formats each number."""
-    mean = f"{100 * estimate.mean:{form}}"
-    if estimate.low is None or estimate.high is None:
-        return mean
-    return f"{mean} ({100 * estimate.low:{form}} to {100 * estimate.high:{form}})"
+    return estimate.text("+.1f", 100) + ("*" if star else "")
 
 
 def place(row: Difference) -> str:

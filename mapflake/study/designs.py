@@ -15,7 +15,7 @@ from mapflake.study.cells import Study
 
 FRONTIER = 0.5  # a size counts as solved from this valid rate on; our choice
 ALIKE = 0.051  # ratios that differ by less count as unchanged: one step of the compact prompt format; our choice
-COLUMNS = ["arm", "seed", "round", "model", "below_frontier", "hole_ratio", "wait_ratio"]
+COLUMNS = ["arm", "seed", "round", "below_frontier", "hole_ratio", "wait_ratio"]
 COLUMNS += ["moved", "kept", "unlike", "rejected"]
 
 
@@ -24,7 +24,6 @@ def changes(study: Study) -> pd.DataFrame:
 
     Besides arm, seed and round, the columns are:
 
-    - `model`: whether a model wrote the design.
     - `below_frontier`: the largest size that was solved at least half of the time before the design (the smallest if
       none was) minus the mean size of the designed boards, in sizes.
     - `hole_ratio`, `wait_ratio`: means over the designed boards; a wait ratio of None is left out.
@@ -43,7 +42,7 @@ def changes(study: Study) -> pd.DataFrame:
                 continue
             proposal, other = after.proposal, theirs.get(after.index)
             rows.append(
-                {"arm": arm, "seed": seed, "round": after.index, "model": proposal.prompt_format is not None}
+                {"arm": arm, "seed": seed, "round": after.index}
                 | _change(before.config, after.config, {s.size: s.valid_rate for s in before.report.sizes})
                 | {"unlike": np.nan if other is None else total_variation(after.config.data_ratios, other.data_ratios)}
                 | {"rejected": float(proposal.config is None)}

@@ -66,8 +66,8 @@ def responses(records: Records) -> pd.DataFrame:
     return found.groupby(["moved", "told"], sort=False, as_index=False)["asked"].mean()
 
 
-def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) -> pd.DataFrame:
-    """Returns how far the reports told to an engineer were from its own student's, and what they cost.
+def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
+    """Returns how far the reports told to the trained engineer were from its own student's, and what they cost.
 
     A row for each training seed and control (another student's report, that of the next age, the mean of all ages),
     with the columns `seed`, `report`, `distance` and `gained`. `distance` is the valid rate that was told minus the
@@ -77,10 +77,9 @@ def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) 
     Args:
         study: Finished cells, those of `fixed` among them, whose reports are told.
         ages: How many ages of students there are.
-        arm: The engineer.
         asked: Metric and boards, as for `Study.rates`.
     """
-    rows = []
+    arm, rows = "engineer_trained", []
     for other in get_args(Other):
         control = f"{arm}_{other}"
         for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
@@ -94,7 +93,7 @@ def doses(study: Study, ages: int, arm: str = "engineer_trained", **asked: Any) 
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
 
 
-def first_designs(study: Study, ages: int, arm: str = "engineer_trained", other: Other = "another") -> pd.DataFrame:
+def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
     """Returns what an engineer asks for first, told its own student's report and told another one's.
 
     Both are asked with the same weights after the same round, so that only the report differs. A row a training seed,
@@ -106,19 +105,18 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained", other:
         study: Finished cells, those of `fixed` among them, whose reports are told.
         ages: How many ages of students there are.
         arm: The engineer.
-        other: Whose report it is told.
 
     Raises:
         ValueError: The two were not asked with the same weights.
     """
-    rows = {}
-    for seed in sorted({*study.seeds(arm)} & {*study.seeds(f"{arm}_{other}")}):
+    rows, control = {}, f"{arm}_another"
+    for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
         group = {one: study.history("fixed", one) for one in group_of(seed, ages)}
         first, own = study.history(arm, seed)[:2]
-        controlled = study.history(f"{arm}_{other}", seed)[1]
+        controlled = study.history(control, seed)[1]
         if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
-            raise ValueError(f"{arm}-{seed} and {arm}_{other}-{seed} did not design with the same weights")
-        valid = first.report.valid_rate, told(other, seed, ages, group)[0].valid_rate
+            raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
+        valid = first.report.valid_rate, told("another", seed, ages, group)[0].valid_rate
         size = [sum(n * share for n, share in one.config.data_ratios.items()) for one in (own, controlled)]
         row = dict(zip(("own_valid", "other_valid", "own_size", "other_size"), (*valid, *size), strict=True))
         rows[seed] = row | {"response": float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))}
@@ -126,9 +124,6 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained", other:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("seed")
 
 
-def _said(values: Sequence[float], form: str = ".2f") -> str:
+def _said(values: Sequence[float]) -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
-    if not values:
-        return ""
-    one = student(values)
-    return f"{one.mean:{form}}" + (f" ({one.low:{form}} to {one.high:{form}})" if one.low is not None else "")
+    return student(values).text(".2f") if values else ""

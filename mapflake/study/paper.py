@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import compare, percent
+from mapflake.study.comparisons import compare, points
 from mapflake.study.designs import overlap
 from mapflake.study.statistics import Estimate, student
 
@@ -81,9 +81,9 @@ def claims(study: Study) -> pd.DataFrame:
         ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
     says = f"{base:+.1f} with 3 agents"
     ahead("a trained checkpoint designs better than the untrained model", says, ["engineer_base"] * 2)
-    for other, points in MODULES.items():
+    for other, ahead_by in MODULES.items():
         own = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
-        ahead(f"context V6 is ahead of {other}", f"{points:+.1f} on wr025", own)
+        ahead(f"context V6 is ahead of {other}", f"{ahead_by:+.1f} on wr025", own)
     for control, what in (("another", "another student's report"), ("none", "no report")):
         own = [f"{arm}_{control}" for arm in ENGINEERS]
         ahead(f"designs rest on the failures that were read: ahead of {what}", "in words", own)
@@ -104,4 +104,4 @@ def _verdict(found: Estimate | None) -> str:
     if found is None:
         return ""
     shown = ("yes" if found.mean > 0 else "no") if found.excludes_zero else "not shown"
-    return f"{shown}: {percent(found, '+.1f')}"
+    return f"{shown}: {points(found)}"

@@ -16,28 +16,32 @@ from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
 
-def table(study: Study, arms: Sequence[str] | None = None) -> pd.DataFrame:
+def table(study: Study) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
     Differences have 95% intervals; rates have none, for students differ in strength. The last column is the share of
-    extra samples, see `designs.spent`. All arms that were run are shown, unless `arms` names some.
+    extra samples, see `designs.spent`.
     """
-    chosen = [arm for arm in arms or [*BEGINNINGS, *study.arms] if study.seeds(arm)]
-    columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in chosen}}
+    everyone = _everyone(study)
+    columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in everyone}}
     agents: dict[str, dict[str, Any]] = {f"{n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
     measured = {f"valid %, {title}": ("valid", kept) for title, kept in agents.items()} | {"optimal %": ("optimal", {})}
     for title, (metric, kept) in measured.items():
-        shares = {arm: study.rates(arm, metric, **kept).to_numpy().mean() for arm in chosen}
+        shares = {arm: study.rates(arm, metric, **kept).to_numpy().mean() for arm in everyone}
         columns[title] = {arm: f"{100 * share:.1f}" for arm, share in shares.items()}
     where = agents | {"boards that need a wait": {"needs_wait": True}, "validation": {"boards": "validation"}}
     differences = {f"{title}, against fixed": ("fixed", kept) for title, kept in where.items()}
     differences["benchmark, against evaluation-matched"] = ("evaluation_matched", {})
     for title, (against, kept) in differences.items():
-        if against in chosen and (rows := compared(study, against, **kept)):
-            columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows if row.arm in chosen}
-    if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items() if arm in chosen}:
+        if rows := compared(study, against, **kept):
+            columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows}
+    if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items()}:
         columns["extra samples"] = extra
     return pd.DataFrame(columns).astype(object).fillna("").rename(index=name).rename_axis("arm")
+
+
+def _everyone(study: Study) -> list[str]:
+    return [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
 
 
 def in_parts(table: pd.DataFrame) -> str:
@@ -157,7 +161,6 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
     compared with; `benchmark`, by arm, with `all`, `by_agents`, `by_size` and `against_fixed`; `validation_by_round`,
     one row for each arm and round.
     """
-    everyone = [arm for arm in (*BEGINNINGS, *study.arms) if study.seeds(arm)]
     against = {m: {row.arm: row for row in compared(study, "fixed", metric=m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
 
@@ -165,7 +168,7 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
         return {m: _json(estimate(study.rates(arm, m, "benchmark", **kept))) for m in METRICS}
 
     on_benchmark, by_round = {}, []
-    for arm in everyone:
+    for arm in _everyone(study):
         rows = {m: compared[arm] for m, compared in against.items() if arm in compared}
         on_benchmark[arm] = {
             "all": rates(arm),

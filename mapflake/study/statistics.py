@@ -36,7 +36,7 @@ below 5% from five seeds is not safe. One seed or one board gives no interval. N
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -70,6 +70,13 @@ class Estimate:
         """Whether there is a 95% interval and zero is not in it. It is not corrected for several comparisons."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
+    def text(self, form: str, scale: float = 1) -> str:
+        """Returns the mean times `scale`, in brackets its 95% interval if it has one; `form` formats each number."""
+        mean = f"{scale * self.mean:{form}}"
+        if self.low is None or self.high is None:
+            return mean
+        return f"{mean} ({scale * self.low:{form}} to {scale * self.high:{form}})"
+
 
 def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
     """Returns the mean of `values`, `[seeds, boards]`, with its 95% interval over seeds and boards."""
@@ -78,21 +85,22 @@ def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
     if min(seeds, boards) == 1:
         return Estimate(mean, seeds, boards)
     variance, df = _variance(*mean_squares(found), seeds, boards)
-    if variance == 0:
-        return Estimate(mean, seeds, boards)
-    error = variance**0.5
-    half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
-    return Estimate(mean, seeds, boards, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, df)))
+    return _with_interval(Estimate(mean, seeds, boards), variance**0.5, df)
 
 
 def student(values: Sequence[float] | np.ndarray) -> Estimate:
     """Returns the mean of one value a seed with Student's 95% interval over the seeds; `boards` is 1."""
     found, n = np.asarray(values, dtype=float), len(values)
-    mean, error = float(found.mean()), float(stats.sem(found)) if n > 1 else 0.0
+    return _with_interval(Estimate(float(found.mean()), n, 1), float(stats.sem(found)) if n > 1 else 0.0, n - 1)
+
+
+def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
+    """Returns the estimate with Student's interval and p-value for this standard error, unless that is 0."""
     if error == 0:
-        return Estimate(mean, n, 1)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error
-    return Estimate(mean, n, 1, mean - half, mean + half, float(2 * stats.t.sf(abs(mean) / error, n - 1)))
+        return found
+    mean, half = found.mean, float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+    p = float(2 * stats.t.sf(abs(mean) / error, df))
+    return replace(found, low=mean - half, high=mean + half, p=p)
 
 
 def mean_squares(values: np.ndarray) -> tuple[float, float, float]:

@@ -32,7 +32,7 @@ def source(tmp_path: Path) -> Path:
 
 def test_the_boards_are_a_dataset_of_the_hub(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "boards"
-    write_boards(source, out, prompt_format="chat")
+    write_boards(source, out)
     found = load_dataset(str(out), cache_dir=str(tmp_path / "cache"))
     assert {split: len(rows) for split, rows in found.items()} == {"train": 30, "validation": 12, "wr050": 8}
     for split, stem in (("validation", "validation"), ("wr050", "benchmark_wr050")):

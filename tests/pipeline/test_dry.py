@@ -82,18 +82,18 @@ def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_size
 def test_memory_and_hours_follow_the_parameters() -> None:
     file = params.load(ROOT)
     shape, rl = dry.SHAPES["Qwen/Qwen3-1.7B"], params.effective(file, "qwen_1gpu").baseline_rl.rl
-    assert sum(dry.memory_parts(shape, rl, 400, dry.GPU).values()) < dry.GPU.memory
+    assert sum(dry.memory_parts(shape, rl, 400).values()) < dry.GPU_MEMORY
     full = RLParams.parse(rl.model_dump() | {"lora": None}, "rl")  # the control: all weights do not fit
-    assert sum(dry.memory_parts(shape, full, 400, dry.GPU).values()) > dry.GPU.memory
+    assert sum(dry.memory_parts(shape, full, 400).values()) > dry.GPU_MEMORY
     half = RLParams.parse(rl.model_dump() | {"microbatch": 2}, "rl")
-    parts, halved = (dry.memory_parts(shape, one, 400, dry.GPU) for one in (rl, half))
+    parts, halved = (dry.memory_parts(shape, one, 400) for one in (rl, half))
     assert halved["logits"] == parts["logits"] / 2
     assert halved["weights"] == parts["weights"]
     work = dry.Work("a round", 2, 100, 400, 1000, True)
-    found = re.search(r"in all ([\d.]+) h", dry.hours(shape, [work], dry.GPU))
+    found = re.search(r"in all ([\d.]+) h", dry.hours(shape, [work]))
     assert found
-    rate = 64 * dry.GPU.bandwidth / (2 * shape.parameters + 64 * 900 * shape.cached)
-    by_hand = 200_000 / rate + 8 * shape.parameters * 280_000 / dry.GPU.flops
+    rate = 64 * dry.BANDWIDTH / (2 * shape.parameters + 64 * 900 * shape.cached)
+    by_hand = 200_000 / rate + 8 * shape.parameters * 280_000 / dry.FLOPS
     assert float(found[1]) == pytest.approx(by_hand / 3600, abs=0.05)
 
 

@@ -13,6 +13,7 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.nb import page, params
 from mapflake.nb.__main__ import main
+from mapflake.study import names
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.pretrained import starting_point
@@ -117,8 +118,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
     assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
-    for arm in arms:
-        assert study.table(study.load(root / "reports/cells/llm"), [arm]).index[0] in text
+    assert all(names.name(arm) in text for arm in arms)
     assert text == page.page(root, "llm")
     (link,) = re.findall(r"executed notebook\]\((.*?)\)", text)
     assert (root / "reports" / link).read_text() == "{}"

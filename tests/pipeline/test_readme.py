@@ -6,17 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from small_repo import ROOT, committed
 
 from mapflake import repro
 from mapflake.nb import params, publish
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def committed(path: str) -> str:
-    """Returns a file as it is committed, not as a local run of another profile left it."""
-    return subprocess.run(["git", "show", f"HEAD:{path}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,6 @@ def record(own: float) -> dict:
             key: {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best of one size": 0.9}
             for key in (REAL, engineers.MADE_UP)
         },
-        "solving": {"mean": -0.01, "low": -0.02, "high": 0.0},
     }
 
 
@@ -93,7 +92,7 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
         assert row["other_valid"] == pytest.approx(rates[0] / rates[1])
         assert row["response"] == pytest.approx(np.sign(row["other_valid"] - row["own_valid"]) * (sizes[1] - sizes[0]))
     reads = next(claim for claim in claims.CLAIMS if claim.shows == "reads")
-    assert claims.response(found, reads, 4).mean == pytest.approx(table["response"].mean())
+    assert f"**{table['response'].mean():+.1f} (" in claims.claims_markdown(found, [reads], ages=4)
     # the control: an engineer that asks for the same whatever it is told
     deaf = {
         (arm, seed): replace(one, rounds=found.records["engineer_trained", seed].rounds)
@@ -102,7 +101,7 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
         for (arm, seed), one in found.records.items()
     }
     with pytest.raises(ValueError, match=r"does not hold: \+0\.0 cells"):
-        claims.response(study.Study(deaf, found.sets), reads, 4)
+        claims.claims_markdown(study.Study(deaf, found.sets), [reads], ages=4)
     others = {
         key: replace(one, rounds=[row | {"parent_sha256": "others"} for row in one.rounds])
         if key == ("engineer_trained_another", 0)
@@ -112,4 +111,4 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
     with pytest.raises(ValueError, match=r"engineer_trained-0 and .* did not design with the same weights"):
         engineers.first_designs(study.Study(others, found.sets), 4)
     with pytest.raises(ValueError, match="not measured over two seeds"):
-        claims.response(study.load(CELLS, seeds=[0, 2]), replace(reads, arm="engineer"), 4)
+        claims.claims_markdown(found, [replace(reads, arm="engineer")], ages=4)

@@ -24,8 +24,9 @@ def rows(truth: np.ndarray, seeds: int, noise: float = 0.0, seed: int = 0) -> li
     ]
 
 
-def test_values_are_those_of_the_truth() -> None:
-    found = gate.values(gate.trials(rows(TRUTH, 3)), DRAWS, CONSTANTS)
+def test_values_are_those_of_the_truth_in_whatever_order_trials_come() -> None:
+    some = sorted(rows(TRUTH, 3), key=lambda row: (-row["seed"], row["gain"]))
+    found = gate.values(gate.trials(some), DRAWS, CONSTANTS)
     best = TRUTH.max(axis=1)
     assert found["designing"].mean == pytest.approx((best - 1.5).mean())
     assert found["reading"].mean == pytest.approx((best - TRUTH[:, 1]).mean())  # middle is the best for all
@@ -39,13 +40,6 @@ def test_at_equal_tokens_a_design_with_short_answers_gains_more() -> None:
     found = gate.trials(some).at_equal_tokens()  # the mean is 3.4 tokens
     assert found.gain[:, 0, 0] == pytest.approx(TRUTH[:, 0] * 3.4)
     assert found.gain[:, 1:, 1] == pytest.approx(TRUTH[:, 1:] * 3.4 / 4)
-
-
-def test_the_order_of_rows_does_not_matter() -> None:
-    one, some = rows(TRUTH, 3, noise=1.0), rows(TRUTH, 3, noise=1.0)
-    some.sort(key=lambda row: (row["seed"], row["student"], row["design"]))
-    own, other = (gate.values(gate.trials(x), DRAWS, CONSTANTS) for x in (one, some))
-    assert own["reading"].mean == pytest.approx(other["reading"].mean)
 
 
 def test_where_there_is_nothing_to_be_read_cross_fitting_finds_nothing() -> None:

@@ -14,7 +14,7 @@ from drawn import texts
 from simulated import AGENTS, simulate
 
 from mapflake import repro, study
-from mapflake.engineer import History, Round
+from mapflake.engineer import History, Proposal, Round
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
@@ -105,7 +105,7 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     assert "*|" not in study.results_markdown(one, "smoke").replace(" ", "")
 
 
-def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) -> None:
+def test_stars_are_corrected_for_all_arms(tmp_path: Path) -> None:
     level = ("heuristic", "uniform", "learnability", "fixed_draw_2", "fixed_draw_3", "frontier", "evaluation_matched")
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
     (alone,) = study.compare(cells, ["engineer"], "fixed")
@@ -113,8 +113,8 @@ def test_stars_are_corrected_for_all_arms_whichever_are_shown(tmp_path: Path) ->
     assert alone.significant
     assert not among.significant
     (two,) = study.compare(cells, ["engineer"], "fixed", agents=2)
-    few = study.table(cells, ["fixed", "engineer"])
-    assert few.loc["engineer: RL checkpoint", "2 agents, against fixed"] == comparisons.points(two.estimate)  # no star
+    said = study.table(cells).loc["engineer: RL checkpoint", "2 agents, against fixed"]
+    assert said == comparisons.points(two.estimate)  # no star
 
 
 def test_results_hold_what_was_asked(five: study.Study) -> None:
@@ -219,6 +219,32 @@ def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int,
     return history
 
 
+def test_changes_describe_a_design_in_the_papers_terms() -> None:
+    def made(arm: str, index: int, data: float, valid: dict[int, float], rejection: str | None = None) -> Round:
+        config = EnvConfig({3: SizeConfig(data, 0.1, 0.5), 4: SizeConfig(1 - data, 0.1, 0.5)})
+        proposal = Proposal("", None if rejection else config, rejection) if index else None
+        return Round(arm, index, config, FailureReport(sized(valid)), proposal=proposal)
+
+    first = made("shared", 0, 0.5, {3: 0.9, 4: 0.5})
+    one, two = (
+        made("engineer", 1, 0.75, {3: 0.9, 4: 0.4}),
+        made("engineer", 2, 0.75, {3: 0.2, 4: 0.1}, rejection="no JSON"),
+    )
+    histories = {"engineer": (first, one, two), "fixed": (first, made("fixed", 1, 0.5, {3: 0.9, 4: 0.4}))}
+    cells: Any = SimpleNamespace(
+        records=[(arm, 0) for arm in histories], arms=[*histories], history=lambda arm, seed: histories[arm]
+    )
+    found = study.changes(cells).set_index("arm")
+    assert (found.loc["fixed", "unlike"], found.loc["fixed", "moved"]) == pytest.approx((0.25, 0.0))
+    table = found.loc["engineer"].set_index("round")
+    assert table["unlike"].to_dict() == {1: 0.0, 2: 0.0}
+    assert table["below_frontier"].to_dict() == pytest.approx({1: 4 - 3.25, 2: 3 - 3.25})
+    assert table["moved"].to_dict() == pytest.approx({1: 0.25, 2: 0.0})
+    assert table["kept"].to_dict() == {1: 1.0, 2: 1.0}
+    assert table["rejected"].to_dict() == {1: 0.0, 2: 1.0}
+    assert table["wait_ratio"].to_dict() == {1: 0.5, 2: 0.5}
+
+
 def test_overlap_tells_data_that_helped_from_the_rest() -> None:
     low, high = {3: 0.1, 4: 0.1}, {3: 0.5, 4: 0.1}
     # Size 3 rose; size 9 is in no report, so that nobody knows whether it helped.
@@ -243,7 +269,7 @@ def test_doses_are_differences_between_what_was_told_and_the_student(tmp_path: P
     own, other = (cells.rates(arm).mean(axis=1) for arm in ("engineer_trained", "engineer_trained_another"))
     assert table["gained"].to_list() == pytest.approx((100 * (own - other)).to_list())
     assert "another student's" in texts(figures.doses(table))
-    assert engineers.doses(cells, 2, arm="engineer").empty
+    assert engineers.doses(study.Study({}, cells.sets), 2).empty
 
 
 def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
@@ -286,7 +312,7 @@ def test_frontiers_shows_rates_and_data_of_every_round() -> None:
     np.testing.assert_allclose(heights, success.fillna(0.0).T.to_numpy().ravel())  # validation has no boards of some
 
 
-def test_sizes_that_a_design_leaves_out_or_that_validation_has_not_are_counted(tmp_path: Path) -> None:
+def test_sizes_that_a_design_leaves_out_or_that_validation_has_not_are_counted() -> None:
     both = [played((ratios, {3: 0.1}), before={}) for ratios in ({3: 0.5, 9: 0.5}, {3: 1.0})]
     two: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: both[seed])
     (asked_of,) = by_round(two, "engineer")[1].to_dict().values()
@@ -297,8 +323,6 @@ def test_sizes_that_a_design_leaves_out_or_that_validation_has_not_are_counted(t
     assert list(success.index) == list(asked.index) == [3, 4, 5, 6, 7, 8, 9, 10]
     assert success.loc[[9, 10]].isna().all(axis=None)
     assert success.loc[:8].notna().all(axis=None)
-    figures.moving_frontiers(cells, ["engineer_trained"], tmp_path / "moving.gif")
-    assert (tmp_path / "moving.gif").is_file()
 
 
 def test_what_designers_spent_is_that_of_their_rounds() -> None:
@@ -325,7 +349,8 @@ def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> No
             assert solved.iloc[:, 2 * i].equals(success.iloc[:, i - 1])
     start = cells.rates(BASE, "valid", "validation").mean().loc[cells.sets["validation"]["board"]].mean()
     assert solved.iloc[:, 0].mean() == pytest.approx(start)
-    figures.moving_frontiers(cells, ["fixed", "no such arm"], tmp_path / "moving.gif")
+    arms = ["fixed", "engineer_trained", "no such arm"]  # the second has sizes that validation has not
+    figures.moving_frontiers(cells, arms, tmp_path / "moving.gif")
     with PIL.Image.open(tmp_path / "moving.gif") as gif:
         assert gif.n_frames > 2 * rounds
 

@@ -34,7 +34,7 @@ def few():
 def test_the_reward_that_made_the_gains_is_found_by_the_other_students(few):
     found = laboratory.whole(rows())
     some = rewards.candidates()
-    chosen, judged = rewards.held_out([rewards.scores(one, found, KNOWN) for one in some], found)
+    chosen, _, judged = rewards.held_out([rewards.scores(one, found, KNOWN) for one in some], found)
     assert judged["share"].mean() > 0.9
     assert judged["rank"].mean() > 0.9
     assert {some[c].forgetting for c in chosen} == {TRUTH.forgetting}

@@ -47,14 +47,6 @@ def test_estimate_covers_the_truth_as_often_as_it_claims(seeds: int, boards: int
     assert as_often_as_claimed(count), count
 
 
-def test_seeds_and_boards_may_change_places() -> None:
-    """As in the gate, whose four students under two training seeds are rows and columns."""
-    for number in range(20):
-        values = simulate(rng_for(number, "places"), 0.1, 2, 4, 1.0)
-        one, other = estimate(values), estimate(values.T)
-        assert (one.low, one.high, one.p) == pytest.approx((other.low, other.high, other.p))
-
-
 def test_coverage_refutes_intervals_that_forget_the_seeds() -> None:
     forgetful = lambda v: Estimate(0, 5, 60, *stats.ttest_1samp(v.ravel(), 0).confidence_interval())  # noqa: E731
     assert not as_often_as_claimed(covered(forgetful, 5, 60, 0.05))
@@ -86,12 +78,14 @@ def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies
 @given(st.integers(2, 5), st.integers(2, 30), st.floats(-3, 3), st.integers(0, 10**6))
 @settings(max_examples=25)
 def test_estimate_moves_and_turns_with_its_values(seeds: int, boards: int, shift: float, number: int) -> None:
+    """Seeds and boards may change places: in the gate, students under two training seeds are the rows."""
     values = rng_for(number, "values").normal(size=(seeds, boards))
-    one, moved, turned = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1]))
+    one, moved, turned, placed = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1], values.T))
     assert None not in (one.low, one.high, moved.low, moved.high)
     assert moved.mean == pytest.approx(one.mean + shift)
     assert moved.high - moved.low == pytest.approx(one.high - one.low)
     assert (turned.low, turned.high, turned.p) == pytest.approx((-one.high, -one.low, one.p))
+    assert (placed.low, placed.high, placed.p) == pytest.approx((one.low, one.high, one.p))
     assert one.excludes_zero == (one.p is not None and one.p < 0.05)
 
 
