@@ -28,11 +28,12 @@ from mapflake.plots.boards import describe_all
 from mapflake.study import Study, engineers
 from mapflake.study.comparisons import points
 from mapflake.study.names import BASE, ROUND_0, name
-from mapflake.study.statistics import estimate
+from mapflake.study.statistics import estimate, student
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Rollout
 
 TWIN = "{}_random"  # profile -> the folder of the same run with `warm_start.weights: random`, the control
+ACROSS = "language_model"  # the arm of the study that is designed by the run's engineer (params.yaml)
 FLOORS = {"valid": 0.3, "where the careless plan fails": 0.1, "accepted": 0.95}
 """What a supervised start should reach: less, and RL has little to reinforce. Our choice."""
 
@@ -87,7 +88,8 @@ def page(root: Path, profile: str) -> str:
         rewards,
         "## What designs teach",
         study.in_parts(study.table(found)),
-        MISSING.format("the model as engineer of another model's students"),
+        "## What its designs teach another model's students",
+        *_across(root),
         "## What it took",
         _costs(run),
     ]
@@ -262,6 +264,32 @@ def _rates(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return {"parsed": parsed} | {
         kind: sum(r.verdict.valid for r in some) / len(some) for kind, some in kinds.items() if some
     }
+
+
+def _across(root: Path) -> list[str]:
+    """Returns how the study's students do under the designs of the model, told their own reports and others'."""
+    cells, control = root / REPORTS / "cells/study", f"{ACROSS}_another"
+    units = sorted(int(path.stem.rpartition("-")[2]) for path in cells.glob(f"{control}-*.json"))
+    if not units:
+        return [MISSING.format("the model as engineer of another model's students")]
+    found, ages = study.load(cells), len(params.effective(params.load(root), "study").students.ages)
+    sets: dict[str, dict[str, Any]] = {"2 agents": {"agents": 2}, "boards that need a wait": {"needs_wait": True}}
+    sets |= {"validation": {"boards": "validation"}}
+    pairs = {"own report, against fixed": (ACROSS, "fixed"), "another's report, against fixed": (control, "fixed")}
+    pairs |= {"own report, against another's": (ACROSS, control)}
+    rows = {
+        title: {where: points(study.compare(found, [arm], other, **kept)[0].estimate) for where, kept in sets.items()}
+        for title, (arm, other) in pairs.items()
+    }
+    asked = [one.proposal for arm in (ACROSS, control) for s in units for one in found.history(arm, s) if one.proposal]
+    legal = sum(one.config is not None for one in asked) / len(asked)
+    follow = student(engineers.first_designs(found, ages, ACROSS)["response"].to_numpy())
+    about = (
+        f"Differences of valid plans in points, over the training seeds {units} of the study (the small policy), after "
+        f"two designed rounds; 95% intervals. {legal:.0%} of {len(asked)} designs were legal. Where the report told is "
+        f"that of a stronger student, the first design has boards that are {follow.text('+.2f')} cells larger."
+    )
+    return [pd.DataFrame(rows).T.to_markdown(), about]
 
 
 def _costs(run: Path) -> str:

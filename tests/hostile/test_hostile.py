@@ -175,7 +175,7 @@ def test_keys_and_addresses(server, monkeypatch):
 # ---------------------------------------------------------------- the pipeline's stages (mapflake.nb)
 
 
-ARM = "  designers: {}"
+ARM = "    language_model: {"
 
 
 @pytest.fixture
@@ -187,10 +187,10 @@ def repository(folder):
     ("old", "new", "text"),
     [
         ("seed: 0", f"seed: !!python/object/apply:os.system ['touch {CANARY}']", "could not determine a constructor"),
-        (ARM, "  designers: {../../../x: {variant: V1}}", "'../../../x' is no name"),
+        (ARM, "    ../../../x: {variant: V1, ", "'../../../x' is no name"),
         (
             ARM,
-            f"  designers: {{own: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}}}",
+            f"    own: {{model: 'openai:m', base_url: 'http://me:{PASSWORD}@127.0.0.1/v1'}}\n{ARM}",
             "base_url: has a user",
         ),
     ],

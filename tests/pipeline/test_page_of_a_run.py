@@ -45,11 +45,11 @@ def run(tmp_path_factory):
     def settings(stage):
         return RoundSettings(folder / stage, trainer, sets["validation"], **noise)
 
-    def record(arm, checkpoint, history, seen):
+    def record(arm, checkpoint, history, seen, *, cells=cells, seed=0):
         measured = study.benchmark(trainer.load(checkpoint), boards, **noise)
-        shared = {"seed": 0, "rounds": 1, "samples": 2, "rl": RL.model_dump(mode="json")}
+        shared = {"seed": seed, "rounds": 1, "samples": 2, "rl": RL.model_dump(mode="json")}
         kept = {"benchmark": measured, "validation": seen, "history": history, "parameters": shared}
-        study.write_record(cells / f"{arm}-0.json", arm=arm, seed=0, boards_folder=boards, **kept)
+        study.write_record(cells / f"{arm}-{seed}.json", arm=arm, seed=seed, boards_folder=boards, **kept)
 
     def answers(one):
         return evaluate.load_rollouts(one.files["rollouts"])
@@ -73,6 +73,12 @@ def run(tmp_path_factory):
             as_run = arm if arm == "fixed" else "engineer"
             history = run_arm(as_run, settings(stage), (first,), rounds=1, sizes=SIZES, params=asked)
             record(arm, history[-1].checkpoint, history[1:], [answers(history[-1])])
+        study.write_boards(cells.with_name("study") / "boards.json", SIZES, sets)
+        for arm in ("round_0", "fixed", "language_model", "language_model_another"):  # of the students 0 and 2
+            own = history[:1] if arm == "round_0" else history[1:]
+            for seed in (0, 2):
+                kept = {"cells": cells.with_name("study"), "seed": seed}
+                record(arm, own[-1].checkpoint, own, [answers(own[-1])], **kept)
         situations = [made_up(i, SIZES, seed=0) for i in range(2)]
         read = reading.reading(trainer.load(start), situations, SIZES, max_new_tokens=12, seed=0)
         found = {
@@ -112,9 +118,11 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     arms = rest()
     text = page.page(root, "llm")
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
-    assert missing == [
-        "the same architecture with random weights", "the model as engineer of another model's students"
-    ]  # fmt: skip
+    assert missing == ["the same architecture with random weights"]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    across = {row[0]: row[1:] for row in rows}["own report, against another's"]
+    assert across == ["0"] * 3  # one policy in all arms
+    assert "100% of 4 designs were legal" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
     assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
