@@ -36,6 +36,9 @@ TWIN = "{}_random"  # profile -> the folder of the same run with `warm_start.wei
 ACROSS = "language_model"  # the arm of the study that is designed by the run's engineer (params.yaml)
 FLOORS = {"valid": 0.3, "where the careless plan fails": 0.1, "accepted": 0.95}
 """What a supervised start should reach: less, and RL has little to reinforce. Our choice."""
+READING, SOLVING = 0.1, -0.02
+"""What RL on designs should reach: the reward that is lost where another's report is told, and the change of the valid
+rate on boards. Our choice."""
 
 MISSING = "*Not run yet: {}.*"
 DRAWN = 3  # boards of a design that are shown
@@ -76,6 +79,7 @@ def page(root: Path, profile: str) -> str:
         f"# What the run {profile} learned",
         *_found(found, designs),
         _floors(before, designs),
+        _floors_of_rl(found, designs),
         "## One board, before and after reinforcement learning",
         _answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
@@ -141,6 +145,33 @@ def _floors(before: Mapping[int, Sequence[Rollout]], designs: engineers.Records)
     means = {key: sum(values) / len(values) for key, values in reached.items() if values}
     missed = [f"{key} {mean:.1%} (floor {FLOORS[key]:.0%})" for key, mean in means.items() if mean < FLOORS[key]]
     return f"Before reinforcement learning it misses these floors: {'; '.join(missed)}." if missed else ""
+
+
+def _floors_of_rl(found: Study, designs: engineers.Records) -> str:
+    """Returns which floors of RL on boards and on designs were missed; "" if none was, or nothing was run."""
+    missed = []
+    for gain in study.compare(found, ["fixed"], BASE, boards="validation"):
+        if not (gain.estimate.excludes_zero and gain.estimate.mean > 0):
+            missed.append(f"GRPO on boards gains {points(gain.estimate)} points (floor: clear of zero)")
+    if designs:
+        rows = engineers.readings(designs)
+        last = rows[(rows["situations"] == engineers.MADE_UP) & (rows["engineer"] == engineers.AFTER)].mean(
+            numeric_only=True
+        )
+        others = pd.DataFrame([record["yardsticks"][engineers.MADE_UP] for record in designs]).mean()
+        rule, best = others.filter(like="rule").max(), others["best of one size"]
+        if last["own"] <= rule:
+            missed.append(f"designs earn {last['own']:.2f} (floor: above {rule:.2f}, the best hand rule)")
+        if last["reading"] < READING:
+            lost = best - others["best of one size for another's"]
+            missed.append(
+                f"told another's report, designs lose {last['reading']:.2f} (floor {READING:.2f}; the best design of "
+                f"one size for each situation loses {lost:.2f})"
+            )
+        solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
+        if solving < SOLVING:
+            missed.append(f"RL on designs changes valid by {100 * solving:+.1f} points (floor {100 * SOLVING:+.0f})")
+    return f"After reinforcement learning it misses these floors: {'; '.join(missed)}." if missed else ""
 
 
 def _before(run: Path, seed: int) -> list[Rollout]:

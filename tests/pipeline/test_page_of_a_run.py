@@ -13,7 +13,7 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.nb import page, params
 from mapflake.nb.__main__ import main
-from mapflake.study import names
+from mapflake.study import engineers, names
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.pretrained import starting_point
@@ -85,6 +85,7 @@ def run(tmp_path_factory):
             "reading": {f"made up, unseen / {when} design RL": read for when in ("before", "after")},
             "after boards": {"made up, unseen": read},
             "yardsticks": {"made up, unseen": reading.yardsticks(situations, SIZES, seed=0)},
+            "solving": {"mean": -0.03, "low": -0.05, "high": -0.01},
         }
         repro.write_json(cells / "design_rl/0.json", found)
         return arms
@@ -123,6 +124,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     across = {row[0]: row[1:] for row in rows}["own report, against another's"]
     assert across == ["0"] * 3  # one policy in all arms
     assert "100% of 4 designs were legal" in text
+    assert "RL on designs changes valid by -3.0 points (floor -2)" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
     assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
@@ -137,6 +139,30 @@ def test_a_seed_that_solves_nothing_counts_towards_the_floors(monkeypatch):
     said = page._floors({0: {"valid": 0.0}, 1: {"valid": 0.4}}, [])
     assert said == "Before reinforcement learning it misses these floors: valid 20.0% (floor 30%)."
     assert page._floors({0: {"valid": 0.2}, 1: {"valid": 0.4}}, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("own", "another", "solving", "missed"),
+    [
+        (0.25, 0.1, 0.0, ""),
+        (0.25, 0.2, 0.0, "told another's report, designs lose 0.05 (floor 0.10; the best design of one size for each "
+         "situation loses 0.12)"),
+        (0.15, 0.02, 0.0, "designs earn 0.15 (floor: above 0.20, the best hand rule)"),
+        (0.25, 0.1, -0.03, "RL on designs changes valid by -3.0 points (floor -2)"),
+    ],
+)  # fmt: skip
+def test_floors_of_rl_on_designs(monkeypatch, own, another, solving, missed):
+    monkeypatch.setattr(page.study, "compare", lambda *of, **kept: [])
+    others = {"random": 0.3, "half-solved rule": 0.2, "best of one size": 0.4, "best of one size for another's": 0.28}
+    read = {"own": own, "another's": another, "reading": own - another}
+    record = {
+        "reading": {f"{engineers.MADE_UP} / {engineers.AFTER}": read},
+        "after boards": {},
+        "yardsticks": {engineers.MADE_UP: others},
+        "solving": {"mean": solving},
+    }
+    said = page._floors_of_rl(None, [record])
+    assert said == (f"After reinforcement learning it misses these floors: {missed}." if missed else "")
 
 
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
