@@ -70,11 +70,17 @@ def page(root: Path, profile: str) -> str:
     seeds = found.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     before = {seed: _before(run, seed) for seed in seeds}
+    rewards = [MISSING.format("reinforcement learning on designs")]
     if designs:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
-        rewards = table.to_markdown(index=False, disable_numparse=True)
-    else:
-        rewards = MISSING.format("reinforcement learning on designs")
+        figure = plots.response(engineers.responses(designs))
+        plots.show(figure, pictures / "response.png")
+        rewards = [
+            table.to_markdown(index=False, disable_numparse=True),
+            f"![what it asks for as one row of the report changes]({profile}/response.png)",
+            "What the trained engineer asks for as one row of a made-up report changes and the others stay; mean of "
+            "the training seeds. A flat line means that it does not follow this row.",
+        ]
     parts = [
         f"# What the run {profile} learned",
         *_found(found, designs),
@@ -89,13 +95,14 @@ def page(root: Path, profile: str) -> str:
         *_curves(run, fixed, pictures),
         *_solved(run, before),
         "## Reinforcement learning on designs",
-        rewards,
+        *rewards,
         "## What designs teach",
         study.in_parts(study.table(found)),
         "## What its designs teach another model's students",
         *_across(root),
         "## What it took",
         _costs(run),
+        "Time that a stage ran before it was killed is not counted.",
     ]
     parts += ["## What would differ with Qwen3-4B", QWEN] if profile == "llm" else []
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -163,10 +170,10 @@ def _floors_of_rl(found: Study, designs: engineers.Records) -> str:
         if last["own"] <= rule:
             missed.append(f"designs earn {last['own']:.2f} (floor: above {rule:.2f}, the best hand rule)")
         if last["reading"] < READING:
-            lost = best - others["best of one size for another's"]
+            lost, most = round(last["reading"], 2) + 0, best - others["best of one size for another's"]
             missed.append(
-                f"told another's report, designs lose {last['reading']:.2f} (floor {READING:.2f}; the best design of "
-                f"one size for each situation loses {lost:.2f})"
+                f"told another's report, designs lose {lost:.2f} (floor {READING:.2f}; the best design of one size for "
+                f"each situation loses {most:.2f})"
             )
         solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
         if solving < SOLVING:

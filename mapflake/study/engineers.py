@@ -1,7 +1,7 @@
 """Trained engineers over seeds of design RL: the reward of their designs, whether these use the report, and solving.
 
-Notebook 04 writes one record for each seed. All seeds train on the same bank of situations and are evaluated on the
-same held-out situations. Intervals are Student's t intervals over the seeds of design RL.
+Notebook 04 writes one record for each seed. Real situations, of training and evaluation, are the same for all seeds of
+a bank; made-up ones are drawn anew for each seed. Intervals are Student's t intervals over the seeds of design RL.
 """
 
 from __future__ import annotations

@@ -86,6 +86,7 @@ def run(tmp_path_factory):
             "after boards": {"made up, unseen": read},
             "yardsticks": {"made up, unseen": reading.yardsticks(situations, SIZES, seed=0)},
             "solving": {"mean": -0.03, "low": -0.05, "high": -0.01},
+            "response": [{"moved": row, "told": told, "asked": 0.5} for row in ("3", "waits") for told in (0.0, 1.0)],
         }
         repro.write_json(cells / "design_rl/0.json", found)
         return arms
@@ -124,6 +125,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     across = {row[0]: row[1:] for row in rows}["own report, against another's"]
     assert across == ["0"] * 3  # one policy in all arms
     assert "100% of 4 designs were legal" in text
+    assert (root / "reports/llm/response.png").read_bytes()[:4] == b"\x89PNG"
     assert "RL on designs changes valid by -3.0 points (floor -2)" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
