@@ -59,7 +59,7 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
         ("waits_where_they_fail", "parameters and notebooks are in order"),
         (
             "waits_where_they_fial",
-            "run.arms: arm: 'waits_where_they_fial' is none of .*, waits_where_they_fail, engineer",
+            "run.arms: arm: 'waits_where_they_fial' is none of .*, waits_where_they_fail, ",
         ),
     ):
         params.write_text(re.sub(r"^run:.*", RUN.format(arm), written, flags=re.MULTILINE), encoding="utf-8")
