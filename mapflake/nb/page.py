@@ -321,11 +321,14 @@ def _across(root: Path) -> list[str]:
     }
     asked = [one.proposal for arm in (ACROSS, control) for s in units for one in found.history(arm, s) if one.proposal]
     legal = sum(one.config is not None for one in asked) / len(asked)
+    how = found.history(ACROSS, units[0])[-1].parameters["about"]["engineer"]
+    grammar = ", decoded under the grammar of legal replies" if how["constrained"] else ""
     follow = student(engineers.first_designs(found, ages, ACROSS)["response"].to_numpy())
     about = (
         f"Differences of valid plans in points, over the training seeds {units} of the study (the small policy), after "
-        f"two designed rounds; 95% intervals. {legal:.0%} of {len(asked)} designs were legal. Where the report told is "
-        f"that of a stronger student, the first design has boards that are {follow.text('+.2f')} cells larger."
+        f"two designed rounds; 95% intervals. {legal:.0%} of {len(asked)} designs were legal{grammar}. Where the "
+        f"report told is that of a stronger student, the first design has boards that are {follow.text('+.2f')} cells "
+        f"larger."
     )
     return [pd.DataFrame(rows).T.to_markdown(), about]
 
