@@ -102,7 +102,7 @@ def page(root: Path, profile: str) -> str:
         *_across(root),
         "## What it took",
         _costs(run),
-        "Time that a stage ran before it was killed is not counted.",
+        "Time that a stage ran before a kill -9 is not counted.",
     ]
     parts += ["## What would differ with Qwen3-4B", QWEN] if profile == "llm" else []
     return "\n\n".join(filter(None, parts)) + "\n"
