@@ -17,16 +17,14 @@ from mapflake.extras import needs
 with needs("lab"):
     import pandas as pd
 
-from mapflake import env, plots, repro, study
-from mapflake.engineer import History, Ledger, Proposal, Round
-from mapflake.engineer.boards import sample_boards
+from mapflake import plots, repro, study
+from mapflake.engineer import History, Ledger
 from mapflake.env import KINDS, naive_plan_fails
-from mapflake.nb import params
+from mapflake.nb import floors, params, transcript
 from mapflake.nb.folders import REPORTS, require
 from mapflake.plots import tables
-from mapflake.plots.boards import describe_all
 from mapflake.study import Study, engineers
-from mapflake.study.comparisons import points
+from mapflake.study.comparisons import Difference, points
 from mapflake.study.names import BASE, ROUND_0, name
 from mapflake.study.statistics import estimate, student
 from mapflake.trainer import evaluate
@@ -34,14 +32,8 @@ from mapflake.trainer.evaluate import Rollout
 
 TWIN = "{}_random"  # profile -> the folder of the same run with `warm_start.weights: random`, the control
 ACROSS = "language_model"  # the arm of the study that is designed by the run's engineer (params.yaml)
-FLOORS = {"valid": 0.3, "where the careless plan fails": 0.1, "accepted": 0.95}
-"""What a supervised start should reach: less, and RL has little to reinforce. Our choice."""
-READING, SOLVING = 0.1, -0.02
-"""What RL on designs should reach: the reward that is lost where another's report is told, and the change of the valid
-rate on boards. Our choice."""
 
 MISSING = "*Not run yet: {}.*"
-DRAWN = 3  # boards of a design that are shown
 
 QWEN = """\
 A model of 30 times as many parameters takes 30 times the arithmetic for a token, so it needs a GPU: `make repro
@@ -70,6 +62,7 @@ def page(root: Path, profile: str) -> str:
     seeds = found.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     before = {seed: _before(run, seed) for seed in seeds}
+    gains = study.compare(found, ["fixed"], BASE, boards="validation")
     rewards = [MISSING.format("reinforcement learning on designs")]
     if designs:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
@@ -83,13 +76,12 @@ def page(root: Path, profile: str) -> str:
         ]
     parts = [
         f"# What the run {profile} learned",
-        *_found(found, designs),
-        _floors(before, designs),
-        _floors_of_rl(found, designs),
+        *_found(found, gains, designs),
+        floors.missed([_rates(rollouts) for rollouts in before.values()], gains, designs),
         "## One board, before and after reinforcement learning",
-        _answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
+        transcript.answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
-        *_design(found, seeds[0]),
+        *(transcript.design(found, seeds[0]) or [MISSING.format("a round that a model designed")]),
         _notebook(run / f"engineer_loop/{seeds[0]}/notebook.ipynb", pictures),
         "## The supervised start, and reinforcement learning on boards",
         *_curves(run, fixed, pictures),
@@ -98,8 +90,7 @@ def page(root: Path, profile: str) -> str:
         *rewards,
         "## What designs teach",
         study.in_parts(study.table(found)),
-        "## What its designs teach another model's students",
-        *_across(root),
+        *(("## What its designs teach another model's students", *_across(root)) if profile == "llm" else ()),
         "## What it took",
         _costs(run),
         "Time that a stage ran before a kill -9 is not counted.",
@@ -108,16 +99,16 @@ def page(root: Path, profile: str) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _found(found: Study, designs: engineers.Records) -> list[str]:
+def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records) -> list[str]:
     """Returns what was found, in one sentence for solving, for designing, and for what designs teach."""
     start = estimate(found.rates(BASE)).text(".1f", 100)
     gained = study.compare(found, [ROUND_0], BASE)
     said = [f"After its supervised start the model solves {start}% of the benchmark"]
     said[0] += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
-    if learned := study.compare(found, ["fixed"], BASE, boards="validation"):
+    for gain in gains:
         said[0] += (
             f" On the validation boards, all rounds of the fixed configuration change its valid rate by "
-            f"{points(learned[0].estimate)} points ({learned[0].estimate.seeds} training seeds)."
+            f"{points(gain.estimate)} points ({gain.estimate.seeds} training seeds)."
         )
     rows = engineers.readings(designs) if designs else pd.DataFrame()
     if rows.empty:
@@ -139,94 +130,9 @@ def _found(found: Study, designs: engineers.Records) -> list[str]:
     return said
 
 
-def _floors(before: Mapping[int, Sequence[Rollout]], designs: engineers.Records) -> str:
-    """Returns which floors of a supervised start were missed; "" if none was."""
-    rates = [_rates(rollouts) for rollouts in before.values()]
-    reached = {key: [one[key] for one in rates if key in one] for key in FLOORS}
-    reached["accepted"] = [
-        measured["accepted"]
-        for record in designs
-        for key, measured in record["reading"].items()
-        if key == f"{engineers.MADE_UP} / {engineers.BEFORE}"
-    ]
-    means = {key: sum(values) / len(values) for key, values in reached.items() if values}
-    missed = [f"{key} {mean:.1%} (floor {FLOORS[key]:.0%})" for key, mean in means.items() if mean < FLOORS[key]]
-    return f"Before reinforcement learning it misses these floors: {'; '.join(missed)}." if missed else ""
-
-
-def _floors_of_rl(found: Study, designs: engineers.Records) -> str:
-    """Returns which floors of RL on boards and on designs were missed; "" if none was, or nothing was run."""
-    missed = []
-    for gain in study.compare(found, ["fixed"], BASE, boards="validation"):
-        if not (gain.estimate.excludes_zero and gain.estimate.mean > 0):
-            missed.append(f"GRPO on boards gains {points(gain.estimate)} points (floor: clear of zero)")
-    if designs:
-        rows = engineers.readings(designs)
-        last = rows[(rows["situations"] == engineers.MADE_UP) & (rows["engineer"] == engineers.AFTER)].mean(
-            numeric_only=True
-        )
-        others = pd.DataFrame([record["yardsticks"][engineers.MADE_UP] for record in designs]).mean()
-        rule, best = others.filter(like="rule").max(), others["best of one size"]
-        if last["own"] <= rule:
-            missed.append(f"designs earn {last['own']:.2f} (floor: above {rule:.2f}, the best hand rule)")
-        if last["reading"] < READING:
-            lost, most = round(last["reading"], 2) + 0, best - others["best of one size for another's"]
-            missed.append(
-                f"told another's report, designs lose {lost:.2f} (floor {READING:.2f}; the best design of one size for "
-                f"each situation loses {most:.2f})"
-            )
-        solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
-        if solving < SOLVING:
-            missed.append(f"RL on designs changes valid by {100 * solving:+.1f} points (floor {100 * SOLVING:+.0f})")
-    return f"After reinforcement learning it misses these floors: {'; '.join(missed)}." if missed else ""
-
-
 def _before(run: Path, seed: int) -> list[Rollout]:
     """Returns the answers on the validation boards before any RL."""
     return evaluate.load_rollouts(run / f"baseline_rl/{seed}/before.jsonl")
-
-
-def _answers(before: Sequence[Rollout], after: Sequence[Rollout]) -> str:
-    """Returns a board with two answers to it: of those that were solved only after RL the first of the largest size."""
-    pairs = [(a, b) for a, b in zip(before, after, strict=True) if a.sample == 0]
-    gained = [(a, b) for a, b in pairs if b.verdict.valid and not a.verdict.valid]
-    one, other = max(gained or pairs, key=lambda pair: pair[0].task.instance.size)
-    lines = ["No board was solved only after it; this one was not." if not gained else ""]
-    lines.append(_text(f"{one.task.instance.to_text()}\n\n{env.render_prompt(one.task.instance, one.prompt_format)}"))
-    for when, answer in (("Before", one), ("After", other)):
-        verdict = "; ".join(describe_all(answer.verdict.violations)) or f"valid, {answer.verdict.makespan} steps"
-        lines += [f"{when} ({verdict}):", _text(answer.completion)]
-    return "\n\n".join(filter(None, lines))
-
-
-def _text(said: str) -> str:
-    """Returns model text as a block of Markdown that nothing in it can close."""
-    return "\n".join(f"    {line}" for line in said.splitlines() or [""])
-
-
-def _design(found: Study, seed: int) -> list[str]:
-    """Returns the first design that a model made: its prompt, its reply, the ratios, and boards drawn from it."""
-    for arm in ("engineer_trained", "engineer"):
-        history: History = found.history(arm, seed) if seed in found.seeds(arm) else ()
-        for one in history:
-            if one.proposal and one.proposal.prompt:
-                return _transcript(arm, one, one.proposal)
-    return [MISSING.format("a round that a model designed")]
-
-
-def _transcript(arm: str, one: Round, proposal: Proposal) -> list[str]:
-    lines = [f"The *{name(arm)}* was asked after round {one.index - 1}:", _text(proposal.prompt), "It replied:"]
-    lines.append(_text(proposal.reply))
-    if proposal.config is None:
-        return [*lines, f"The reply was rejected: {proposal.rejection}. The configuration stayed as it was."]
-    ratios = pd.DataFrame([{"size": f"{size}x{size}"} | c.ratios for size, c in sorted(one.config.sizes.items())])
-    boards, _ = sample_boards(
-        one.config, int(one.training["instances"]), seed=repro.seed_for(one.seed, "train", one.index)
-    )
-    shown = {task.instance.size: task for task in reversed(boards)}
-    drawn = [_text(task.instance.to_text()) for _, task in sorted(shown.items())][:DRAWN]
-    lines += ["The ratios that were trained on:", ratios.to_markdown(index=False, floatfmt=".2f")]
-    return [*lines, "The first of its boards of each size:", "\n\n---\n\n".join(drawn)]
 
 
 def _notebook(executed: Path, target: Path) -> str:
@@ -307,30 +213,25 @@ def _rates(rollouts: Sequence[Rollout]) -> dict[str, float]:
 def _across(root: Path) -> list[str]:
     """Returns how the study's students do under the designs of the model, told their own reports and others'."""
     cells, control = root / REPORTS / "cells/study", f"{ACROSS}_another"
-    units = sorted(int(path.stem.rpartition("-")[2]) for path in cells.glob(f"{control}-*.json"))
-    if not units:
+    if not any(cells.glob(f"{control}-*.json")):
         return [MISSING.format("the model as engineer of another model's students")]
-    found, ages = study.load(cells), len(params.effective(params.load(root), "study").students.ages)
-    sets: dict[str, dict[str, Any]] = {"2 agents": {"agents": 2}, "boards that need a wait": {"needs_wait": True}}
-    sets |= {"validation": {"boards": "validation"}}
-    pairs = {"own report, against fixed": (ACROSS, "fixed"), "another's report, against fixed": (control, "fixed")}
-    pairs |= {"own report, against another's": (ACROSS, control)}
-    rows = {
-        title: {where: points(study.compare(found, [arm], other, **kept)[0].estimate) for where, kept in sets.items()}
-        for title, (arm, other) in pairs.items()
-    }
-    asked = [one.proposal for arm in (ACROSS, control) for s in units for one in found.history(arm, s) if one.proposal]
-    legal = sum(one.config is not None for one in asked) / len(asked)
-    how = found.history(ACROSS, units[0])[-1].parameters["about"]["engineer"]
+    everything, ages = study.load(cells), len(params.effective(params.load(root), "study").students.ages)
+    seeds = everything.seeds(control)
+    found = study.load(cells, ["fixed", ACROSS, control], seeds)
+    histories = [found.history(arm, seed) for arm in (ACROSS, control) for seed in seeds]
+    replies = [one.proposal for history in histories for one in history if one.proposal]
+    legal = sum(reply.config is not None for reply in replies) / len(replies)
+    how = histories[0][-1].parameters["about"]["engineer"]
     grammar = ", decoded under the grammar of legal replies" if how["constrained"] else ""
-    follow = student(engineers.first_designs(found, ages, ACROSS)["response"].to_numpy())
+    (own,) = study.compare(found, [ACROSS], control, agents=2)
+    response = student(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
     about = (
-        f"Differences of valid plans in points, over the training seeds {units} of the study (the small policy), after "
-        f"two designed rounds; 95% intervals. {legal:.0%} of {len(asked)} designs were legal{grammar}. Where the "
-        f"report told is that of a stronger student, the first design has boards that are {follow.text('+.2f')} cells "
-        f"larger."
+        f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
+        f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "
+        f"{points(own.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
+        f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} cells larger."
     )
-    return [pd.DataFrame(rows).T.to_markdown(), about]
+    return [study.in_parts(study.table(found)), about]
 
 
 def _costs(run: Path) -> str:

@@ -11,9 +11,11 @@ from mapflake import repro, study
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, reading, run_arm, run_round
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.env import EnvConfig, generate, save_tasks
-from mapflake.nb import page, params
+from mapflake.nb import floors, page, params
 from mapflake.nb.__main__ import main
 from mapflake.study import engineers, names
+from mapflake.study.comparisons import Difference
+from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.pretrained import starting_point
@@ -108,7 +110,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     solved = {row[0]: row for row in rows if len(row) == 6}  # parsed, valid, where careless plans fail, waits, 3x3
     assert float(solved["before RL"][2]) == pytest.approx(valid, abs=0.05)
     assert float(solved["round 0"][2]) == pytest.approx(after, abs=0.05)
-    assert "misses these floors: valid 0.0% (floor 30%)" in text
+    assert "Floors that were missed: valid before RL 0.0% (floor 30%)" in text
     tokens = sum(row["sampled_tokens"] for row in repro.read_jsonl(first.checkpoint / "curve.jsonl"))
     assert table["baseline_rl/0"] == ["baseline_rl/0", "1.5", "1.0", "1.5", "0", f"{tokens:.0f}"]
     for line in before[0].completion.splitlines():  # a decoded answer stands in the page, as text
@@ -122,9 +124,10 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
     assert missing == ["the same architecture with random weights"]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
-    across = {row[0]: row[1:] for row in rows}["own report, against another's"]
-    assert across == ["0"] * 3  # one policy in all arms
-    assert "100% of 4 designs were legal" in text
+    across = {row[0]: row for row in rows}["language model another"]
+    assert across[1:] == ["+0.0"] * 3  # one policy in all arms
+    assert "100% of 4 designs are legal, decoded under the grammar of legal replies. Told its student's own" in text
+    assert "the engineer's student ends +0.0 points" in text
     assert (root / "reports/llm/response.png").read_bytes()[:4] == b"\x89PNG"
     assert "RL on designs changes valid by -3.0 points (floor -2)" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
@@ -136,35 +139,43 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert (root / "reports" / link).read_text() == "{}"
 
 
-def test_a_seed_that_solves_nothing_counts_towards_the_floors(monkeypatch):
-    monkeypatch.setattr(page, "_rates", lambda rates: rates)
-    said = page._floors({0: {"valid": 0.0}, 1: {"valid": 0.4}}, [])
-    assert said == "Before reinforcement learning it misses these floors: valid 20.0% (floor 30%)."
-    assert page._floors({0: {"valid": 0.2}, 1: {"valid": 0.4}}, []) == ""
+def test_a_seed_that_solves_nothing_counts_towards_the_floors():
+    said = floors.missed([{"valid": 0.0}, {"valid": 0.4}], [], [])
+    assert said == "Floors that were missed: valid before RL 20.0% (floor 30%)."
+    assert floors.missed([{"valid": 0.2}, {"valid": 0.4}], [], []) == ""
 
 
 @pytest.mark.parametrize(
-    ("own", "another", "solving", "missed"),
+    ("mean", "low", "high", "missed"),
+    [(0.02, 0.01, 0.03, False), (0.02, -0.01, 0.05, True), (-0.02, -0.03, -0.01, True), (0.02, None, None, True)],
+)
+def test_a_gain_of_grpo_has_to_be_clear_of_zero(mean, low, high, missed):
+    gain = Difference("fixed", ("base",), "valid", "validation", {}, Estimate(mean, 2, 9, low, high), (mean, mean))
+    assert (f"GRPO on boards gains {100 * mean:+.1f}" in floors.missed([], [gain], [])) == missed
+
+
+@pytest.mark.parametrize(
+    ("legal", "own", "another", "solving", "missed"),
     [
-        (0.25, 0.1, 0.0, ""),
-        (0.25, 0.2, 0.0, "told another's report, designs lose 0.05 (floor 0.10; the best design of one size for each "
-         "situation loses 0.12)"),
-        (0.15, 0.02, 0.0, "designs earn 0.15 (floor: above 0.20, the best hand rule)"),
-        (0.25, 0.1, -0.03, "RL on designs changes valid by -3.0 points (floor -2)"),
+        (0.95, 0.25, 0.1, 0.0, ""),
+        (0.9, 0.25, 0.1, 0.0, "legal designs before RL on designs 90.0% (floor 95%)"),
+        (0.95, 0.25, 0.2, 0.0, "told another's report, designs lose 0.05 (floor 0.10; the best design of one size for "
+         "each situation loses 0.12)"),
+        (0.95, 0.15, 0.02, 0.0, "designs earn 0.15 (floor: above 0.20, the best hand rule)"),
+        (0.95, 0.25, 0.1, -0.03, "RL on designs changes valid by -3.0 points (floor -2)"),
     ],
 )  # fmt: skip
-def test_floors_of_rl_on_designs(monkeypatch, own, another, solving, missed):
-    monkeypatch.setattr(page.study, "compare", lambda *of, **kept: [])
+def test_floors_of_rl_on_designs(legal, own, another, solving, missed):
     others = {"random": 0.3, "half-solved rule": 0.2, "best of one size": 0.4, "best of one size for another's": 0.28}
-    read = {"own": own, "another's": another, "reading": own - another}
+    read = {"accepted": legal, "own": own, "another's": another, "reading": own - another}
     record = {
-        "reading": {f"{engineers.MADE_UP} / {engineers.AFTER}": read},
+        "reading": {f"{engineers.MADE_UP} / {stage}": read for stage in (engineers.BEFORE, engineers.AFTER)},
         "after boards": {},
         "yardsticks": {engineers.MADE_UP: others},
         "solving": {"mean": solving},
     }
-    said = page._floors_of_rl(None, [record])
-    assert said == (f"After reinforcement learning it misses these floors: {missed}." if missed else "")
+    said = floors.missed([], [], [record])
+    assert said == (f"Floors that were missed: {missed}." if missed else "")
 
 
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):

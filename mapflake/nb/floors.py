@@ -1,0 +1,65 @@
+"""What a language model's run should reach, on its page (`page`): a sentence names the floors that were missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mapflake.extras import needs
+
+with needs("lab"):
+    import pandas as pd
+
+from mapflake.study import engineers
+from mapflake.study.comparisons import Difference, points
+
+START = {"valid": 0.3, "where the careless plan fails": 0.1}
+"""The valid rates that a supervised start should reach: less, and RL has little to reinforce. Our choice."""
+LEGAL, READING, SOLVING = 0.95, 0.1, -0.02
+"""Legal designs before RL on designs; the reward that is lost after it where another's report is told; how it may
+change the valid rate on boards. Our choice."""
+
+
+def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], designs: engineers.Records) -> str:
+    """Returns a sentence that names the floors that were missed, or "" if none was; what was not run has no floor.
+
+    Args:
+        before: For each training seed the rates on the validation boards before RL, with the keys of `START`. A seed
+            without such boards lacks the key.
+        gains: What GRPO on boards gains.
+        designs: The records of RL on designs.
+    """
+    said = [text for reached, text in (*_start(before), *_boards(gains), *_designs(designs)) if not reached]
+    return f"Floors that were missed: {'; '.join(said)}." if said else ""
+
+
+def _start(before: Sequence[Mapping[str, float]]) -> Iterator[tuple[bool, str]]:
+    for what, floor in START.items():
+        if rates := [seed[what] for seed in before if what in seed]:
+            mean = sum(rates) / len(rates)
+            yield mean >= floor, f"{what} before RL {mean:.1%} (floor {floor:.0%})"
+
+
+def _boards(gains: Sequence[Difference]) -> Iterator[tuple[bool, str]]:
+    for gain in gains:
+        reached = gain.estimate.excludes_zero and gain.estimate.mean > 0
+        yield reached, f"GRPO on boards gains {points(gain.estimate)} points (floor: clear of zero)"
+
+
+def _designs(designs: engineers.Records) -> Iterator[tuple[bool, str]]:
+    if not designs:
+        return
+    found = engineers.readings(designs)
+    means = found[found["situations"] == engineers.MADE_UP].groupby("engineer").mean(numeric_only=True)
+    legal, after = means.loc[engineers.BEFORE, "accepted"], means.loc[engineers.AFTER]
+    others = pd.DataFrame([record["yardsticks"][engineers.MADE_UP] for record in designs]).mean()
+    rule = others.filter(like="rule").max()
+    most = others["best of one size"] - others["best of one size for another's"]
+    solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
+    yield legal >= LEGAL, f"legal designs before RL on designs {legal:.1%} (floor {LEGAL:.0%})"
+    yield after["own"] > rule, f"designs earn {after['own']:.2f} (floor: above {rule:.2f}, the best hand rule)"
+    yield (
+        after["reading"] >= READING,
+        f"told another's report, designs lose {after['reading']:z.2f} (floor {READING:.2f}; the best design of one "
+        f"size for each situation loses {most:.2f})",
+    )
+    yield solving >= SOLVING, f"RL on designs changes valid by {100 * solving:+.1f} points (floor {100 * SOLVING:+.0f})"

@@ -1,0 +1,62 @@
+"""Decoded texts of a run as Markdown: a board with two answers; a report, the reply, and boards drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mapflake.extras import needs
+
+with needs("lab"):
+    import pandas as pd
+
+from mapflake import env, repro
+from mapflake.engineer import Proposal, Round
+from mapflake.engineer.boards import sample_boards
+from mapflake.plots.boards import describe_all
+from mapflake.study import Study
+from mapflake.study.names import name
+from mapflake.trainer.evaluate import Rollout
+
+DRAWN = 3  # boards of a design that are shown
+
+
+def answers(before: Sequence[Rollout], after: Sequence[Rollout]) -> str:
+    """Returns a board with two answers to it: of those that were solved only after RL the first of the largest size."""
+    pairs = [(a, b) for a, b in zip(before, after, strict=True) if a.sample == 0]
+    gained = [(a, b) for a, b in pairs if b.verdict.valid and not a.verdict.valid]
+    one, other = max(gained or pairs, key=lambda pair: pair[0].task.instance.size)
+    lines = ["No board was solved only after it; this one was not." if not gained else ""]
+    lines.append(_text(f"{one.task.instance.to_text()}\n\n{env.render_prompt(one.task.instance, one.prompt_format)}"))
+    for when, answer in (("Before", one), ("After", other)):
+        verdict = "; ".join(describe_all(answer.verdict.violations)) or f"valid, {answer.verdict.makespan} steps"
+        lines += [f"{when} ({verdict}):", _text(answer.completion)]
+    return "\n\n".join(filter(None, lines))
+
+
+def _text(said: str) -> str:
+    """Returns model text as a block of Markdown that nothing in it can close."""
+    return "\n".join(f"    {line}" for line in said.splitlines() or [""])
+
+
+def design(found: Study, seed: int) -> list[str]:
+    """Returns the first design of a model: prompt, reply, ratios, and boards drawn from it; [] if there is none."""
+    for arm in ("engineer_trained", "engineer"):
+        for one in found.history(arm, seed) if seed in found.seeds(arm) else ():
+            if one.proposal and one.proposal.prompt:
+                return _transcript(arm, one, one.proposal)
+    return []
+
+
+def _transcript(arm: str, one: Round, proposal: Proposal) -> list[str]:
+    lines = [f"The *{name(arm)}* was asked after round {one.index - 1}:", _text(proposal.prompt), "It replied:"]
+    lines.append(_text(proposal.reply))
+    if proposal.config is None:
+        return [*lines, f"The reply was rejected: {proposal.rejection}. The configuration stayed as it was."]
+    ratios = pd.DataFrame([{"size": f"{size}x{size}"} | c.ratios for size, c in sorted(one.config.sizes.items())])
+    boards, _ = sample_boards(
+        one.config, int(one.training["instances"]), seed=repro.seed_for(one.seed, "train", one.index)
+    )
+    shown = {task.instance.size: task for task in reversed(boards)}
+    drawn = [_text(task.instance.to_text()) for _, task in sorted(shown.items())][:DRAWN]
+    lines += ["The ratios that were trained on:", ratios.to_markdown(index=False, floatfmt=".2f")]
+    return [*lines, "The first of its boards of each size:", "\n\n---\n\n".join(drawn)]
