@@ -229,7 +229,9 @@ def _across(root: Path) -> list[str]:
         f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
         f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "
         f"{points(own.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
-        f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} cells larger."
+        f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} cells larger. "
+        "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
+        "engineer are not counted."
     )
     return [study.in_parts(study.table(found)), about]
 
