@@ -62,7 +62,8 @@ CHANGES = {
     "": """
         __main__ adapters/__init__ adapters/drawing adapters/inspect_task adapters/parallel_env
         adapters/reasoning adapters/taskset adapters/trl adapters/trl_tools explore nb/__init__ nb/__main__
-        nb/cards nb/code nb/dry nb/folders nb/notebooks nb/page nb/params nb/progress nb/report nb/schema nb/stages
+        nb/cards nb/code nb/dry nb/floors nb/folders nb/notebooks nb/page nb/params nb/progress nb/report nb/schema
+        nb/stages nb/transcript
         plots/boards plots/page plots/tables study/gate""",
 }
 EXPECTED = {
