@@ -8,15 +8,13 @@ board of that kind. The board is that of `generate` for the kind alone and the s
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
-from mapflake.env import EnvConfig, GenerationError, Task, num_holes
-from mapflake.env.generator import MAX_ATTEMPTS, _sample
-from mapflake.env.solver import solution_of
-from mapflake.env.splits import BUCKETS, SPLITS
-from mapflake.repro import rng_for, seed_for, shown
+from mapflake.env import EnvConfig, Task
+from mapflake.env.generator import TaskSpec, find
+from mapflake.env.splits import SPLITS
+from mapflake.repro import rng_for, shown
 
 MAX_SEED = 2**63 - 1
 
@@ -47,22 +45,5 @@ def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float =
         raise ValueError(f"seed: {shown(seed)} is not an integer in 0..{MAX_SEED}")
     if split not in SPLITS:
         raise ValueError(f"split: {shown(split)} is none of {', '.join(SPLITS)}")
-    until = time.monotonic() + seconds
     size, waits = kind(config, seed)
-    custom, agents = config.sizes[size].custom, config.num_agents
-    holes = num_holes(size, config.sizes[size].hole_ratio)
-    state = seed_for(seed, "task", split, size, holes, agents, str(waits), 0, *map(str, custom), bits=64)
-    attempts = 0
-    while attempts < MAX_ATTEMPTS and time.monotonic() <= until:
-        drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], 1)  # a call cannot be ended
-        if drawn.found:
-            answer = drawn.answer
-            return Task(drawn.found, solution_of(answer), answer.needs_wait, answer.best_sum)
-        state, attempts = drawn.state, attempts + 1
-    label = {None: "", True: " that needs a wait", False: " that needs no wait"}[waits]
-    limit = "" if attempts == MAX_ATTEMPTS else f" and {seconds:g} seconds"
-    raise GenerationError(
-        f"no solvable board{label} found in {attempts} attempts{limit}: size {size}, {agents} agents, "
-        f"{size * size - holes} free cells, split {split!r}",
-        size,
-    )
+    return find(config, TaskSpec(size, waits, 0), seed, split, seconds=seconds)

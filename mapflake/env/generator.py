@@ -17,6 +17,8 @@ nodes differently), with other plans of equal cost. Not covered: many processes 
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -125,28 +127,41 @@ def generate(
     for i in range(n) if indices is None else indices:
         if i not in range(n):
             raise ValueError(f"indices: {i!r} is not in 0..{n - 1}")
-        tasks.append(_find(config, specs[i], seed, split, banned))
+        tasks.append(find(config, specs[i], seed, split, banned))
         if progress is not None:
             progress(1)
     return tasks
 
 
-def _find(config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: frozenset) -> Task:
-    """Returns the task of a kind."""
+def find(
+    config: EnvConfig,
+    spec: TaskSpec,
+    seed: int,
+    split: str,
+    banned: frozenset = frozenset(),
+    seconds: float = math.inf,
+) -> Task:
+    """Returns the task of a kind, none of the `banned` canonical boards; in `seconds` by the clock, or not at all.
+
+    Raises:
+        GenerationError: No board was found.
+    """
     size, waits, agents = spec.size, spec.waits, config.num_agents
     custom = config.sizes[size].custom
     holes = num_holes(size, config.sizes[size].hole_ratio)
     state = seed_for(seed, "task", split, size, holes, agents, str(waits), spec.number, *map(str, custom), bits=64)
     boards = dropped = 0
-    while boards < MAX_ATTEMPTS:
-        drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], MAX_ATTEMPTS - boards)
+    until, at_once = time.monotonic() + seconds, MAX_ATTEMPTS if seconds == math.inf else 1  # a call cannot be ended
+    while boards < MAX_ATTEMPTS and time.monotonic() <= until:
+        drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], min(at_once, MAX_ATTEMPTS - boards))
         state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped
         if drawn.found and not (banned and canonical(drawn.found) in banned):
             answer = drawn.answer
             return Task(drawn.found, solution_of(answer), answer.needs_wait, answer.best_sum)
     kind = {None: "", True: " that needs a wait", False: " that needs no wait"}[waits]
+    limit = "" if boards == MAX_ATTEMPTS else f" and {seconds:g} seconds"
     raise GenerationError(
-        f"no solvable board{kind} found in {boards} attempts: size {size}, {agents} agents, "
+        f"no solvable board{kind} found in {boards} attempts{limit}: size {size}, {agents} agents, "
         f"{size * size - holes} free cells, split {split!r}, {dropped} dropped over budget",
         size,
     )
