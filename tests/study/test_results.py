@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import PIL.Image
 import pytest
 from drawn import texts
 from simulated import AGENTS, simulate
@@ -21,7 +20,6 @@ from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
 from mapflake.study import claims, comparisons, designs, engineers, paper, report, statistics
 from mapflake.study.designs import by_round, spent
-from mapflake.study.names import BASE
 
 ROOT = Path(__file__).parents[2]
 
@@ -335,24 +333,6 @@ def test_what_designers_spent_is_that_of_their_rounds() -> None:
     extra = (cost["rollouts"] + cost["replies"]) / (3 * a_round)
     assert found.loc["engineer_trained", "extra"] == pytest.approx(extra)
     assert study.table(cells).loc["engineer: trained to design", "extra samples"] == f"{extra:+.0%}"
-
-
-def test_a_scene_before_and_after_every_training_is_played(tmp_path: Path) -> None:
-    cells = study.load(ROOT / "reports/cells/study")
-    (success, ratios), (asked, solved) = by_round(cells, "fixed"), figures.scenes(cells, "fixed")
-    rounds = len(success.columns)
-    for i in range(rounds):
-        assert asked.iloc[:, 2 * i].equals(ratios.iloc[:, i])
-        assert asked.iloc[:, 2 * i + 1].equals(ratios.iloc[:, i])
-        assert solved.iloc[:, 2 * i + 1].equals(success.iloc[:, i])
-        if i:
-            assert solved.iloc[:, 2 * i].equals(success.iloc[:, i - 1])
-    start = cells.rates(BASE, "valid", "validation").mean().loc[cells.sets["validation"]["board"]].mean()
-    assert solved.iloc[:, 0].mean() == pytest.approx(start)
-    arms = ["fixed", "engineer_trained", "no such arm"]  # the second has sizes that validation has not
-    figures.moving_frontiers(cells, arms, tmp_path / "moving.gif")
-    with PIL.Image.open(tmp_path / "moving.gif") as gif:
-        assert gif.n_frames > 2 * rounds
 
 
 def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, one: study.Study) -> None:

@@ -1,4 +1,4 @@
-"""Models that others trained, in small: a folder without a manifest, a GGUF file; as they are, with words, random."""
+"""Models that others trained, in small: a folder without a manifest, a GGUF file; as they are, random."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import torch
 from starts import TASKS, TEMPLATE, byte_level_model, byte_level_tokenizer
 from transformers import LlamaForCausalLM
 
-from mapflake.env import VOCABULARY, render_prompt
+from mapflake.env import render_prompt
 from mapflake.repro import read_json
 from mapflake.trainer import checkpoint, pretrained
 from mapflake.trainer.policy import encode_prompts, load_policy
@@ -58,20 +58,6 @@ You are a helpful assistant that was made by someone.<|im_end|>
     assert asked(default + TEMPLATE, "brief") == "<|im_start|>system\n<|im_end|>\n" + plain
     assert "made by someone" in asked(default + TEMPLATE, "chat")  # the control
     asked(TEMPLATE, "chat")  # as the other tests expect it
-
-
-def test_a_word_is_the_mean_of_the_tokens_that_spell_it(theirs, tmp_path):
-    out = starting_point(str(theirs), tmp_path / "out", prompt_format="compact", vocabulary=VOCABULARY)
-    before, policy = load_policy(theirs, sealed=False), load_policy(out)
-    tables = [one.model.get_input_embeddings().weight for one in (before, policy)]
-    spelled = before.tokenizer(" agent1", add_special_tokens=False)["input_ids"]
-    word = policy.tokenizer.convert_tokens_to_ids("agent1")
-    torch.testing.assert_close(tables[1][word], tables[0][spelled].mean(0))
-    assert policy.model.get_output_embeddings().weight is tables[1]
-    body = [dict(one.model.model.layers.named_parameters()) for one in (before, policy)]
-    assert all(torch.equal(weight, body[1][name]) for name, weight in body[0].items())
-    assert policy.prompt_format == "compact"
-    assert {*policy.complete(["size3 plan"], n=5, max_new_tokens=9)[0][0].split()} <= {*VOCABULARY, "<unk>"}
 
 
 def test_the_random_twin_has_the_shape_alone(theirs, tmp_path):

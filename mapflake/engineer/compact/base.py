@@ -29,8 +29,8 @@ class BaseParams(Params):
         seed: Seed of the warm start.
         base: A pretrained model: a name on the Hugging Face hub, a folder with safetensors, a path that ends with
             .gguf, or `smollm2` (the extra of this name has its weights). None: a small policy from scratch.
-        prompt_format: The format in which boards are put to it. `compact` gives a pretrained model the closed
-            vocabulary in place of its own: a pretrained body, which reads no English.
+        prompt_format: The format in which boards are put to it: `compact`, a closed vocabulary, is that of a policy
+            from scratch, and of no other.
         weights: `random` keeps the shape of `base` alone: the control of "pretrained".
         hard_share: Share of the demonstrated boards that a naive plan does not solve.
         engineer_share: Share of the demonstrations that teach the engineer's language.
@@ -51,6 +51,8 @@ class BaseParams(Params):
     def _fits_together(self) -> BaseParams:
         if self.base is None and (self.training is None or self.prompt_format != "compact"):
             raise ValueError("a policy from scratch (base null) needs `training`, and prompt_format compact")
+        if self.base is not None and self.prompt_format == "compact":
+            raise ValueError("a pretrained model (base) needs prompt_format chat or brief")
         return self
 
     @property
@@ -103,14 +105,13 @@ def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
 
     if params.taken_as_it_is:
         return params.taken_as_it_is
-    words, out = [*env.VOCABULARY, *VOCABULARY], folder / "checkpoint"
-    start: list[str] | Path = words
+    out = folder / "checkpoint"
+    start: list[str] | Path = [*env.VOCABULARY, *VOCABULARY]
     if params.base is not None:
         start = starting_point(
             params.base,
             folder / "start" if params.training else out,
             prompt_format=params.prompt_format,
-            vocabulary=words if params.prompt_format == "compact" else (),
             random_weights=params.weights == "random",
             seed=params.seed,
         )
