@@ -62,7 +62,7 @@ CONSTANTS = {"uniform": "uniform", "benchmark": "benchmark"}
 COMPARED = {  # a value of the gate -> what the best design of each student is compared with
     "designing": "a random draw, as *fixed* has it: the value of designing",
     "reading": "the best design that all students share: the value of reading",
-    "reading, searched": "the same, searched for on the other students",
+    "reading, searched": "one design for all, chosen on the other students",
     "against uniform": "uniform over sizes 3 to 10, half waits",
     "against benchmark": "the benchmark's own mixture",
 }
@@ -220,6 +220,11 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} validation boards "
         f"({SAMPLES} answers each), of which half need a wait. `python -m benchmarks.laboratory` runs more.",
+        "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
+        "are random configurations, *benchmark, natural* leaves waits to chance. "
+        f"The regime *{CHOSEN}* is the round of the study: {REGIMES[CHOSEN][0]} boards, {REGIMES[CHOSEN][1]} a step, "
+        f"{REGIMES[CHOSEN][2]} answers each. At *equal tokens*, a gain is scaled to the mean number of sampled tokens. "
+        "An empty cell was not run.",
     ]
     intervals = len(parts)
     if len((screened := recipes(rows)).columns) > 1:

@@ -113,12 +113,12 @@ def run_round(
     if last is None or (history and designer is None):
         raise ValueError("round 0 needs a start, later rounds a designer")
     index, trainer, seed = next_index(history), settings.trainer, settings.seed
-    folder = settings.folder / f"round-{index}"
+    folder = Path(settings.folder) / f"round-{index}"
     checkpoint = folder / "checkpoint"
     if history and designer and not {"designer", "engineer"} & {*settings.about}:  # `run_arm` says who designs
         settings = replace(settings, about={**settings.about, "designer": provenance.identity(designer)})
     parameters = _parameters(settings, history, start, train_engineer)
-    ledger = Ledger(settings.folder / "rounds.jsonl")
+    ledger = Ledger(folder.with_name("rounds.jsonl"))
     if finished := ledger.recorded(index, parameters, settings.stale):
         _check_weights(trainer, finished)
         return finished

@@ -12,7 +12,7 @@ with needs("lab"):
 from mapflake.study import engineers
 from mapflake.study.comparisons import Difference, points
 
-START = {"valid": 0.3, "where the careless plan fails": 0.1}
+START = {"valid": 0.3, "where the naive plan fails": 0.1}
 """The valid rates that a supervised start should reach: less, and RL has little to reinforce. Our choice."""
 LEGAL, READING, SOLVING = 0.95, 0.1, -0.02
 """Legal designs before RL on designs; the reward that is lost after it where another's report is told; how it may
@@ -29,7 +29,7 @@ def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], d
         designs: The records of RL on designs.
     """
     said = [text for reached, text in (*_start(before), *_boards(gains), *_designs(designs)) if not reached]
-    return f"Floors that were missed: {'; '.join(said)}." if said else ""
+    return f"Floors, set beforehand, that were missed: {'; '.join(said)}." if said else ""
 
 
 def _start(before: Sequence[Mapping[str, float]]) -> Iterator[tuple[bool, str]]:

@@ -103,7 +103,8 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
     """Returns what was found, in one sentence for solving, for designing, and for what designs teach."""
     start = estimate(found.rates(BASE)).text(".1f", 100)
     gained = study.compare(found, [ROUND_0], BASE)
-    said = [f"After its supervised start the model solves {start}% of the benchmark"]
+    agents = " and ".join(map(str, sorted({*found.boards["agents"]})))
+    said = [f"After its supervised start the model solves {start}% of the benchmark's boards with {agents} agents"]
     said[0] += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
     for gain in gains:
         said[0] += (
@@ -189,6 +190,7 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
         f" From before RL to the last round of the fixed configuration, valid changes by {', '.join(changes)} points,"
     )
     about += " one number for each training seed, with 95% intervals over boards."
+    about += " The naive plan sends every agent straight to its goal and ignores holes and other agents."
     missing = "" if twin.is_dir() else MISSING.format("the same architecture with random weights")
     return [table.to_markdown(floatfmt=".1f"), about, missing]
 
@@ -197,7 +199,7 @@ def _rates(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Returns shares of answers: parsed, valid, and valid by kind of board."""
     kinds = {
         "valid": rollouts,
-        "where the careless plan fails": [r for r in rollouts if naive_plan_fails(r.task.instance)],
+        "where the naive plan fails": [r for r in rollouts if naive_plan_fails(r.task.instance)],
         "where a wait is needed": [r for r in rollouts if r.task.needs_wait],
     }
     kinds |= {

@@ -133,7 +133,9 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
         ax.tick_params(axis="x", labelbottom=True)  # also where the row below is not full
     for ax in list(axes.flat)[len(kept) :]:
         ax.set_visible(False)
-    figure.supxlabel("round (0: shared by the arms of a seed); (n) seeds, grey: one seed", fontsize=8.5)
+    figure.supxlabel(
+        "round (0: shared by the arms of a seed); (n) seeds, grey: one seed; filled: interval excludes 0", fontsize=8.5
+    )
     figure.supylabel("valid: points against fixed", fontsize=8)
     return figure
 
@@ -209,7 +211,7 @@ def first_designs(table: pd.DataFrame) -> Figure:
     for i, (who, label) in enumerate({"own": "its student's report", "other": "another student's report"}.items()):
         valid, size = 100 * table[f"{who}_valid"], table[f"{who}_size"]
         ax.plot(valid, size, style.MARKERS[i], color=style.COLORS[i], label=label, markersize=7)
-    ax.set(xlabel="valid rate in the report, %", ylabel="mean size of boards asked for")
+    ax.set(xlabel="valid rate in the report, %  (a line: the same weights)", ylabel="mean size of boards asked for")
     ax.set_title("What the engineer asks for follows its report", loc="left")
     style.legend(figure, ax)
     return figure

@@ -73,17 +73,17 @@ TWO_AGENTS = {"agents": 2}
 
 CLAIMS = (
     Claim(
-        "**The trained engineer reads its report.** Told the report of a stronger student, the same weights ask for"
-        " larger boards than for their own; told that of a weaker one, for smaller boards.",
+        "**The trained engineer's board sizes follow its report.** Told the report of a stronger student, the same"
+        " weights ask for larger boards than for their own student; told that of a weaker one, for smaller boards.",
         *("engineer_trained", "engineer_trained_another", "reads"),
     ),
     Claim(
-        "**That reading helps is not shown.** The student of an engineer that was told its own report does not end"
+        "**It is not shown that this helps.** The student of an engineer that was told its own report does not end"
         " significantly ahead of one whose engineer was told another student's.",
         *("engineer_trained", "engineer_trained_another", "no difference", TWO_AGENTS),
     ),
     Claim(
-        "**No gain is shown on the paper's benchmark** so far. The engineer that was trained with RL to design boards"
+        "**No gain is shown on the benchmark.** The engineer that was trained with RL to design boards"
         " does not differ significantly from keeping the random configuration of round 0.",
         *("engineer_trained", "fixed", "no difference", TWO_AGENTS),
     ),
@@ -94,8 +94,8 @@ CLAIMS = (
         *("engineer_trained", "constant", "no difference", TWO_AGENTS),
     ),
     Claim(
-        "RL on designs changes the weights, too. Before the first design, these weights are not shown to solve more"
-        " boards than those of the other arms.",
+        "**No head start is shown.** RL on designs also changes how the weights solve boards. After round 0, before the"
+        " first design, the trained engineer's policy does not solve significantly more boards than the other arms'.",
         *("engineer_trained", ROUND_0, "no head start"),
     ),
 )

@@ -576,12 +576,13 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = from_scratch(shape, [*map(str, range(400))], seed=0)
     model.model.save_pretrained(tmp_path / "model")
     byte_level_tokenizer().save_pretrained(tmp_path / "model")
-    small = {"per_device_train_batch_size": 8, "max_completion_length": 8, "use_cpu": True, "bf16": False,
+    small = {"per_device_train_batch_size": 8, "use_cpu": True, "bf16": False,
              "gradient_checkpointing": False, "report_to": "none", "save_strategy": "no"}  # fmt: skip
     for old, new in (
         ('"Qwen/Qwen3-0.6B"', "FOLDER"),
         ("instances=64", "instances=2"),
         ("200", "4"),
+        ("max_completion_length=2048", "max_completion_length=8"),
         ("reward_weights", "**SMALL, reward_weights"),
     ):
         assert code.count(old) == 1
