@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import textwrap
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
@@ -33,7 +34,7 @@ KNOBS = {"data": "data_ratio", "holes": "hole_ratio", "waits": "wait_ratio"}
 class Failure(NamedTuple):
     """A completion that is not a valid plan."""
 
-    source: str  # arm and round, e.g. `engineer, round 1`
+    source: str  # arm and round, e.g. `trained engineer, round 1`
     instance: Instance
     plan: Plan | None  # None if the completion has none
     kinds: tuple[str, ...]  # the checks that it fails, in the order of `KINDS`
@@ -43,7 +44,7 @@ def failures(rounds: Iterable[Round]) -> list[Failure]:
     """Returns the typical failures that the rounds' reports tell of, each once."""
     found: list[Failure] = []
     for one in rounds:
-        source = f"round {one.index}" if one.index == 0 else f"{one.arm}, round {one.index}"
+        source = f"round {one.index}" if one.index == 0 else f"{tables.name(one.arm)}, round {one.index}"
         for example in one.report.examples:
             board, plan = Instance.from_text(example.board), Plan(example.moves) if example.moves else None
             found.append(Failure(source, board, plan, check(board, plan).kinds if plan else ("parse",)))
@@ -91,7 +92,7 @@ def gallery(found: Sequence[Failure], size: int | None = None, kind: str | None 
     if not chosen:
         return HTML("none")
     shown = chosen[:SHOWN]
-    titles = [f"{one.source}\n{', '.join(one.kinds)}" for one in shown]
+    titles = [f"{textwrap.fill(one.source, 28)}\n{', '.join(one.kinds)}" for one in shown]
     figure = plots.gallery([one.instance for one in shown], [one.plan for one in shown], titles)
     return HTML(f"<div>{len(shown)} of {len(chosen)}</div>{_image(figure)}")
 
