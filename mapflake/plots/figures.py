@@ -66,7 +66,7 @@ def curves(
     smooth: int = 1,
     boundaries: Sequence[int] = (),
     levels: Mapping[str, float] | None = None,
-    xlabel: str = "GRPO step (rates on the arm's own training boards)",
+    xlabel: str = "GRPO step, on the arm's boards",
 ) -> Figure:
     """Returns a panel a metric over `x`, a line for each `hue`: raw points faint, a running mean on top.
 
