@@ -153,7 +153,7 @@ def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Stu
 def test_a_head_start_is_seen_before_the_first_design() -> None:
     cells, claim = (
         study.load(ROOT / "reports/cells/study"),
-        claims.Claim("No.", "engineer_trained", "round_0", "no head start"),
+        claims.Claim("No.", "engineer_trained", "round_0", "late start"),
     )
     seeds = cells.seeds("engineer_trained")
     ahead = [
