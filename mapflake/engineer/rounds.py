@@ -52,7 +52,7 @@ class RoundSettings:
         stale: If a recorded round was run with other parameters: "error", or "replace" it and all after it.
     """
 
-    folder: Path
+    folder: str | Path
     trainer: TrainingBackend
     validation: Sequence[Task] = field(repr=False)
     seed: int

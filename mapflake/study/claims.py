@@ -29,8 +29,8 @@ class Claim:
         arm: The arm that the sentence is about.
         against: The arm that it is compared with; in `GATE_CLAIMS`, the key of the value.
         shows: `more`: the 95% interval lies above 0; `no difference`: the interval includes 0; `late start`: before its
-            first design the arm is behind the other one (`head_start`); `reads`: its first design follows the
-            report (`engineers.first_designs`).
+            first design the arm is behind the other one (`head_start`); `reads`: its first design follows the report
+            (`engineers.first_designs`).
         kept: The boards of the benchmark, as `Study.rates` takes them.
     """
 
@@ -78,8 +78,8 @@ CLAIMS = (
         *("engineer_trained", "fixed", "more", TWO_AGENTS),
     ),
     Claim(
-        "**It does not beat the benchmark's own mixture.** Its student does not end significantly ahead of one that"
-        " trains on boards drawn in this mixture, which takes no engineer.",
+        "**It is not shown to beat the benchmark's own mixture.** Its student does not end significantly ahead of one"
+        " that trains on boards drawn in this mixture, which takes no engineer.",
         *("engineer_trained", "evaluation_matched", "no difference", TWO_AGENTS),
     ),
     Claim(

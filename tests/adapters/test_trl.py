@@ -588,7 +588,7 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert code.count(old) == 1
         code = code.replace(old, new)
     monkeypatch.chdir(tmp_path)
-    names = {**vars(door), **vars(env), "FOLDER": str(tmp_path / "model"), "SMALL": small, "GRPOConfig": GRPOConfig}
+    names: dict[str, Any] = {"FOLDER": str(tmp_path / "model"), "SMALL": small}
     exec(code, names)
     rounds = [row["engineer/rejected"] for row in names["trainer"].state.log_history if "engineer/rejected" in row]
     assert rounds == [0, 1, 1, 1]  # it cannot design yet

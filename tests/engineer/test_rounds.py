@@ -60,6 +60,10 @@ def first(tmp_path):
     return first_round(tmp_path / "a")
 
 
+def test_a_folder_may_be_text(tmp_path, first):
+    assert run_round(settings(str(tmp_path / "a")), (), start=Start("warm", FIRST)) == first[0]
+
+
 def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     s = settings(tmp_path, samples=2)
     one = run_round(s, (), start=Start("warm", FIRST))

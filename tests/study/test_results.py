@@ -162,6 +162,8 @@ def test_a_head_start_is_seen_before_the_first_design() -> None:
         for seed in seeds
     ]
     assert claims.head_start(cells, "engineer_trained").mean == pytest.approx(np.mean(ahead))
+    late = claims.SUPPORTED["late start"]
+    assert (late(-2, -1), late(-2, 1), late(1, 2)) == (True, False, False)
     assert f" points** after round 0, on the validation boards, {len(seeds)} training seeds." in study.claims_markdown(
         cells, [claim]
     )
