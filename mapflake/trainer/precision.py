@@ -44,16 +44,22 @@ def of_processor() -> Literal["float32", "bfloat16"]:
 
 
 def product_seconds(dtype: torch.dtype) -> float:
-    """Returns the least CPU seconds that the products of a layer take: forward, for the inputs, for the weights."""
+    """Returns the least CPU seconds that the products of a layer take: forward, for the inputs, for the weights.
+
+    On one thread: where other work holds the cores, threads wait for one another, and waiting counts as CPU time.
+    """
     tokens, width, height = 512, 576, 1536  # the largest layer of a model of 135M parameters
     x, weight, gradient = (
         torch.ones(size, dtype=dtype) for size in ((tokens, width), (height, width), (tokens, height))
     )
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     found = []
     for _ in range(6):
         began = time.process_time()
         x @ weight.t(), gradient @ weight, gradient.t() @ x
         found.append(time.process_time() - began)
+    torch.set_num_threads(threads)
     return min(found)
 
 

@@ -73,6 +73,19 @@ def test_the_processor_decides(monkeypatch, capabilities, halved, taken):
         of_processor.cache_clear()
 
 
+def test_products_are_timed_on_one_thread(monkeypatch):
+    """Threads that wait for each other on a busy machine cost CPU time: one with AMX was then taken for a slow one."""
+    clock, used, threads = precision.time.process_time, set(), torch.get_num_threads()
+    monkeypatch.setattr(precision.time, "process_time", lambda: used.add(torch.get_num_threads()) or clock())
+    torch.set_num_threads(2)
+    try:
+        assert precision.product_seconds(torch.float32) > 0
+        assert used == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_a_run_keeps_the_precision_it_began_with(tmp_path, monkeypatch):
     """Also when it is killed and goes on elsewhere, to the same bytes; and what continues its result keeps it too."""
     params = WarmStartParams(
