@@ -12,8 +12,9 @@ PARTS = {
     "install": "benchmarks.install",
     "openenv": "benchmarks.openenv_load",
     "llm": "benchmarks.language_model",
+    "forms": "benchmarks.forms",
 }
 """Name of a part -> its module, imported when it is run: some need torch."""
 
 ALL = ("env", "trainer", "install")
-"""The parts of `make bench`; openenv needs the environment of `make test-openenv`, llm the extra smollm2."""
+"""The parts of `make bench`; openenv needs the environment of `make test-openenv`, llm and forms the extra smollm2."""
