@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 
 repro: install        ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
 ifdef DRY
-	@python -m mapflake.nb dry $(or $(RUN),default)
+	@python -m mapflake.nb dry $(RUN)
 else
 	$(if $(RUN),python -m mapflake.nb choose $(RUN))
 	@python -m json.tool .dvc/tmp/rwlock >/dev/null 2>&1 || rm -f .dvc/tmp/rwlock  # torn if DVC was killed as it wrote it

@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     choose = commands.add_parser("choose", help="make one of `runs` the active one: rewrites one line of params.yaml")
     choose.add_argument("name")
     planned = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
-    planned.add_argument("name")
+    planned.add_argument("name", nargs="?", help="an entry of `runs`; without one the active run")
     left = commands.add_parser("left", help="say how much of the active run is done, and how long the rest takes")
     left.add_argument("jobs", type=int, help="how many run at once")
     left.add_argument("--published", action="store_true", help="cells whose records are there are done: make study")

@@ -11,8 +11,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from mapflake.engineer import build_prompt
+from mapflake.engineer import Grpo, build_prompt, design_rl
+from mapflake.engineer.bank import round_cost
 from mapflake.engineer.compact.demonstrations import synthetic_report
+from mapflake.engineer.designers import engineer_arm
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import kinds
 from mapflake.env import EnvConfig, generate, render_prompt
@@ -91,20 +93,21 @@ class Work:
         return self.times * self.completions * self.longest
 
 
-def dry(root: Path, name: str) -> str:
-    """Returns what the entry `name` of `runs` would take, as text.
+def dry(root: Path, name: str | None) -> str:
+    """Returns what the entry `name` of `runs`, or without a name the active run, would take, as text.
 
     Raises:
         ParamError: There is no such run, a parameter is illegal, or the shape of its model is not known.
     """
     file = params.load(root)
-    if name not in file.runs:
+    if name and name not in file.runs:
         raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
-    run = file.runs[name]
+    run = file.runs[name] if name else file.run
     sections = params.effective(file, run.profile)
     shape, work = shape_of(sections), works(run, sections)
+    model = sections.warm_start.base or "a policy from scratch"
     parts = [
-        f"{name}: {sections.warm_start.base or 'a policy from scratch'}, {shape.parameters / 1e9:.2f} B parameters",
+        f"{name or 'run'}: {model}, {shape.parameters / 1e9:.2f} B parameters",
         stages(run, sections),
         budget(work),
         memory(shape, sections, work),
@@ -140,14 +143,16 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
     prompt, reply = _tokens(report, form), asked.max_new_tokens or (100 if form == "compact" else 4096)
     validation, benchmark = board_counts(sections)
     seeds, arms = len(run.seeds), len(run.arms)
+    engineers = sum(engineer_arm(arm) is not None for arm in run.arms)
     bank = sections.trained_engineer.bank
     bank_rounds = len(run.bank) * bank.rounds
-    rounds = seeds * (2 + (2 + arms) * loop.rounds)  # of a seed two rounds 0, and all designed ones
+    rounds = seeds * (2 + 2 * loop.rounds)  # of a seed two rounds 0, and those of fixed and the engineer
+    rounds += seeds * sum(rounds_of(arm, run, sections) for arm in run.arms)
     before, tables = sections.trained_engineer.before, sections.trained_engineer.before.tables
     table = len(kinds(sizes)) * tables.boards * tables.samples
     designs = before.rl.instances - before.boards
     measured = seeds * (3 + 1 + arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
-    designed = seeds * (1 + arms) * loop.rounds
+    designed = seeds * (1 + engineers) * loop.rounds
     longest = rl.max_new_tokens
     students = sections.students
     taught = students.training or sections.warm_start.training
@@ -165,6 +170,18 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
         Work("tables of the bank", bank_rounds, table, board, longest, False),
         Work("design RL", seeds, designs * before.rl.generations, prompt, before.rl.max_new_tokens, True),
     ]
+
+
+def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
+    """Returns the rounds of an arm after round 0; `fixed_longer` has as many more as design RL is worth."""
+    rl, loop, engineer = sections.baseline_rl.rl, sections.baseline_rl, sections.trained_engineer
+    if arm != "fixed_longer":
+        return loop.rounds
+    validation = board_counts(sections)[0] * loop.samples
+    tables = len(run.bank[::2]) * engineer.bank.rounds
+    each = round_cost(Grpo(rl), engineer.bank, validation)
+    cost = design_rl.cost(engineer.before, sections.env_design.sizes, tables=tables, each=each)
+    return loop.rounds + round(sum(cost.values()) / (rl.instances * rl.epochs * rl.generations + validation))
 
 
 def board_counts(sections: Sections) -> tuple[int, int]:
@@ -195,7 +212,7 @@ def stages(run: RunParams, sections: Sections) -> str:
         *(f"others@{seed}: the reports of other students" for seed in seeds),
         f"bank: {len(run.bank)} runs for design RL",
         *(f"trained_engineer@{seed}: design RL, and its round 0" for seed in seeds),
-        *(f"ablations: {arm}-{seed}, {sections.baseline_rl.rounds} rounds" for arm in run.arms for seed in seeds),
+        *(f"ablations: {arm}-{seed}, {rounds_of(arm, run, sections)} rounds" for arm in run.arms for seed in seeds),
         "analysis, publish",
     ]
     return "Stages\n" + "\n".join(f"  {line}" for line in lines)
@@ -285,7 +302,7 @@ def room(shape: Shape, run: RunParams, sections: Sections) -> tuple[int, int, in
     """Returns the bytes of the weights, the bytes of a round's checkpoint, and the number of checkpoints."""
     lora, rounds = sections.baseline_rl.rl.lora, sections.baseline_rl.rounds
     each = 4 * shape.adapters(lora) if lora else 2 * shape.parameters
-    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + len(run.arms) * rounds)
+    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + sum(rounds_of(arm, run, sections) for arm in run.arms))
     cells += len(run.bank) * sections.trained_engineer.bank.rounds
     return 2 * shape.parameters, each, cells
 

@@ -69,7 +69,9 @@ def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_size
     file = params.load(ROOT)
     run, sections = file.runs["study"], params.effective(file, "study")
     work = {one.name: one for one in dry.works(run, sections)}
-    assert work["a round of GRPO"].times == 16 * (1 + 1 + (2 + 5) * 2)  # none of the bank
+    longer = read_json(ROOT / "reports/cells/study/fixed_longer-5.json")["parameters"]["rounds"]  # as it was run
+    assert work["a round of GRPO"].times == 16 * (1 + 1 + (2 + 4) * 2 + longer)  # none of the bank
+    assert work["a design"].times == 16 * (1 + 2) * 2  # of the current policy and of the two trained engineers
     assert work["validation after a round"].times == work["a round of GRPO"].times + 4
     ages = 4 * (800 + 1800 + 2600 + 4400) + 600 + 1200 + 2200 + 3400
     assert work["lessons of students and of the bank"].completions == (ages + 4 * 200) * 32
@@ -114,6 +116,8 @@ def test_the_command_says_it_and_writes_nothing(
     parts = ("Stages", "Tokens", "Memory", "GPU-hours", "Disk", "This machine", "CUDA", "vLLM", "engineer_trained_ano")
     assert [part for part in parts if part not in said] == []
     assert (ROOT / "params.yaml").read_bytes() == before
+    assert main(["dry"]) == 0  # the active run, whatever is written there
+    assert f"student@{params.load(ROOT).run.seeds[-1]}: " in capsys.readouterr().out
     assert main(["dry", "qwen_9gpu"]) == 1
     assert "'qwen_9gpu' is not legal: one of default" in capsys.readouterr().err
     sections = params.effective(params.load(ROOT), "qwen_1gpu")
