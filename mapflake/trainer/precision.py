@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,9 @@ with needs("train"):
 from mapflake import repro
 from mapflake.trainer import checkpoint
 from mapflake.trainer.params import Precision
+
+# oneDNN keeps what it compiled for the last 1,024 shapes, and each step has new ones: 10 GiB with AMX (reports/log.md).
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 MARK = "precision.txt"
 FAST = ("avx512_bf16", "amx_bf16")
