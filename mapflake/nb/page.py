@@ -27,7 +27,7 @@ from mapflake.study import Study, engineers
 from mapflake.study.comparisons import Difference, points
 from mapflake.study.names import BASE, ROUND_0, name
 from mapflake.study.statistics import estimate, student
-from mapflake.trainer import evaluate
+from mapflake.trainer import checkpoint, evaluate
 from mapflake.trainer.evaluate import Rollout
 
 TWIN = "{}_random"  # profile -> the folder of the same run with `warm_start.weights: random`, the control
@@ -223,7 +223,8 @@ def _across(root: Path) -> list[str]:
     histories = [found.history(arm, seed) for arm in (ACROSS, control) for seed in seeds]
     replies = [one.proposal for history in histories for one in history if one.proposal]
     legal = sum(reply.config is not None for reply in replies) / len(replies)
-    how = histories[0][-1].parameters["about"]["engineer"]
+    asked = histories[0][-1].parameters["about"]
+    how = asked["engineer"]
     grammar = ", decoded under the grammar of legal replies" if how["constrained"] else ""
     (own,) = study.compare(found, [ACROSS], control, agents=2)
     response = student(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
@@ -235,7 +236,16 @@ def _across(root: Path) -> list[str]:
         "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
         "engineer are not counted."
     )
+    about += _earlier(root, asked)
     return [study.in_parts(study.table(found)), about]
+
+
+def _earlier(root: Path, asked: Mapping[str, Any]) -> str:
+    """Returns a sentence if the weights that a record names are not those of the run that is here now."""
+    folder, weights = root / str(asked["engineer"]["model"]), asked["model_sha256"]
+    if weights is None or (folder.is_dir() and checkpoint.weights_sha256(folder) == weights):
+        return ""
+    return f" It has the weights of an earlier run (sha256 {weights[:8]}), not of this one."
 
 
 def _costs(run: Path) -> str:

@@ -16,7 +16,7 @@ from mapflake.nb.__main__ import main
 from mapflake.study import engineers, names
 from mapflake.study.comparisons import Difference
 from mapflake.study.statistics import Estimate
-from mapflake.trainer import evaluate
+from mapflake.trainer import checkpoint, evaluate
 from mapflake.trainer.params import RLParams
 from mapflake.trainer.pretrained import starting_point
 
@@ -128,6 +128,11 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert across[1:] == ["+0.0"] * 3  # one policy in all arms
     assert "100% of 4 designs are legal, decoded under the grammar of legal replies. Told its student's own" in text
     assert "the engineer's student ends +0.0 points" in text
+    start = "runs/llm/warm_start/checkpoint"
+    asked = {"engineer": {"model": start}, "model_sha256": checkpoint.weights_sha256(root / start)}
+    assert page._earlier(root, asked) == ""
+    earlier = " It has the weights of an earlier run (sha256 0a0a0a0a), not of this one."
+    assert page._earlier(root, asked | {"model_sha256": 32 * "0a"}) == earlier
     assert (root / "reports/llm/response.png").read_bytes()[:4] == b"\x89PNG"
     assert "RL on designs changes valid by -3.0 points (floor -2)" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
