@@ -173,15 +173,17 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
 
 
 def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
-    """Returns the rounds of an arm after round 0; `fixed_longer` has as many more as design RL is worth."""
+    """Returns how many rounds an arm trains: those after round 0, and of `fixed_longer` those after `fixed`."""
     rl, loop, engineer = sections.baseline_rl.rl, sections.baseline_rl, sections.trained_engineer
     if arm != "fixed_longer":
         return loop.rounds
+    if sections.ablations.longer is not None:
+        return sections.ablations.longer
     validation = board_counts(sections)[0] * loop.samples
     tables = len(run.bank[::2]) * engineer.bank.rounds
     each = round_cost(Grpo(rl), engineer.bank, validation)
     cost = design_rl.cost(engineer.before, sections.env_design.sizes, tables=tables, each=each)
-    return loop.rounds + round(sum(cost.values()) / (rl.instances * rl.epochs * rl.generations + validation))
+    return round(sum(cost.values()) / (rl.instances * rl.epochs * rl.generations + validation))
 
 
 def board_counts(sections: Sections) -> tuple[int, int]:

@@ -152,8 +152,9 @@ def prepare(root: Path) -> None:
     shared = values.pop("ablations")
     for arm in file.run.arms:  # without what other arms differ in, which changes nothing for it
         own = {name: changes for name, changes in shared["designers"].items() if name == arm}
-        constant = shared["constant"] if arm == "constant" else None
-        values[f"ablations/{arm}"] = shared | {"designers": own, "constant": constant}
+        only = {"constant": "constant", "longer": "fixed_longer"}  # parameters that one arm alone has
+        others = {key: None for key, owner in only.items() if owner != arm}
+        values[f"ablations/{arm}"] = shared | {"designers": own} | others
     ages = len(sections.students.ages)
     values["others"] = {"groups": {str(seed): group_of(seed, ages) if ages > 1 else [] for seed in file.run.seeds}}
     for folder in (BUILD_PARAMS, BUILD_CODE):

@@ -150,11 +150,13 @@ class Ablations(Params):
 
     Attributes:
         redraws: Of the arm `fixed_dynamic`: how often groups without signal are replaced (`trainer.dynamic_sampling`).
+        longer: Of the arm `fixed_longer`: rounds after those of `fixed`; None for as many samples as design RL took.
         constant: The configuration of the arm `constant`, as JSON; takes one only if a run has that arm.
         designers: Model engineers of one's own by name: in what each differs from `engineer_loop.engineer`.
     """
 
     redraws: Count = 4
+    longer: Count | None = None
     constant: dict[str, Any] | None = None
     designers: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
