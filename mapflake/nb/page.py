@@ -31,6 +31,7 @@ from mapflake.trainer import checkpoint, evaluate
 from mapflake.trainer.evaluate import Rollout
 
 TWIN = "{}_random"  # profile -> the folder of the same run with `warm_start.weights: random`, the control
+LONG = ("fixed", "fixed_longer")  # arms that GRPO's gain is read from, the longest training last
 ACROSS = "language_model"  # the arm of the study that is designed by the run's engineer (params.yaml)
 
 MISSING = "*Not run yet: {}.*"
@@ -62,7 +63,7 @@ def page(root: Path, profile: str) -> str:
     seeds = found.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     before = {seed: _before(run, seed) for seed in seeds}
-    gains = study.compare(found, ["fixed"], BASE, boards="validation")
+    gains = study.compare(found, LONG, BASE, boards="validation")
     rewards = [MISSING.format("reinforcement learning on designs")]
     if designs:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
@@ -77,14 +78,14 @@ def page(root: Path, profile: str) -> str:
     parts = [
         f"# What the run {profile} learned",
         *_found(found, gains, designs),
-        floors.missed([_rates(rollouts) for rollouts in before.values()], gains, designs),
+        floors.missed([_rates(rollouts) for rollouts in before.values()], gains[-1:], designs),
         "## One board, before and after reinforcement learning",
         transcript.answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
         *(transcript.design(found, seeds[0]) or [MISSING.format("a round that a model designed")]),
         _notebook(run / f"engineer_loop/{seeds[0]}/notebook.ipynb", pictures),
         "## The supervised start, and reinforcement learning on boards",
-        *_curves(run, fixed, pictures),
+        *_curves(run, fixed + _after_fixed(run, seeds[0]), pictures),
         *_solved(run, before),
         "## Reinforcement learning on designs",
         *rewards,
@@ -108,8 +109,9 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
     said[0] += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
     for gain in gains:
         said[0] += (
-            f" On the validation boards, all rounds of the fixed configuration change its valid rate by "
-            f"{points(gain.estimate)} points ({gain.estimate.seeds} training seeds)."
+            f" On the validation boards, {len(found.history(gain.arm, found.seeds(gain.arm)[0]))} rounds with the "
+            f"fixed configuration change its valid rate by {points(gain.estimate)} points ({gain.estimate.seeds} "
+            "training seeds)."
         )
     rows = engineers.readings(designs) if designs else pd.DataFrame()
     if rows.empty:
@@ -134,6 +136,11 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
 def _before(run: Path, seed: int) -> list[Rollout]:
     """Returns the answers on the validation boards before any RL."""
     return evaluate.load_rollouts(run / f"baseline_rl/{seed}/before.jsonl")
+
+
+def _after_fixed(run: Path, seed: int) -> History:
+    """Returns the rounds of `fixed_longer`, which goes on where `fixed` ended; none if it was not run."""
+    return Ledger(run / f"ablations/fixed_longer-{seed}/rounds.jsonl").rounds
 
 
 def _notebook(executed: Path, target: Path) -> str:
@@ -165,7 +172,7 @@ def _curves(run: Path, fixed: History, pictures: Path) -> list[str]:
 def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
     """Returns a table of rates on the validation boards: before RL, after round 0, and the last round of each arm."""
     rows: list[dict[str, Any]] = []
-    changes = []
+    changes: dict[str, list[str]] = {}
     twin = run.with_name(TWIN.format(run.name))
     for seed, rollouts in before.items():
         measured = {name(BASE): rollouts}
@@ -180,16 +187,16 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
             name(arm): evaluate.load_rollouts(rounds[-1].files["rollouts"]) for arm, rounds in ledgers.items() if rounds
         }
         rows += [{"": arm, **_rates(found)} for arm, found in measured.items()]
-        last = name("fixed") if fixed else name(ROUND_0)
-        after, start = (evaluate.frame(measured[arm]) for arm in (last, name(BASE)))
-        change = evaluate.paired_difference(after, start, "valid")
-        changes.append("{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in change)))
+        start = evaluate.frame(measured[name(BASE)])
+        for arm in (ROUND_0, *LONG):
+            if name(arm) in measured:
+                change = evaluate.paired_difference(evaluate.frame(measured[name(arm)]), start, "valid")
+                text = "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in change))
+                changes.setdefault(name(arm), []).append(text)
     table = 100 * pd.DataFrame(rows).groupby("", sort=False).mean()
     about = f"Percent of answers on the validation boards at temperature 1, mean of training seeds {[*before]}."
-    about += (
-        f" From before RL to the last round of the fixed configuration, valid changes by {', '.join(changes)} points,"
-    )
-    about += " one number for each training seed, with 95% intervals over boards."
+    about += " Points by which valid has changed since before RL, for each training seed with its interval over boards:"
+    about += f" {'; '.join(f'{arm} ' + ', '.join(found) for arm, found in changes.items())}."
     about += " The naive plan sends every agent straight to its goal and ignores holes and other agents."
     missing = "" if twin.is_dir() else MISSING.format("the same architecture with random weights")
     return [table.to_markdown(floatfmt=".1f"), about, missing]

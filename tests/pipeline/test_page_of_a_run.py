@@ -75,6 +75,9 @@ def run(tmp_path_factory):
             as_run = arm if arm == "fixed" else "engineer"
             history = run_arm(as_run, settings(stage), (first,), rounds=1, sizes=SIZES, params=asked)
             record(arm, history[-1].checkpoint, history[1:], [answers(history[-1])])
+            if arm == "fixed":  # and on from there
+                longer = run_arm("fixed_longer", settings("ablations/fixed_longer-0"), history, rounds=2, sizes=SIZES)
+                record("fixed_longer", longer[-1].checkpoint, longer[1:], [answers(longer[-1])])
         study.write_boards(cells.with_name("study") / "boards.json", SIZES, sets)
         for arm in ("round_0", "fixed", "language_model", "language_model_another"):  # of the students 0 and 2
             own = history[:1] if arm == "round_0" else history[1:]
@@ -138,7 +141,9 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
     assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
-    assert all(names.name(arm) in text for arm in arms)
+    assert all(names.name(arm) in text for arm in (*arms, "fixed_longer"))
+    for rounds in (2, 4):
+        assert f"On the validation boards, {rounds} rounds with the fixed configuration change its valid rate" in text
     assert text == page.page(root, "llm")
     (link,) = re.findall(r"executed notebook\]\((.*?)\)", text)
     assert (root / "reports" / link).read_text() == "{}"
