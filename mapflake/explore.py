@@ -34,7 +34,7 @@ KNOBS = {"data": "data_ratio", "holes": "hole_ratio", "waits": "wait_ratio"}
 class Failure(NamedTuple):
     """A completion that is not a valid plan."""
 
-    source: str  # arm and round, e.g. `engineer: trained to design, round 1`
+    source: str  # arm and round, e.g. `trained engineer, round 1`
     instance: Instance
     plan: Plan | None  # None if the completion has none
     kinds: tuple[str, ...]  # the checks that it fails, in the order of `KINDS`

@@ -1,6 +1,6 @@
 """The method inside somebody else's `trl.GRPOTrainer`: a training set, and a callback that swaps its boards.
 
-    boards = DesignedBoards(EnvConfig.uniform([3, 4]), 64, seed=0)
+    boards = DesignedBoards(EnvConfig.uniform([3, 4], 0.2), 64, seed=0)
     trainer = GRPOTrainer(model, reward_functions(), GRPOConfig(shuffle_dataset=False, num_train_epochs=4, ...),
                           train_dataset=boards.dataset)
     trainer.add_callback(EngineerCallback(trainer, boards, "learnability", validation=tasks))
@@ -25,7 +25,7 @@ from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
 from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
-from mapflake.engineer.ledger import Designer, History, Round, next_index
+from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.engineer.rounds import behaviour_of
@@ -222,7 +222,7 @@ class EngineerCallback(TrainerCallback):
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Asks for the design of the round, unless the checkpoint has it, and draws its boards."""
         if self.history and self.proposal is None:
-            self.proposal = self._first(lambda: self.designer(self.history[-1].report, self.history))
+            self.proposal = self._first(lambda: designed(self.designer, self.history))
             self._keep(state)
         last = self.history[-1].config if self.history else self.boards.start
         config = self.proposal.config if self.proposal and self.proposal.config else last

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mapflake.env import EnvConfig, SizeConfig
-from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, cells_needed, num_holes
+from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
 from mapflake.repro import shown
 
 Requested = Mapping[int, Mapping[str, float | None]]
@@ -38,12 +38,17 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     `sizes` are dropped; data ratios are scaled to sum to 1. Custom dimensions that were not asked for are 0.
 
     Raises:
-        ValueError: A value is not finite, or no size in `sizes` has a data ratio above 0: nothing legal is near.
+        ValueError: A size lacks a ratio or has one of another name, a value is not finite, or no size in `sizes` has a
+            data ratio above 0: nothing legal is near.
     """
     if isinstance(requested, EnvConfig):
         requested = ratios(requested)
     legal = [size for size in legal_sizes(sizes) if size in requested]
     for size in legal:
+        if not {*PAPER} <= {*requested[size]} <= {*DIMENSIONS}:
+            raise ValueError(
+                f"size {size}: takes {', '.join(DIMENSIONS)}, not {', '.join(map(shown, requested[size]))}"
+            )
         for key, value in requested[size].items():
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"size {size}: {key} {value} is not finite")

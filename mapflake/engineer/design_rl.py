@@ -10,6 +10,7 @@ by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,10 @@ class Designs:
             proposal = read_reply(text, self.sizes, reply_format(prompt_format))
             if proposal.config is None:
                 return None, 0.0
-            return format_config(proposal.config), self.reward(self.situations[number], proposal.config)
+            value = self.reward(self.situations[number], proposal.config)
+            if not 0 <= value < math.inf:  # a rejected reply gets 0, so nothing may earn less
+                raise ValueError(f"a reward of designs is a number from 0 on, not {value}: {self.reward!r}")
+            return format_config(proposal.config), value
 
         def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:
             texts = [answer_of(completion) for completion in completions]
@@ -138,6 +142,7 @@ class CoTraining:
         seed: Root of the random streams.
         variant: The prompt's sections.
         max_new_tokens: Most tokens of a completion on a board.
+        reward: As for `Designs`.
     """
 
     params: DesignRLParams
@@ -145,6 +150,7 @@ class CoTraining:
     seed: int
     variant: str | Variant = DEFAULT_VARIANT
     max_new_tokens: int = 128
+    reward: Reward = expected_gain
 
     def __call__(self, history: History, folder: Path) -> tuple[Path, dict[str, int]]:
         """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
@@ -154,7 +160,8 @@ class CoTraining:
             load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens), self.sizes, self.params.tables, seed=seed
         )
         real, reported = [Situation(last.report, history, *tables, "this run")], [s.size for s in last.report.sizes]
-        designs = Designs(mixed(real, self.sizes, self.params, seed=seed, reported=reported), self.sizes, self.variant)
+        asked = mixed(real, self.sizes, self.params, seed=seed, reported=reported)
+        designs = Designs(asked, self.sizes, self.variant, self.reward)
         problem = beside_boards(designs, self.params, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes)

@@ -23,6 +23,7 @@ from mapflake.engineer.boards import Fallback, apply_fallback
 from mapflake.engineer.reply import Proposal, read_replies
 from mapflake.engineer.report import FailureReport
 from mapflake.env import EnvConfig
+from mapflake.repro import shown
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,17 @@ History = tuple[Round, ...]
 
 Designer = Callable[[FailureReport, History], Proposal]
 """Takes the failures of the current checkpoint and the rounds so far; gives the design of the next round."""
+
+
+def designed(designer: Designer, history: History) -> Proposal:
+    """Returns what a designer makes of the last round; TypeError if it is no `Proposal`."""
+    proposal = designer(history[-1].report, history)
+    if not isinstance(proposal, Proposal):
+        raise TypeError(
+            f"a designer returns a Proposal (`ruled` makes one of ratios), not {shown(proposal)}: "
+            f"{getattr(designer, '__qualname__', type(designer).__qualname__)}"
+        )
+    return proposal
 
 
 def next_index(history: History) -> int:

@@ -18,7 +18,7 @@ from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
-from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, next_index
+from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling
 from mapflake.env import EnvConfig, Task
@@ -105,6 +105,7 @@ def run_round(
             or its checkpoint, or the one that it starts from, is not the one recorded.
         ValueError: Round 0 lacks its start, or a later round its designer; or whether the designer has changed cannot
             be told (`provenance.identity`).
+        TypeError: As for `designed`.
     """
     with needs("train"):
         from tqdm import tqdm  # pandas and scipy are needed too
@@ -130,7 +131,7 @@ def run_round(
         trained, cost = train_engineer(history, folder)
         last = replace(history[-1], checkpoint=trained)
         history = (*history[:-1], last)
-    proposal = designer(history[-1].report, history) if designer and history else None
+    proposal = designed(designer, history) if designer and history else None
     if proposal and cost:
         proposal = replace(proposal, extra_cost={**proposal.extra_cost, **cost})
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing

@@ -29,7 +29,7 @@ def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], d
         designs: The records of RL on designs.
     """
     said = [text for reached, text in (*_start(before), *_boards(gains), *_designs(designs)) if not reached]
-    return f"Floors, set beforehand, that were missed: {'; '.join(said)}." if said else ""
+    return f"Of the targets set beforehand (floors), these were missed: {'; '.join(said)}." if said else ""
 
 
 def _start(before: Sequence[Mapping[str, float]]) -> Iterator[tuple[bool, str]]:

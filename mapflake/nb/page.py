@@ -125,7 +125,7 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
         )
     taught = study.compare(found, ["engineer_trained"], "fixed")
     said.append(
-        f"Students that the trained engineer designed for differ from those of the fixed configuration by "
+        f"On the benchmark, the students of the trained engineer differ from those of the fixed configuration by "
         f"{points(taught[0].estimate)} points."
         if taught
         else MISSING.format("rounds that the trained engineer designs")
@@ -166,7 +166,8 @@ def _curves(run: Path, fixed: History, pictures: Path) -> list[str]:
     boundaries = curve.groupby("round")["step"].min().tolist()[1:]
     figure = plots.curves(curve, metrics=["reward", "valid", "optimal"], smooth=5, boundaries=boundaries)
     plots.show(figure, pictures / "grpo.png")
-    return [*links, f"![reward and rates in the rounds of the fixed configuration]({pictures.name}/grpo.png)"]
+    about = "Thin: one step, first training seed; dotted: smoothed over five steps; a vertical line: a new round."
+    return [*links, f"![reward and rates in the rounds of the fixed configuration]({pictures.name}/grpo.png)", about]
 
 
 def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
@@ -239,7 +240,7 @@ def _across(root: Path) -> list[str]:
         f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
         f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "
         f"{points(own.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
-        f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} cells larger. "
+        f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} squares wider. "
         "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
         "engineer are not counted."
     )

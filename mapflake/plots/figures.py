@@ -201,11 +201,12 @@ def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
     for line, table, label, color in ((axes[0], success, "solved", 2), (axes[1], asked, "boards asked for", 0)):
         for ax, stage in zip(line, table.columns, strict=True):
             ax.bar(range(len(table)), table[stage], color=style.COLORS[color], width=0.75)
-            ax.set_xticks(range(len(table)), [style.tick("size", size) for size in table.index], fontsize=8)
+            ax.set_xticks(range(len(table)), [str(size) for size in table.index])
             ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         line[0].set_ylabel(label)
-    for ax, stage in zip(axes[0], success.columns, strict=True):
-        ax.set_title(str(stage), loc="left")
+    for (top, bottom), stage in zip(axes.T, success.columns, strict=True):
+        top.set_title(str(stage), loc="left")
+        bottom.set_xlabel("board size")
     return figure
 
 
@@ -224,10 +225,10 @@ def response(table: pd.DataFrame) -> Figure:
         left.plot(rows["told"], rows["asked"], "o-", color=shade, markersize=4, label=style.tick("size", size))
     waits = table[table["moved"] == "waits"]
     right.plot(waits["told"], waits["asked"], "o-", color=style.COLORS[0], markersize=4)
-    left.set(xlabel="success told of this size", title="Boards asked of a size")
+    left.set(xlabel="success of this size in the report", title="Share of boards asked for, by size")
     right.set(
-        xlabel="success told where a wait is needed,\nas a share of that elsewhere",
-        title="Boards asked that need a wait",
+        xlabel="success where a wait is needed, in the report,\nas a share of that elsewhere",
+        title="Share that needs a wait",
     )
     for ax, rows in ((left, sizes), (right, waits)):
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -31,7 +31,6 @@ DESIGNS = {
     "wait_ratio": "boards that need a wait\n(share)",
     "moved": "data moved\n(total variation)",
     "kept": "working settings kept\n(share of sizes)",
-    "unlike": "data unlike engineer's\n(total variation)",
 }
 """Columns of `study.changes` and their titles."""
 
@@ -69,7 +68,8 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
         ax.set_yticklabels([f"{name(arm)} ({count})" for arm, count in counts.items()])
         ax.grid(axis="y", visible=False)
     intervals = "bar: 95% interval; " if max(map(max, seeds.values())) > 1 else "one seed: no interval; "
-    figure.supxlabel(f"(n) seeds; | one seed; {intervals}filled: p < 5% after Holm", x=1, ha="right", fontsize=7.5)
+    note = f"(n) seeds; | one seed; {intervals}filled: p < 5% after Holm in this panel"
+    figure.supxlabel(note, x=1, ha="right", fontsize=7.5)
     return figure
 
 
@@ -97,8 +97,7 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
     """Returns paired learning curves: a panel an arm, its gain over `fixed` on the validation boards, a line a seed.
 
     Arms of a seed share round 0, where the difference is zero; one with a round 0 of its own begins at round 1. Dots
-    are means over seeds, filled where the 95% interval leaves out zero; the axis shows all seeds and may cut a wide
-    interval.
+    are means over seeds; the axis shows all seeds and may cut a wide 95% interval.
     """
     kept = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
     if not kept:
@@ -123,7 +122,7 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
         ax.plot(at, [*begin, *by_seed.mean(axis=0)], color=style.COLORS[0], lw=1.8)
         for x, rows in zip(rounds, found, strict=False):
             estimate = statistics.estimate(rows)
-            _interval(ax, x, 100 * estimate.mean, estimate, filled=estimate.excludes_zero, upright=True)
+            _interval(ax, x, 100 * estimate.mean, estimate, filled=False, upright=True)
         largest = max(largest, float(abs(by_seed).max()))
         ax.axhline(0, color="#444444", lw=1)
         ax.set_title(f"{name(arm)} ({len(by_seed)})", loc="left", fontsize=7)
@@ -134,7 +133,7 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
     for ax in list(axes.flat)[len(kept) :]:
         ax.set_visible(False)
     figure.supxlabel(
-        "round (0: shared by the arms of a seed); (n) seeds, grey: one seed; filled: interval excludes 0", fontsize=8.5
+        "round (0: shared by the arms of a seed); (n) seeds, grey: one seed; bar: 95% interval", fontsize=8.5
     )
     figure.supylabel("valid: points against fixed", fontsize=8)
     return figure
@@ -149,11 +148,10 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
     arms = [arm for arm in order if arm in set(changes["arm"])]
     if not arms:
         return _nothing()
-    columns = [column for column in DESIGNS if column != "unlike"]
-    figure = Figure(figsize=(1.9 * len(columns) + 1.7, 0.33 * len(arms) + 1.2), layout="constrained")
-    axes = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+    figure = Figure(figsize=(1.9 * len(DESIGNS) + 1.7, 0.33 * len(arms) + 1.2), layout="constrained")
+    axes = figure.subplots(1, len(DESIGNS), sharey=True, squeeze=False)[0]
     changes, look = changes.assign(later=changes["round"] > 1), {False: "white", True: style.COLORS[0]}
-    for ax, column in zip(axes, columns, strict=True):
+    for ax, column in zip(axes, DESIGNS, strict=True):
         sns.stripplot(
             changes, x=column, y="arm", order=arms, hue="later", palette=look, dodge=True,
             jitter=False, size=4.5, linewidth=1, edgecolor=style.COLORS[0], legend=False, ax=ax,
@@ -188,7 +186,7 @@ def doses(table: pd.DataFrame) -> Figure:
     ax.axhline(0, color="#444444", lw=1)
     ax.axvline(0, color="#bbbbbb", lw=0.8)
     ax.set(xlabel="valid rate told minus the student's own, points", ylabel="own report ahead by, points")
-    ax.set_title("What a report costs that is not one's own", loc="left")
+    ax.set_title("What another student's report costs", loc="left")
     style.legend(figure, ax)
     return figure
 

@@ -127,7 +127,10 @@ def bars(ax: Axes, table: pd.DataFrame) -> None:
         at = np.arange(len(table)) + width * (i - (len(table.columns) - 1) / 2)
         look = {"color": shades[i], "hatch": HATCHES[i % len(HATCHES)], "edgecolor": "white", "lw": 0.4}
         ax.bar(at, values.fillna(0.0), 0.92 * width, label=str(label), **look)
-    ax.set_xticks(range(len(table)), [tick(str(table.index.name), value) for value in table.index])
+    ax.set_xticks(range(len(table)), [str(value) for value in table.index])
+    place = ax.get_subplotspec()
+    if table.index.name == "size" and place is not None and place.is_last_row():
+        ax.set_xlabel("board size")
     ax.grid(axis="x", visible=False)
 
 

@@ -43,8 +43,8 @@ class Study:
 
     @functools.cached_property
     def boards(self) -> pd.DataFrame:
-        """Agents and size of each board of the benchmark, by its number."""
-        return self._about("benchmark")
+        """Those of the benchmark (`about`)."""
+        return self.about("benchmark")
 
     def seeds(self, arm: str) -> list[int]:
         """Returns the seeds under which an arm is finished."""
@@ -68,10 +68,11 @@ class Study:
             kept: Only boards of these, e.g. `agents=2`, `size=[5, 6, 7]` or `needs_wait=True`.
         """
         legal = {key: np.atleast_1d(values) for key, values in kept.items()}
-        chosen = self._about(boards).isin(legal)[[*kept]].all(axis=1)
+        chosen = self.about(boards).isin(legal)[[*kept]].all(axis=1)
         return self._rates(arm, metric, boards, index).loc[:, chosen.to_numpy()]
 
-    def _about(self, boards: str) -> pd.DataFrame:
+    def about(self, boards: str) -> pd.DataFrame:
+        """Returns agents, size and `needs_wait` of each board of a set, or of the whole benchmark, by its number."""
         rows = pd.concat([self.sets[name] for name in self._subsets(boards)])
         return rows.drop_duplicates("board").set_index("board").sort_index()
 

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mapflake.engineer.designers import RULES, engineer_arm
+from mapflake.repro import shown
 from mapflake.study import statistics
 from mapflake.study.cells import Study
-from mapflake.study.names import name
+from mapflake.study.names import NAMES, name
+from mapflake.study.records import METRICS
 from mapflake.study.statistics import Estimate, estimate, paired
 
 ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["fixed"]}
@@ -68,8 +71,12 @@ def compare(
         metric: One of `records.METRICS`.
         boards: The set of boards, as `Study.rates` takes it.
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
+
+    Raises:
+        ValueError: An arm is none, neither by its name nor in the records; or there is no such metric or board.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
+    _check(study, arms, others, metric, boards, kept)
     if not others:
         return []
     common = set.intersection(*({*study.seeds(other)} for other in others))
@@ -81,6 +88,26 @@ def compare(
             by_seed = tuple(values.mean(axis=1))
             rows.append(Difference(arm, others, metric, boards, kept, estimate(values), by_seed))
     return _corrected(rows)
+
+
+def _check(
+    study: Study, arms: Sequence[str], others: Sequence[str], metric: str, boards: str, kept: Mapping[str, Any]
+) -> None:
+    """Raises ValueError as for `compare`."""
+    if isinstance(arms, str):
+        raise ValueError(f"arms: takes a list of names, not {arms!r}")
+    known = {*NAMES, *RULES, *(arm for arm, _ in study.records)}
+    if wrong := [arm for arm in (*arms, *others) if arm not in known and not engineer_arm(arm)]:
+        raise ValueError(f"{', '.join(map(shown, wrong))}: no such arm; the records have {', '.join(study.arms)}")
+    if metric not in METRICS:
+        raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
+    if boards not in ("benchmark", *study.sets):
+        raise ValueError(f"boards: {shown(boards)} is none of benchmark, {', '.join(study.sets)}")
+    about = study.about(boards)
+    if unknown := {*kept} - {*about}:
+        raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
+    if not about.isin({key: np.atleast_1d(values) for key, values in kept.items()})[[*kept]].all(axis=1).any():
+        raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
 
 
 def against_each(
@@ -107,7 +134,7 @@ def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
     The variance is estimated on the validation boards. The table is empty if the two arms share fewer than two seeds.
     """
     arm, against, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
-    shown, counts = [], (3, 5, 10, 20)
+    shown, counts = [], (4, 8, 16, 32)
     if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
         differences = paired(*(study.rates(side, metric, "validation") for side in (arm, against)))
         shown = [100 * statistics.detectable(differences, n) for n in counts]

@@ -16,7 +16,7 @@ from mapflake.study.cells import Study
 FRONTIER = 0.5  # a size counts as solved from this valid rate on; our choice
 ALIKE = 0.051  # ratios that differ by less count as unchanged: one step of the compact prompt format; our choice
 COLUMNS = ["arm", "seed", "round", "below_frontier", "hole_ratio", "wait_ratio"]
-COLUMNS += ["moved", "kept", "unlike", "rejected"]
+COLUMNS += ["moved", "kept", "rejected"]
 
 
 def changes(study: Study) -> pd.DataFrame:
@@ -30,22 +30,17 @@ def changes(study: Study) -> pd.DataFrame:
     - `moved`: total variation between the data ratios of the design and those before it, 0 to 1.
     - `kept`: of the sizes that were solved at least half of the time and are still used, the share whose hole and wait
       ratios both changed by at most 0.05; NaN if there is no such size.
-    - `unlike`: total variation between the data ratios of the design and those of the arm `engineer` in the same seed
-      and round; NaN if that arm was not run.
     - `rejected`: whether no reply was legal, so that the configuration stayed as it was.
     """
     rows = []
     for arm, seed in study.records:
-        theirs = {r.index: r.config for r in study.history("engineer", seed)}
         for before, after in itertools.pairwise(study.history(arm, seed)):
             if arm not in study.arms or after.proposal is None:
                 continue
-            proposal, other = after.proposal, theirs.get(after.index)
             rows.append(
                 {"arm": arm, "seed": seed, "round": after.index}
                 | _change(before.config, after.config, {s.size: s.valid_rate for s in before.report.sizes})
-                | {"unlike": np.nan if other is None else total_variation(after.config.data_ratios, other.data_ratios)}
-                | {"rejected": float(proposal.config is None)}
+                | {"rejected": float(after.proposal.config is None)}
             )
     return pd.DataFrame(rows, columns=COLUMNS)
 

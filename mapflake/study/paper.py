@@ -14,7 +14,7 @@ from mapflake.study.statistics import Estimate, student
 METRICS = ("valid", "optimal")
 
 PAPER = {
-    "base": ("Qwen3-4B, no training", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
+    "base": ("before RL", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
     "fixed": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
     "engineer_base": ("GRPO, engineer: untrained base", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
     "engineer": ("GRPO, engineer: RL checkpoint", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
@@ -79,18 +79,19 @@ def claims(study: Study) -> pd.DataFrame:
     for place, kept in places.items():
         says = gains + " with 3 / 4 / 5 agents" if not rows else ""
         ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
-    says = f"{base:+.1f} with 3 agents"
-    ahead("a trained checkpoint designs better than the untrained model", says, ["engineer_base"] * 2)
+    says = f"{base:+.1f} with 3 agents"  # these rows are about all boards
+    ahead("a trained checkpoint designs better than the untrained model: all boards", says, ["engineer_base"] * 2)
     for other, ahead_by in MODULES.items():
         own = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
-        ahead(f"context V6 is ahead of {other}", f"{ahead_by:+.1f} on wr025", own)
+        ahead(f"context V6 is ahead of {other}: all boards", f"{ahead_by:+.1f} on wr025", own)
     for control, what in (("another", "another student's report"), ("none", "no report")):
         own = [f"{arm}_{control}" for arm in ENGINEERS]
-        ahead(f"designs rest on the failures that were read: ahead of {what}", "in words", own)
+        ahead(f"designs rest on the failures that were read: ahead of {what}, all boards", "in words", own)
     shares = [overlap(study, arm) for arm in ENGINEERS]
     differences = [student((one["helped"] - one["others"]).to_numpy()) if len(one) else None for one in shares]
-    rows.append(("designs keep what helped (points of data kept, sizes that rose - others)", "in words", differences))
-    named = ("RL checkpoint", "trained to design")
+    keeps = "designs keep what helped: share of data kept for sizes whose success rose, minus that for others"
+    rows.append((keeps, "in words", differences))
+    named = ("RL checkpoint", "trained engineer")
     table = {
         claim: {"the paper": says} | {name: _verdict(one) for name, one in zip(named, found, strict=True)}
         for claim, says, found in rows

@@ -29,9 +29,11 @@ def table(study: Study) -> pd.DataFrame:
     for title, (metric, kept) in measured.items():
         shares = {arm: study.rates(arm, metric, **kept).to_numpy().mean() for arm in everyone}
         columns[title] = {arm: f"{100 * share:.1f}" for arm, share in shares.items()}
-    where = agents | {"boards that need a wait": {"needs_wait": True}, "validation": {"boards": "validation"}}
+    everywhere = f"all {len(study.boards)} boards"
+    where = agents | {everywhere: {}, "boards that need a wait": {"needs_wait": True}}
+    where["validation"] = {"boards": "validation"}
     differences = {f"{title}, against fixed": ("fixed", kept) for title, kept in where.items()}
-    differences["benchmark, against evaluation-matched"] = ("evaluation_matched", {})
+    differences[f"{everywhere}, against evaluation-matched"] = ("evaluation_matched", {})
     for title, (against, kept) in differences.items():
         if rows := compared(study, against, **kept):
             columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows}
@@ -77,7 +79,7 @@ def results_markdown(
     """
     made = [record.made for record in study.records.values()]
     commits = sorted({origin.commit or "no commit" for origin in made})
-    clean = "clean" if all(origin.clean for origin in made) else "not clean: files other than results were changed"
+    unclean = sum(not origin.clean for origin in made)
     same = all(origin.code_sha256 == code_sha256() for origin in made)
     lines = [
         f"# Results, profile {profile}",
@@ -94,15 +96,17 @@ def results_markdown(
         *_missing(study, comparison["arm"], planned or ()),
         "## All arms: rates, and differences in points",
         "",
+        "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in",
+        "strength. The differences in the second table are paired by seed and board.",
+        "",
         in_parts(table(study)),
         "",
         f"There are {len(made)} cells (arm x training seed). Policies answer at temperature 1; the benchmark has",
-        f"{len(study.boards)} boards. Rates are means in percent over an arm's own training seeds, whose students",
-        "differ: compare arms by the differences, which are in points of valid plans, paired by seed and board.",
-        "Brackets hold 95% intervals over training seeds and boards; one seed gives none. A star marks p < 5%",
-        "after Holm's correction for all arms of the column. Designers see the validation boards only. Extra",
-        "samples are those of design RL, probes and longer training, relative to the rounds that all arms train;",
-        "the trials that chose the constant design are not counted.",
+        f"{len(study.boards)} different boards. Rates are means in percent over an arm's own training seeds,",
+        "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one",
+        "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the",
+        "validation boards only. Extra samples are rollouts and replies beyond the rounds that all arms train, as a",
+        "share of the samples of those rounds; the trials that chose the constant design are not counted.",
         "",
         "## The paper's claims",
         "",
@@ -111,9 +115,12 @@ def results_markdown(
         paper.claims(study).to_markdown(disable_numparse=True),
         "",
         *_design_rl(design_rl),
-        f"The cells were made at commit {', '.join(commits)} (working tree {clean}).",
-        f"The code that decides results {'is still the same' if same else 'has changed since'}."
-        + ("" if same else " The pipeline would train these cells anew."),
+        f"The cells were made at these commits: {', '.join(commits)}.",
+        *([f"When {unclean} of them were made, files other than results had been changed."] if unclean else []),
+        "The code that decides results is still the same."
+        if same
+        else "The code that decides results has changed since: `dvc repro` would train these cells anew; a checkout of "
+        "its commit makes a cell again.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -153,10 +160,10 @@ def _design_rl(table: pd.DataFrame | None) -> list[str]:
         "",
         "The mean reward of a design, of the engineer before and after design RL and of others, with 95%",
         "intervals over seeds. *own*: in its own situation; *another's*: the same designs in situations of other",
-        "policies; *shuffled*: of designs for tables whose rows were exchanged between sizes. *accepted*: the",
-        "share of replies that are legal. *reading*: own minus another's; at 0, designs earn as much in other",
+        "policies; *shuffled*: the designs made from a report whose rows were swapped between sizes. *accepted*:",
+        "the share of replies that are legal. *reading*: own minus another's; at 0, designs earn as much in other",
         "policies' situations, even where they differ from report to report. *moved*: the share of the data that",
-        "goes to other sizes after the exchange.",
+        "goes to other sizes after the swap.",
         "",
         *(line for part in parts for line in part),
     ]

@@ -113,7 +113,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     solved = {row[0]: row for row in rows if len(row) == 6}  # parsed, valid, where the naive plan fails, waits, 3x3
     assert float(solved["before RL"][2]) == pytest.approx(valid, abs=0.05)
     assert float(solved["round 0"][2]) == pytest.approx(after, abs=0.05)
-    assert "Floors, set beforehand, that were missed: valid before RL 0.0% (floor 30%)" in text
+    assert "Of the targets set beforehand (floors), these were missed: valid before RL 0.0% (floor 30%)" in text
     tokens = sum(row["sampled_tokens"] for row in repro.read_jsonl(first.checkpoint / "curve.jsonl"))
     assert table["baseline_rl/0"] == ["baseline_rl/0", "1.5", "1.0", "1.5", "0", f"{tokens:.0f}"]
     for line in before[0].completion.splitlines():  # a decoded answer stands in the page, as text
@@ -151,7 +151,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
 
 def test_a_seed_that_solves_nothing_counts_towards_the_floors():
     said = floors.missed([{"valid": 0.0}, {"valid": 0.4}], [], [])
-    assert said == "Floors, set beforehand, that were missed: valid before RL 20.0% (floor 30%)."
+    assert said == "Of the targets set beforehand (floors), these were missed: valid before RL 20.0% (floor 30%)."
     assert floors.missed([{"valid": 0.2}, {"valid": 0.4}], [], []) == ""
 
 
@@ -185,7 +185,7 @@ def test_floors_of_rl_on_designs(legal, own, another, solving, missed):
         "solving": {"mean": solving},
     }
     said = floors.missed([], [], [record])
-    assert said == (f"Floors, set beforehand, that were missed: {missed}." if missed else "")
+    assert said == (f"Of the targets set beforehand (floors), these were missed: {missed}." if missed else "")
 
 
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):

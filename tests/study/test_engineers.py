@@ -100,7 +100,7 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
         else one
         for (arm, seed), one in found.records.items()
     }
-    with pytest.raises(ValueError, match=r"does not hold: \+0\.0 cells"):
+    with pytest.raises(ValueError, match=r"does not hold: \+0\.0 squares"):
         claims.claims_markdown(study.Study(deaf, found.sets), [reads], ages=4)
     others = {
         key: replace(one, rounds=[row | {"parent_sha256": "others"} for row in one.rounds])

@@ -64,8 +64,7 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """Part of an engineer's name -> the parameters in which it differs from `engineer`, and its label."""
 
-ALONE = {"base": "engineer: base model", "trained": "engineer: trained to design"}
-ALONE["cotrained"] = "engineer: trained in every round"
+ALONE = {"base": "engineer: base model", "trained": "trained engineer", "cotrained": "engineer: trained in every round"}
 """Weights -> the label of an engineer that differs in nothing else."""
 
 ENGINEER = re.compile("engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(another|near|mean))?(?:_(v[1-6]))?)")
