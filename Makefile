@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-one-gpu test-slurm test-ray sanitize lint report lab bench docs lock audit clean
+.PHONY: help run-there install repro study test test-fast test-verifiers test-openenv test-reasoning-gym test-vllm test-one-gpu test-slurm test-ray sanitize lint report lab bench docs lock audit clean
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -19,10 +19,11 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 LOCKS := requirements/core.lock $(patsubst %,requirements/%.lock,$(filter-out lab train openai,$(subst $(comma), ,$(EXTRAS))))
 TOOLS := build/tools/bin
 
+RUNS := awk '/^runs:/ {on = 1; next} /^[^ \#]/ {on = 0} on && /^  [^ \#]/ {sub(/:.*/, ""); print $$1}' params.yaml
+
 help:                 ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
-	@awk '/^runs:/ {on = 1; next} /^[^ #]/ {on = 0} on && /^  [^ #]/ {sub(/:.*/, ""); names = names $$0} \
-	  END {print "  RUN is an entry of `runs` in params.yaml:" names}' params.yaml
+	@echo '  RUN is an entry of `runs` in params.yaml:' $$($(RUNS))
 
 install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu for vLLM, dev,smollm2 for a small LLM)
 
@@ -34,7 +35,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
-repro: install        ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
+repro: run-there install    ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
 ifdef DRY
 	@python -m mapflake.nb dry $(RUN)
 else
@@ -53,6 +54,9 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	dvc repro --single-item analysis
 	dvc repro --single-item publish || python -m mapflake.nb publish  # what was not made here is published already
 	@$(shown)
+
+run-there:            # before 2 GB are installed
+	@[ -z "$(RUN)" ] || $(RUNS) | grep -qx "$(RUN)" || { echo "RUN=$(RUN): no such run; one of:" $$($(RUNS)) >&2; exit 2; }
 
 shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
 

@@ -106,12 +106,13 @@ def dry(root: Path, name: str | None) -> str:
     sections = params.effective(file, run.profile)
     shape, work = shape_of(sections), works(run, sections)
     model = sections.warm_start.base or "a policy from scratch"
+    on_gpu = [memory(shape, sections, work), hours(shape, work)]
+    on_cpu = ["Time: docs/runs.md says how long runs on a CPU have taken."]
     parts = [
-        f"{name or 'run'}: {model}, {shape.parameters / 1e9:.2f} B parameters",
+        f"{name or 'run'}: {model}, {shape.parameters / 1e6:,.1f} M parameters",
         stages(run, sections),
         budget(work),
-        memory(shape, sections, work),
-        hours(shape, work),
+        *(on_gpu if sections.warm_start.base else on_cpu),
         disk(shape, run, sections),
         checks(root, sections, room(shape, run, sections)),
     ]
