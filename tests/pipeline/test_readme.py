@@ -72,7 +72,8 @@ def test_make_help_names_every_run() -> None:
     ).stdout
     assert told.splitlines()[-1].partition(":")[2].split() == [*params.load(ROOT).runs]
     typo = subprocess.run(["make", "repro", "DRY=1", "RUN=lm"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert typo.returncode and "RUN=lm: no such run; one of: default study" in typo.stderr
+    assert typo.returncode
+    assert "RUN=lm: no such run; one of: default study" in typo.stderr
     assert "Installing" not in typo.stdout
 
 
