@@ -83,20 +83,12 @@ def test_runs_have_ranges_of_sizes_of_their_own():
 
 
 def test_what_it_costs():
-    kinds_measured, rl = (
-        len(kinds(SIZES)) * 3,
-        Grpo(RLParams(instances=8, epochs=2, prompts=8, generations=4, microbatch=32)),
-    )
+    rl = Grpo(RLParams(instances=8, epochs=2, prompts=8, generations=4, microbatch=32))
+    tables = 2 * len(kinds(SIZES)) * 3 * 4  # answers
     as_arms = round_cost(rl, BankParams(rounds=1), validation=24)
     assert as_arms == {"rollouts": 24 + 8 * 2 * 4}
-    assert cost(PARAMS, SIZES, tables=2, each=as_arms) == {
-        "rollouts": 2 * (kinds_measured * 4 + 88),
-        "replies": 160,
-    }
+    assert cost(PARAMS, SIZES, tables=2, each=as_arms) == {"rollouts": tables + 2 * 88, "replies": 160}
     shown = round_cost(rl, BankParams(rounds=1, training=WarmStartParams(steps=5, batch_size=16)), validation=24)
     assert shown == {"rollouts": 24, "demonstrations": 80}
-    assert cost(PARAMS, SIZES, tables=2, each=shown) == {
-        "rollouts": 2 * (kinds_measured * 4 + 24),
-        "demonstrations": 160,
-        "replies": 160,
-    }
+    spent = {"rollouts": tables + 2 * 24, "demonstrations": 160, "replies": 160}
+    assert cost(PARAMS, SIZES, tables=2, each=shown) == spent

@@ -62,7 +62,7 @@ def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path):
 
 def test_demonstrations_in_json_say_what_those_in_words_say():
     words, written, brief = (
-        demonstrations(30, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json", "brief")
+        demonstrations(10, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json", "brief")
     )
     assert [text for _, text in brief] == [text for _, text in written]
     for (_, compact), (prompt, text), (few, _) in zip(words, written, brief, strict=True):
@@ -74,28 +74,22 @@ def test_demonstrations_in_json_say_what_those_in_words_say():
 
 
 def test_what_does_not_fit_together_is_said():
-    with pytest.raises(
-        ParamError, match=r"a policy from scratch \(base null\) needs `training`, and prompt_format com"
+    for changes, message in (
+        ({"training": None}, r"a policy from scratch \(base null\) needs `training`, and prompt_format com"),
+        ({"prompt_format": "brief"}, "a policy from scratch"),
+        ({"base": "Qwen/Qwen3-4B"}, r"a pretrained model \(base\) needs prompt_format chat or brief"),
     ):
-        BaseParams.parse(PARAMS | {"training": None}, "warm_start")
-    with pytest.raises(ParamError, match="a policy from scratch"):
-        BaseParams.parse(PARAMS | {"prompt_format": "brief"}, "warm_start")
-    with pytest.raises(ParamError, match=r"a pretrained model \(base\) needs prompt_format chat or brief"):
-        BaseParams.parse(PARAMS | {"base": "Qwen/Qwen3-4B"}, "warm_start")
+        with pytest.raises(ParamError, match=message):
+            BaseParams.parse(PARAMS | changes, "warm_start")
 
 
 def test_only_an_unchanged_model_of_the_hub_is_taken_as_it_is(theirs):
-    unchanged = PARAMS | {"training": None, "prompt_format": "chat"}
-    for base, changes, expected in [
-        ("Qwen/Qwen3-4B", {}, "Qwen/Qwen3-4B"),
-        ("Qwen/Qwen3-4B", {"weights": "random"}, None),
-        ("Qwen/Qwen3-4B", {"prompt_format": "brief"}, None),
-        ("Qwen/Qwen3-4B", {"training": PARAMS["training"]}, None),
-        (str(theirs), {}, None),
-        ("models/some.gguf", {}, None),
-        ("smollm2", {}, None),
-    ]:
-        assert BaseParams.parse(unchanged | {"base": base} | changes, "warm_start").taken_as_it_is == expected
+    hub, unchanged = "Qwen/Qwen3-4B", PARAMS | {"training": None, "prompt_format": "chat"}
+    assert BaseParams.parse(unchanged | {"base": hub}, "warm_start").taken_as_it_is == hub
+    for changes in ({"weights": "random"}, {"prompt_format": "brief"}, {"training": PARAMS["training"]}):
+        assert BaseParams.parse(unchanged | {"base": hub} | changes, "warm_start").taken_as_it_is is None
+    for base in (str(theirs), "models/some.gguf", "smollm2"):
+        assert BaseParams.parse(unchanged | {"base": base}, "warm_start").taken_as_it_is is None
 
 
 def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_path, monkeypatch):

