@@ -83,7 +83,8 @@ def prompts() -> dict[str, str]:
         for name in ("V6", "V6-full", "schema", *VARIANTS)
     }
     found["V6 after round 0"] = build_prompt(REPORTS[1], history(1), SIZES)
-    found["V5 after a rejection"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V5")
+    one_size = replace(REPORTS[0], sizes=REPORTS[0].sizes[:1])
+    found["V5 after a rejection"] = build_prompt(one_size, history(3), SIZES, variant="V5")
     found["V6, boards not drawn"] = build_prompt(REPORTS[1], not_drawn(), SIZES)
     rounds = [(name, 2) for name in VARIANTS] + [(name, n) for name in ("V3", "V5", "V6") for n in (1, 3)]
     lines = [

@@ -131,6 +131,8 @@ HOSTILE = [  # one of each kind of mistake; tests/fuzz has texts of anything
     ("json", GOOD[:-1], "may be cut off"),
     ("json", f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
     ("json", ratios("NaN"), "sizes.3.data_ratio: nan is not legal"),
+    ("json", ratios("9" * 10_000), "sizes.3.data_ratio: inf is not legal"),
+    ("json", ratios(hole="null"), "sizes.3.hole_ratio: None is not legal"),
     ("json", GOOD.replace("0.1", "0<|im_end|>.1"), "not JSON"),
     ("json", '{"sizes":' * 1500 + "1" + "}" * 1500, "over 20000 characters or 100 opening brackets"),
     ("json", reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
@@ -161,7 +163,8 @@ def test_read_reply_rejects_a_hostile_reply_with_its_reason(prompt_format, text,
 
 def test_read_reply_passes_over_reasoning_and_prose_around_one_object():
     thought = f"<think>{{ unfinished [ \n {GOOD}</think>\n```json\n{GOOD}\n```"
-    for text in (thought, GOOD.replace("sizes", r"siz\u0065s"), ratios("1." + "0" * 10_000)):
+    escaped = GOOD.replace(" ", "\r\n\t").replace("sizes", r"siz\u0065s")
+    for text in (thought, escaped, ratios("1." + "0" * 10_000)):
         assert read_reply(text, SIZES).config == EnvConfig({3: SizeConfig(1.0, 0.1, 0.5)})
 
 

@@ -1,22 +1,20 @@
-"""The model before any RL, made of a tiny "pretrained" one: through GRPO and a design, in both vocabularies."""
+"""The model before any RL, of a tiny "pretrained" one or from scratch, and the students that are made of it."""
 
 import pytest
 from starts import byte_level_model
 from transformers import LlamaForCausalLM
 
 from mapflake import repro
-from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
+from mapflake.engineer import read_reply
 from mapflake.engineer.bank import BankParams, bank_start
 from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model, student, student_of
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.repro import ParamError
 from mapflake.trainer.checkpoint import weights_sha256
-from mapflake.trainer.evaluate import rollout
-from mapflake.trainer.params import RLParams
+from mapflake.trainer.policy import load_policy
 
 SIZES = (3,)
-CONFIG = EnvConfig.uniform(SIZES, 0.0)
 PARAMS = {
     "seed": 0,
     "prompt_format": "compact",
@@ -36,28 +34,17 @@ def theirs(tmp_path_factory):
     return folder
 
 
-def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path):
-    tasks = generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1)
-    save_tasks(tmp_path / "demonstrations.jsonl", tasks)
+def test_a_pretrained_model_is_taught_once_and_asked_in_its_format(theirs, tmp_path):
+    save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
     repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
     params = BaseParams.parse(PARAMS | {"base": str(theirs), "prompt_format": "brief"}, "warm_start")
     start = base_model(params, tmp_path, tmp_path / "warm")
     assert start == tmp_path / "warm/checkpoint"
+    assert repro.read_jsonl(start / "curve.jsonl")[-1]["step"] == 8
     written = (start / "model.safetensors").stat().st_mtime_ns
     assert base_model(params, tmp_path, tmp_path / "warm") == start
     assert (start / "model.safetensors").stat().st_mtime_ns == written
-    budget = {"instances": 4, "epochs": 1, "prompts": 4, "generations": 2, "microbatch": 4, "max_new_tokens": 12}
-    trainer = Grpo(RLParams(**budget, precision="bfloat16"))
-    policy = trainer.load(start)
-    assert policy.prompt_format == "brief"
-    assert all(r.prompt_format == "brief" for r in rollout(policy, tasks[:2], seed=0))
-    settings = RoundSettings(tmp_path / "round", trainer, tasks[:4], 0, 1)
-    first = run_round(settings, (), start=Start(start, CONFIG))
-    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=1500, constrained=True)
-    design = llm_engineer(lambda history: trainer.load(first.checkpoint), SIZES, asked, seed=0)
-    proposal = design(first.report, (first,))
-    assert proposal.prompt_format == "brief"
-    assert proposal.config is not None or "zero" in proposal.rejection
+    assert load_policy(start).prompt_format == "brief"
 
 
 def test_demonstrations_in_json_say_what_those_in_words_say():

@@ -25,26 +25,20 @@ def ask(replies, samples=4, past=None, **options):
     return design(past[-1].report, past), policy
 
 
-def test_the_first_reply_that_is_not_rejected_counts():
-    proposal, policy = ask(["size3 end", "no", GOOD, "size5 p100 p00 p00 end"])
+def test_the_first_reply_that_is_not_rejected_counts_and_missing_ones_are_empty(caplog):
+    proposal, policy = ask([None, "size3 end", "\ud800", GOOD])
     assert (proposal.config, proposal.reply) == (WANTED, GOOD)
-    assert proposal.replies == ("size3 end", "no", GOOD, "size5 p100 p00 p00 end")
+    assert proposal.replies == ("", "size3 end", "\ufffd", GOOD)
+    assert "1 of 4 replies did not come" in caplog.text
     assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, prompt_format="compact")
     assert (policy.calls[0]["prompts"], policy.calls[0]["n"]) == ([proposal.prompt], 4)
+    assert ask([None], samples=1)[0].rejection == "empty"
 
 
 def test_every_round_has_its_own_noise_and_arms_share_it():
     seeds = [ask([GOOD], samples=1, past=history(n))[1].calls[0]["seed"] for n in (1, 2, 3)]
     assert len(set(seeds)) == 3
     assert ask([GOOD], samples=1, past=history(2), variant="V3")[1].calls[0]["seed"] == seeds[1]
-
-
-def test_replies_are_recorded_as_they_were_read_and_missing_ones_are_empty(caplog):
-    proposal, _ = ask([None, "\ud800", GOOD], samples=3)
-    assert proposal.config == WANTED
-    assert proposal.replies == ("", "\ufffd", GOOD)
-    assert "1 of 3 replies did not come" in caplog.text
-    assert ask([None], samples=1)[0].rejection == "empty"
 
 
 class Answering(Chat):
@@ -130,7 +124,7 @@ def test_an_engineers_name_is_its_parameters(arm, changes, label):
 
 
 def test_what_is_no_engineers_name():
-    for arm in ("trained", "engineer_v3_none"):
+    for arm in ("trained", "engineer_v7", "engineer_v3_none", "engineer_mean_base"):
         with pytest.raises(ValueError, match=r"is none of fixed, .*, frontier, mine, engineer\[_base\|"):
             params_of(arm, EngineerParams(), {"mine": {}})
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):

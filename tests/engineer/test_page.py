@@ -27,12 +27,9 @@ def arms(tmp_path_factory):
         return RoundSettings(folder / name, ScriptedTrainer(VALIDATION, [reply]), VALIDATION, seed=3)
 
     first = run_round(settings("first", GOOD), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.2, 0.25)))
-    return {
-        name: run_arm(
-            "engineer", settings(name, reply), (first,), rounds=2, sizes=SIZES, params=EngineerParams(samples=1)
-        )
-        for name, reply in (("designs", GOOD), ("refused", HOSTILE))
-    }
+    given = {"rounds": 2, "sizes": SIZES, "params": EngineerParams(samples=1)}
+    replies = {"designs": GOOD, "refused": HOSTILE}
+    return {name: run_arm("engineer", settings(name, reply), (first,), **given) for name, reply in replies.items()}
 
 
 def data_of(html):

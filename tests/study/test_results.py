@@ -98,8 +98,10 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     (waits,) = study.compare(five, ["engineer"], "fixed", needs_wait=True)
     assert row["boards that need a wait, against fixed"].startswith(comparisons.points(waits.estimate))
     assert comparisons.place(waits) == "the benchmark's 40 boards that need a wait"
+    assert study.table(five).loc["fixed configuration", "2 agents, against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
     assert alone["optimal %"] == f"{100 * one.rates('engineer', 'optimal').to_numpy().mean():.1f}"
+    assert report.answers(one)["p"].to_list() == ["", ""]
     assert not report.answers(one)["points"].str.contains(r"[(*]").any()
     assert "*|" not in study.results_markdown(one, "smoke").replace(" ", "")
 
@@ -123,6 +125,8 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
         assert all(str(value) in results for value in row)
     assert "not finished**: 5 of 7 planned training seeds are there (0, 1, 2, 3, 4)." in results
     assert "not finished" not in study.results_markdown(five, "smoke")
+    assert "profile smoke" in results
+    assert "Design RL" not in results  # none was run
     assert "The cells were made at commit c0ffee (working tree clean)." in results
     assert "The code that decides results has changed since." in results
 
@@ -331,15 +335,15 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, on
 
 
 def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) -> None:
-    figure = figures.learning(five, five.arms)
-    assert figure.axes[0].get_title(loc="left") == "engineer: RL checkpoint (5)"
+    (ax, *_) = figures.learning(five, five.arms).axes
     own, fixed = (five.rates(arm, "valid", "validation").loc[0].mean() for arm in ("engineer", "fixed"))
-    assert np.array(figure.axes[0].lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
+    assert np.array(ax.lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
 
 
-def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [{}, {"engineer": 0.0}])
+def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict[str, float]) -> None:
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
-    found = study.load(simulate(tmp_path, {"engineer": 0.0}, seeds=[2, 3]))
+    found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
     assert report.answers(found).empty
     assert study.metrics(found)["asked"] == {**comparisons.ASKED, "against": {}}
     assert comparisons.power(found).empty
