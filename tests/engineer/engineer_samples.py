@@ -77,29 +77,36 @@ def not_drawn() -> History:
 
 
 def prompts() -> dict[str, str]:
-    """Returns the golden prompts by name: JSON for each variant after round 1, compact for all, by round."""
-    found = {name: build_prompt(REPORTS[1], history(2), SIZES, variant=name, prompt_format="json") for name in VARIANTS}
-    found["V6 after round 0"] = build_prompt(REPORTS[0], history(1), SIZES)
-    found["V5 after a rejection"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V5")
+    """Returns the golden prompts by name: JSON for each variant after round 1, compact in one."""
+    found = {
+        name: build_prompt(REPORTS[1], history(2), SIZES, variant=name, prompt_format="json")
+        for name in ("V6", "V6-full", "schema", *VARIANTS)
+    }
+    found["V6 after round 0"] = build_prompt(REPORTS[1], history(1), SIZES)
+    one_size = replace(REPORTS[0], sizes=REPORTS[0].sizes[:1])
+    found["V5 after a rejection"] = build_prompt(one_size, history(3), SIZES, variant="V5")
     found["V6, boards not drawn"] = build_prompt(REPORTS[1], not_drawn(), SIZES)
-    found["V3 in 1050 words"] = build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=1050)
+    rounds = [(name, 2) for name in VARIANTS] + [(name, n) for name in ("V3", "V5", "V6") for n in (1, 3)]
     lines = [
         f"{name} after round {n - 1}: "
         + build_prompt(history(n)[-1].report, history(n), SIZES, variant=name, prompt_format="compact")
-        for name in VARIANTS
-        for n in (1, 2, 3)
+        for name, n in rounds
     ]
     return found | {"compact": "\n".join(lines)}
 
 
 def golden() -> str:
-    """Returns all golden prompts as one text; of a section that stands in an earlier prompt, title and place."""
-    lines, seen = [], dict[str, str]()
+    """Returns the golden prompts as one text; of V1 to V5, and of sections that stood there before, only the titles."""
+    lines, seen = [], set[str]()
     for name, prompt in prompts().items():
         lines.append(f"======== {name}")
         for section in re.split(r"\n(?=# )", prompt):
-            where, title = seen.setdefault(section, name), section.partition("\n")[0]
-            lines.append(section if where == name else f"{title[:80]} [as in {where}]")
+            if section not in seen and name not in ("V1", "V2", "V3", "V4", "V5"):
+                seen.add(section)
+                lines.append(section)
+            elif section.startswith("# "):  # its title, on one line with those beside it
+                title = section.partition("\n")[0]
+                lines.append(f"{lines.pop()} {title}" if "\n" not in lines[-1] else title)
     return "\n".join(lines) + "\n"
 
 

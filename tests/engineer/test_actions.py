@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
 from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
 from mapflake.engineer.boards import apply_fallback, sample_boards
-from mapflake.engineer.reply import PROMPT_FORMATS, reply_schema
+from mapflake.engineer.reply import reply_schema
 from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate
 
 ALL = tuple(range(3, 11))
@@ -55,11 +55,6 @@ def asked(draw):
     return wanted
 
 
-@given(legal())
-def test_project_gives_a_legal_configuration_back_equal(config):
-    assert project(config, ALL, config.num_agents) == config
-
-
 @given(asked(), st.integers(1, 9))
 def test_project_is_legal_idempotent_and_keeps_proportions(wanted, agents):
     config = project(wanted, ALL, agents)  # EnvConfig would not be built if it were not legal
@@ -96,9 +91,9 @@ def test_project_clips_by_hand():
 
 
 @given(legal())
-def test_format_config_in_json_is_exact(config):
-    text = format_config(config)
-    assert read_reply(text, ALL, num_agents=config.num_agents).config == config
+def test_a_legal_configuration_is_kept_by_project_and_by_what_is_written_in_json(config):
+    assert project(config, ALL, config.num_agents) == config
+    assert read_reply(format_config(config), ALL, num_agents=config.num_agents).config == config
 
 
 @given(legal())
@@ -128,40 +123,32 @@ def ratios(data="1", hole="0.1", wait="0.5"):
 
 GOOD = reply()
 
-HOSTILE = [
+HOSTILE = [  # one of each kind of mistake; tests/fuzz has texts of anything
     ("json", " \n\t ", "empty"),
     ("json", "I would put everything on small boards.", "no JSON object"),
     ("json", f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
-    ("json", "Holes {few}. " + GOOD, "not JSON"),
-    ("json", "I would put everything on small boards. " * 20_000, "no JSON object"),
-    ("json", GOOD[:20], "cut off"),
-    ("json", GOOD[:-1], "cut off"),
+    ("json", GOOD[:20], "is not closed"),
+    ("json", GOOD[:-1], "may be cut off"),
     ("json", f"<think>a</think><think>b {GOOD}", "reasoning is not closed"),
     ("json", ratios("NaN"), "sizes.3.data_ratio: nan is not legal"),
-    ("json", ratios(hole="-Infinity"), "sizes.3.hole_ratio: -inf is not legal"),
     ("json", ratios("9" * 10_000), "sizes.3.data_ratio: inf is not legal"),
+    ("json", ratios(hole="null"), "sizes.3.hole_ratio: None is not legal"),
     ("json", GOOD.replace("0.1", "0<|im_end|>.1"), "not JSON"),
     ("json", '{"sizes":' * 1500 + "1" + "}" * 1500, "over 20000 characters or 100 opening brackets"),
     ("json", reply(more=', "3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": 0}'), "'3' is given twice"),
     ("json", reply(more=', "7": {"data_ratio": 1}'), "sizes.7: unknown key; legal keys: 3, 4"),
-    ("json", reply(more=f', "{"k" * 9000}": 1'), "sizes.k+: unknown key"),
-    ("json", reply(more=r', "\u001b\n": 1'), "sizes"),
+    ("json", reply(more=rf', "\u001b\n{"k" * 9000}": 1'), "sizes"),
     ("json", reply('{"data_ratio": 1, "hole_ratio": 0}'), "sizes.3.wait_ratio: missing"),
     ("json", '{"sizes": {}}', "all data ratios are zero"),
     ("json", ratios('"0.5"'), "sizes.3.data_ratio: '0.5' is not legal"),
-    ("json", ratios(hole="null"), "sizes.3.hole_ratio: None is not legal"),
     ("json", ratios(wait="-1e-9"), "sizes.3.wait_ratio: -1e-09 is not legal"),
     ("json", "\x1b[2J" + GOOD, r"U\+001B"),
-    ("json", "{" * 500_000 + "}" * 500_000, "20000 characters"),
-    ("compact", " ", "empty"),
     ("compact", "size3 p50 p10 p50 end size4 p50 p10 p50 end", "goes on after 'end'"),
     ("compact", "end", "names no size"),
     ("compact", "size3 p50 p10 p50 size4 p50 p10 end", "size4 lacks its wait_ratio"),
     ("compact", "size7 p50 p10 p50 end", "word 1 is 'size7', not one of size3, size4"),
     ("compact", "size3 p50 p10 p50 size3 p50 p10 p50 end", "size3 is given twice"),
     ("compact", "size3 p50 p11 p50 end", "size3: hole_ratio is 'p11'"),
-    ("compact", "size3 p00 p10 p50 end", "all data ratios are zero"),
-    ("compact", "size3 p50 p10 p50 end\x00", r"U\+0000"),
 ]
 
 
@@ -174,19 +161,11 @@ def test_read_reply_rejects_a_hostile_reply_with_its_reason(prompt_format, text,
     assert proposal.rejection.isprintable()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        GOOD,
-        f"```json\n{GOOD}\n```",
-        f"<think>{{ unfinished [ \n {GOOD}</think>\n{GOOD}",
-        GOOD.replace(" ", "\r\n\t"),
-        GOOD.replace("sizes", r"siz\u0065s"),
-        ratios("1." + "0" * 10_000),
-    ],
-)
-def test_read_reply_passes_over_reasoning_and_prose_around_one_object(text):
-    assert read_reply(text, SIZES).config == EnvConfig({3: SizeConfig(1.0, 0.1, 0.5)})
+def test_read_reply_passes_over_reasoning_and_prose_around_one_object():
+    thought = f"<think>{{ unfinished [ \n {GOOD}</think>\n```json\n{GOOD}\n```"
+    escaped = GOOD.replace(" ", "\r\n\t").replace("sizes", r"siz\u0065s")
+    for text in (thought, escaped, ratios("1." + "0" * 10_000)):
+        assert read_reply(text, SIZES).config == EnvConfig({3: SizeConfig(1.0, 0.1, 0.5)})
 
 
 def test_read_reply_keeps_what_was_asked_and_what_it_became():
@@ -208,12 +187,11 @@ def test_read_replies_takes_the_first_that_is_not_rejected():
     assert read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=3).config.num_agents == 3
 
 
-@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
-def test_a_huge_reply_takes_no_memory_to_reject(prompt_format):
+def test_a_huge_reply_takes_no_memory_to_reject():
     text = "size3 {" * 2_000_000
     tracemalloc.start()
     try:
-        proposal = read_reply(text, SIZES, prompt_format)
+        proposal = read_reply(text, SIZES)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -265,28 +243,14 @@ TWO = (
 )
 
 
-@pytest.mark.parametrize("text", [ONE, TWO])
-def test_the_grammar_and_the_schema_allow_legal_designs(text):
-    assert allowed(text)
-    assert read_reply(text, (3, 4, 10)).rejection is None
-    jsonschema.validate(json.loads(text[text.index("{") :]), reply_schema((3, 4, 10)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "prose",
-        '{"sizes": {}}',
-        ONE.replace('"3"', '"7"'),
-        ONE.replace("null", "-1"),
-        ONE.replace("0.5", "0.44444"),
-        ONE.replace(', "wait_ratio": null', ""),
-        "{} " + ONE,
-        "x" * 801 + ONE,
-    ],
-)
-def test_the_grammar_allows_nothing_illegal_or_ambiguous(text):
-    assert not allowed(text)
+def test_the_grammar_and_the_schema_allow_legal_designs_and_nothing_illegal_or_ambiguous():
+    for text in (ONE, TWO):
+        assert allowed(text)
+        assert read_reply(text, (3, 4, 10)).rejection is None
+        jsonschema.validate(json.loads(text[text.index("{") :]), reply_schema((3, 4, 10)))
+    changes = (('"3"', '"7"'), ("null", "-1"), ("0.5", "0.44444"), (', "wait_ratio": null', ""))
+    for text in (*(ONE.replace(*change) for change in changes), "prose", "{} " + ONE, "x" * 801 + ONE):
+        assert not allowed(text)
 
 
 ratio = st.sampled_from(["0", "0.05", "0.3", "0.5", "7e-1"])
@@ -329,9 +293,8 @@ def test_sample_boards_gives_up_waits_first_then_holes_and_keeps_other_sizes(mon
     refuse(monkeypatch, lambda size, part: size == 4 and (part.wait_ratio is not None or part.hole_ratio > 0.3))
     tasks, fallback = sample_boards(CONFIG, 8, seed=4)
     met = EnvConfig({3: CONFIG.sizes[3], 4: SizeConfig(0.5, 0.25, None)})
-    assert fallback == {
-        4: {"asked": {"hole_ratio": 0.45, "wait_ratio": 0.5}, "got": {"hole_ratio": 0.25, "wait_ratio": None}}
-    }
+    asked, got = {"hole_ratio": 0.45, "wait_ratio": 0.5}, {"hole_ratio": 0.25, "wait_ratio": None}
+    assert fallback == {4: {"asked": asked, "got": got}}
     assert apply_fallback(CONFIG, fallback) == met
     assert tasks == generate(met, 8, seed=4, split="train")
 

@@ -18,15 +18,12 @@ from mapflake.trainer.params import RLParams, WarmStartParams
 
 SIZES = (3, 4)
 VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1), 12, seed=0, split="validation")
-PARAMS = DesignRLParams(
-    tables=TableParams(boards=3, samples=4),
-    rl=RLParams(instances=40, epochs=1, prompts=8, generations=4, microbatch=32),
-)
+RL = {"prompts": 8, "generations": 4, "microbatch": 32}
+PARAMS = DesignRLParams(tables=TableParams(boards=3, samples=4), rl=RLParams(instances=40, epochs=1, **RL))
 
 
 def run(folder, number=0, rounds=2):
-    params = BankParams(rounds=rounds)
-    given = (ToyLearner(), "nothing yet", VALIDATION, SIZES, params, PARAMS.tables)
+    given = (ToyLearner(), "nothing yet", VALIDATION, SIZES, BankParams(rounds=rounds), PARAMS.tables)
     return bank_run(folder, number, *given, samples=2)
 
 
@@ -83,20 +80,12 @@ def test_runs_have_ranges_of_sizes_of_their_own():
 
 
 def test_what_it_costs():
-    kinds_measured, rl = (
-        len(kinds(SIZES)) * 3,
-        Grpo(RLParams(instances=8, epochs=2, prompts=8, generations=4, microbatch=32)),
-    )
+    rl = Grpo(RLParams(instances=8, epochs=2, **RL))
+    tables = 2 * len(kinds(SIZES)) * 3 * 4  # answers
     as_arms = round_cost(rl, BankParams(rounds=1), validation=24)
     assert as_arms == {"rollouts": 24 + 8 * 2 * 4}
-    assert cost(PARAMS, SIZES, tables=2, each=as_arms) == {
-        "rollouts": 2 * (kinds_measured * 4 + 88),
-        "replies": 160,
-    }
+    assert cost(PARAMS, SIZES, tables=2, each=as_arms) == {"rollouts": tables + 2 * 88, "replies": 160}
     shown = round_cost(rl, BankParams(rounds=1, training=WarmStartParams(steps=5, batch_size=16)), validation=24)
     assert shown == {"rollouts": 24, "demonstrations": 80}
-    assert cost(PARAMS, SIZES, tables=2, each=shown) == {
-        "rollouts": 2 * (kinds_measured * 4 + 24),
-        "demonstrations": 160,
-        "replies": 160,
-    }
+    spent = {"rollouts": tables + 2 * 24, "demonstrations": 160, "replies": 160}
+    assert cost(PARAMS, SIZES, tables=2, each=shown) == spent

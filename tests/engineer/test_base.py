@@ -1,22 +1,20 @@
-"""The model before any RL, made of a tiny "pretrained" one: through GRPO and a design, in both vocabularies."""
+"""The model before any RL, of a tiny "pretrained" one or from scratch, and the students that are made of it."""
 
 import pytest
 from starts import byte_level_model
 from transformers import LlamaForCausalLM
 
 from mapflake import repro
-from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, llm_engineer, read_reply, run_round
+from mapflake.engineer import read_reply
 from mapflake.engineer.bank import BankParams, bank_start
 from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model, student, student_of
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.env import EnvConfig, generate, save_tasks
 from mapflake.repro import ParamError
 from mapflake.trainer.checkpoint import weights_sha256
-from mapflake.trainer.evaluate import rollout
-from mapflake.trainer.params import RLParams
+from mapflake.trainer.policy import load_policy
 
 SIZES = (3,)
-CONFIG = EnvConfig.uniform(SIZES, 0.0)
 PARAMS = {
     "seed": 0,
     "prompt_format": "compact",
@@ -36,33 +34,22 @@ def theirs(tmp_path_factory):
     return folder
 
 
-def test_a_pretrained_model_goes_through_a_round_and_a_design(theirs, tmp_path):
-    tasks = generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1)
-    save_tasks(tmp_path / "demonstrations.jsonl", tasks)
+def test_a_pretrained_model_is_taught_once_and_asked_in_its_format(theirs, tmp_path):
+    save_tasks(tmp_path / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
     repro.write_json(tmp_path / "settings.json", {"sizes": SIZES})
     params = BaseParams.parse(PARAMS | {"base": str(theirs), "prompt_format": "brief"}, "warm_start")
     start = base_model(params, tmp_path, tmp_path / "warm")
     assert start == tmp_path / "warm/checkpoint"
+    assert repro.read_jsonl(start / "curve.jsonl")[-1]["step"] == 8
     written = (start / "model.safetensors").stat().st_mtime_ns
     assert base_model(params, tmp_path, tmp_path / "warm") == start
     assert (start / "model.safetensors").stat().st_mtime_ns == written
-    budget = {"instances": 4, "epochs": 1, "prompts": 4, "generations": 2, "microbatch": 4, "max_new_tokens": 12}
-    trainer = Grpo(RLParams(**budget, precision="bfloat16"))
-    policy = trainer.load(start)
-    assert policy.prompt_format == "brief"
-    assert all(r.prompt_format == "brief" for r in rollout(policy, tasks[:2], seed=0))
-    settings = RoundSettings(tmp_path / "round", trainer, tasks[:4], 0, 1)
-    first = run_round(settings, (), start=Start(start, CONFIG))
-    asked = EngineerParams(variant="schema", samples=1, max_new_tokens=1500, constrained=True)
-    design = llm_engineer(lambda history: trainer.load(first.checkpoint), SIZES, asked, seed=0)
-    proposal = design(first.report, (first,))
-    assert proposal.prompt_format == "brief"
-    assert proposal.config is not None or "zero" in proposal.rejection
+    assert load_policy(start).prompt_format == "brief"
 
 
 def test_demonstrations_in_json_say_what_those_in_words_say():
     words, written, brief = (
-        demonstrations(30, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json", "brief")
+        demonstrations(10, (3, 4, 5), seed=2, prompt_format=form) for form in ("compact", "json", "brief")
     )
     assert [text for _, text in brief] == [text for _, text in written]
     for (_, compact), (prompt, text), (few, _) in zip(words, written, brief, strict=True):
@@ -74,28 +61,22 @@ def test_demonstrations_in_json_say_what_those_in_words_say():
 
 
 def test_what_does_not_fit_together_is_said():
-    with pytest.raises(
-        ParamError, match=r"a policy from scratch \(base null\) needs `training`, and prompt_format com"
+    for changes, message in (
+        ({"training": None}, r"a policy from scratch \(base null\) needs `training`, and prompt_format com"),
+        ({"prompt_format": "brief"}, "a policy from scratch"),
+        ({"base": "Qwen/Qwen3-4B"}, r"a pretrained model \(base\) needs prompt_format chat or brief"),
     ):
-        BaseParams.parse(PARAMS | {"training": None}, "warm_start")
-    with pytest.raises(ParamError, match="a policy from scratch"):
-        BaseParams.parse(PARAMS | {"prompt_format": "brief"}, "warm_start")
-    with pytest.raises(ParamError, match=r"a pretrained model \(base\) needs prompt_format chat or brief"):
-        BaseParams.parse(PARAMS | {"base": "Qwen/Qwen3-4B"}, "warm_start")
+        with pytest.raises(ParamError, match=message):
+            BaseParams.parse(PARAMS | changes, "warm_start")
 
 
 def test_only_an_unchanged_model_of_the_hub_is_taken_as_it_is(theirs):
-    unchanged = PARAMS | {"training": None, "prompt_format": "chat"}
-    for base, changes, expected in [
-        ("Qwen/Qwen3-4B", {}, "Qwen/Qwen3-4B"),
-        ("Qwen/Qwen3-4B", {"weights": "random"}, None),
-        ("Qwen/Qwen3-4B", {"prompt_format": "brief"}, None),
-        ("Qwen/Qwen3-4B", {"training": PARAMS["training"]}, None),
-        (str(theirs), {}, None),
-        ("models/some.gguf", {}, None),
-        ("smollm2", {}, None),
-    ]:
-        assert BaseParams.parse(unchanged | {"base": base} | changes, "warm_start").taken_as_it_is == expected
+    hub, unchanged = "Qwen/Qwen3-4B", PARAMS | {"training": None, "prompt_format": "chat"}
+    assert BaseParams.parse(unchanged | {"base": hub}, "warm_start").taken_as_it_is == hub
+    for changes in ({"weights": "random"}, {"prompt_format": "brief"}, {"training": PARAMS["training"]}):
+        assert BaseParams.parse(unchanged | {"base": hub} | changes, "warm_start").taken_as_it_is is None
+    for base in (str(theirs), "models/some.gguf", "smollm2"):
+        assert BaseParams.parse(unchanged | {"base": base}, "warm_start").taken_as_it_is is None
 
 
 def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_path, monkeypatch):

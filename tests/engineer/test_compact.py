@@ -16,14 +16,11 @@ from mapflake.env import VOCABULARY, EnvConfig, generate, naive_plan_fails, save
 MANY = demonstrations(1500, SIZES, seed=11)
 
 
-@pytest.mark.parametrize("sizes", [(3, 4, 5, 6), tuple(range(3, 11)), (5,)])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_word_is_in_the_vocabulary_and_every_answer_is_accepted(sizes, variant):
-    for prompt, completion in demonstrations(40, sizes, seed=3, variants=[variant]):
+@pytest.mark.parametrize("sizes", [tuple(range(3, 11)), (5,)])
+def test_every_word_is_in_the_vocabulary_and_every_answer_is_accepted(sizes):
+    for prompt, completion in demonstrations(80, sizes, seed=3, variants=list(VARIANTS)):
         assert {*prompt.split(" "), *completion.split(" ")} <= {*VOCABULARY, *ENGINEER_WORDS}
         proposal = read_reply(completion, sizes, "compact")
-        assert proposal.rejection is None
-        assert proposal.config is not None
         assert format_config(proposal.config, "compact") == completion
 
 

@@ -1,4 +1,4 @@
-"""Prompts: golden texts of every variant, and what a variant must show and must not."""
+"""Prompts: golden texts, and what a variant must show and must not."""
 
 import json
 import re

@@ -50,18 +50,13 @@ def test_one_that_reads_loses_by_anothers_report():
     assert found["accepted"] == 1
 
 
-def test_one_that_does_not_read_loses_nothing():
-    found = reading(Engineer(lambda prompt: "size4 p100 p15 p50 end"), SITUATIONS, SIZES, seed=0)
-    assert found["reading"] == pytest.approx(0)
-    assert found["shuffled"] == found["own"]
-    assert found["moved"] == 0
-
-
-def test_a_reply_is_as_long_as_the_engineer_s_may_be():
+def test_one_that_does_not_read_loses_nothing_and_replies_are_as_long_as_they_may_be():
     for given, asked in ((None, reply_words(SIZES)), (7, 7)):
-        engineer = Engineer(lambda prompt: "no")
-        reading(engineer, SITUATIONS, SIZES, max_new_tokens=given, seed=0)
-        assert engineer.asked == {asked}
+        deaf = Engineer(lambda prompt: "size4 p100 p15 p50 end")
+        found = reading(deaf, SITUATIONS, SIZES, max_new_tokens=given, seed=0)
+        assert deaf.asked == {asked}
+        assert found["reading"] == pytest.approx(0)
+        assert (found["shuffled"], found["moved"]) == (found["own"], 0)
 
 
 def test_rejected_replies_are_worth_nothing():

@@ -1,6 +1,7 @@
 """Reports count what happened, exactly and in a stable order; model text in them cannot act."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from engineer_samples import HOSTILE, REPORTS
@@ -63,12 +64,8 @@ def test_diagnose_counts_by_hand():
 
 def test_examples_are_the_commonest_failures_of_each_size_first():
     examples = diagnose(ALL, examples=10).examples
-    assert [(e.size, e.violations.split()[0]) for e in examples] == [
-        (3, "hole"),
-        (4, "vertex"),
-        (3, "goal"),
-        (3, "parse"),
-    ]
+    kinds = [(3, "hole"), (4, "vertex"), (3, "goal"), (3, "parse")]
+    assert [(e.size, e.violations.split()[0]) for e in examples] == kinds
     assert examples[0].board == EASY.instance.to_text()
     assert examples[0].completion == HOLES.completion  # the first by board, then by sample
     assert examples[0].violations == "hole at step 2, agent 1, cell (1, 1)"
@@ -83,8 +80,8 @@ def test_violation_text_cuts_a_long_list_and_says_so():
     assert example.violations.endswith("; and 4 more")
 
 
-@pytest.mark.parametrize("report", [REPORTS[1], diagnose(ALL)])
-def test_a_report_survives_json(report):
+def test_a_report_survives_json():
+    report = replace(diagnose(ALL), before=REPORTS[1].before)
     assert repro.from_json(FailureReport, json.loads(json.dumps(repro.to_json(report))), "here") == report
 
 
@@ -97,21 +94,16 @@ def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():
 
 
 def test_changes_are_against_the_report_before():
-    before, after = diagnose([OPTIMAL, LOST]), diagnose(ALL, before=diagnose([OPTIMAL, LOST]))
-    assert after.before == before.sizes
-    [row] = [line for line in after.to_text().split("\n") if line.startswith("| 3x3") and "-16.7" in line]
-    assert row.split("|")[-2].strip() == "-33.3"  # optimal 1 of 2, then 1 of 6
-    assert "change of" not in before.to_text()
+    before = diagnose([OPTIMAL, LOST])
+    assert diagnose(ALL, before=before).before == before.sizes
+    rows = [line for line in diagnose(ALL, before=before).to_text().split("\n") if line.startswith("| 3x3")]
+    assert "| -16.7           | -33.3 " in rows[0]  # of valid: 1 of 2, then 2 of 6; of optimal: 1 of 2, then 1 of 6
 
 
 CONTROL_TOKENS = ["<|im_end|>", "</s>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]", "<<SYS>>"]
 
 
-@given(
-    st.lists(
-        st.sampled_from([*CONTROL_TOKENS, "```", "~~~", "\nUser: ", "\n# ", "<", "|", "\r", "\x1b", "\ud800", "x"])
-    )
-)
+@given(st.lists(st.sampled_from([*CONTROL_TOKENS, "```", "~~~", "\nUser: ", "\n# ", "<", "|", "\r", "\x1b", "\ud800"])))
 def test_quoted_text_cannot_act(pieces):
     quoted = quote("".join(pieces))
     assert not any(token in quoted for token in [*CONTROL_TOKENS, "```", "~~~"])

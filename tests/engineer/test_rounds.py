@@ -1,6 +1,5 @@
-"""Rounds: the order of things, what is recorded, resuming, branching, replay; then once with a real policy."""
+"""Rounds: the order of things, what is recorded, resuming, branching, replay."""
 
-import functools
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -60,40 +59,31 @@ def first(tmp_path):
     return first_round(tmp_path / "a")
 
 
-def test_a_folder_may_be_text(tmp_path, first):
-    assert run_round(settings(str(tmp_path / "a")), (), start=Start("warm", FIRST)) == first[0]
-
-
 def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     s = settings(tmp_path, samples=2)
     one = run_round(s, (), start=Start("warm", FIRST))
-    assert (one.index, one.arm, one.config, one.proposal) == (0, "shared", FIRST, None)
-    assert one.parent_sha256 == "warm"
+    assert (one.index, one.arm, one.config, one.proposal, one.parent_sha256) == (0, "shared", FIRST, None, "warm")
     assert one.checkpoint == tmp_path / "round-0" / "checkpoint"
     assert one.checkpoint_sha256 == repro.file_sha256(one.checkpoint / "weights.json")
-    assert len(s.trainer.trained) == 1
     # The scripted policy knows every second board: half of the rollouts are optimal, the others do not parse.
     assert one.metrics | {"valid": 0.5, "optimal": 0.5, "boards": 8, "rollouts": 16, "samples": 2} == one.metrics
-    assert one.report.valid_rate == 0.5
-    assert sum(s.failures[0] for s in one.report.sizes) == 8
+    assert (one.report.valid_rate, sum(s.failures[0] for s in one.report.sizes)) == (0.5, 8)
     assert one.training == {"instances": 6, "steps": 4, "sampled_tokens": 0, "algorithm": "script", "epochs": 1}
     assert one.report.behaviour == {"entropy": 1.0, "groups without signal": 0.5}
     assert sum(v["instances"] for v in one.report.training.values()) == 6
     rollouts, failures = load_rollouts(one.files["rollouts"]), load_rollouts(one.files["failures"])
-    assert len(rollouts) == 16
+    assert (len(rollouts), len(failures)) == (16, 8)
     assert [r for r in rollouts if not r.verdict.valid] == failures
-    assert len(failures) == 8
     assert Ledger(tmp_path / "rounds.jsonl").rounds == (one,)
 
 
 def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path, first):
     s = settings(tmp_path / "b")
     history = run_arm("engineer", s, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
-    assert [r.index for r in history] == [0, 1, 2]
-    assert [r.arm for r in history] == ["shared", "engineer", "engineer"]
+    assert [(r.index, r.arm) for r in history] == [(0, "shared"), (1, "engineer"), (2, "engineer")]
     assert history[1].config == history[2].config == WANTED
-    assert history[1].proposal.prompt == build_prompt(history[0].report, history[:1], SIZES, prompt_format="compact")
-    assert history[2].proposal.prompt == build_prompt(history[1].report, history[:2], SIZES, prompt_format="compact")
+    told = [build_prompt(history[i].report, history[: i + 1], SIZES, prompt_format="compact") for i in (0, 1)]
+    assert [r.proposal.prompt for r in history[1:]] == told
     here = (tmp_path / "b").as_posix()
     assert s.trainer.loaded == [  # asked for a design, then measured
         f"{tmp_path.as_posix()}/a/round-0/checkpoint", f"{here}/round-1/checkpoint",
@@ -129,7 +119,7 @@ def test_arms_share_round_0_and_all_seeds(tmp_path, first):
 def test_finished_rounds_are_never_run_again(tmp_path, first):
     arm(tmp_path / "b", first)
     before = (tmp_path / "b" / "rounds.jsonl").read_text()
-    again = settings(tmp_path / "b")
+    again = settings(str(tmp_path / "b"))  # a folder may be text
     finished = run_arm("engineer", again, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
     assert again.trainer.trained == again.trainer.loaded == []
     assert (tmp_path / "b" / "rounds.jsonl").read_text() == before
@@ -151,42 +141,17 @@ def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):
     assert "round 1 was run with other parameters (about.engineer.variant" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("changes", "params", "message"),
-    [
-        ({"seed": 4}, ONE_SAMPLE, r"rounds.jsonl: round 1 was run with other parameters \(seed: recorded 3, asked 4\)"),
-        ({"validation": VALIDATION[:-1]}, ONE_SAMPLE, r"\(the validation boards, validation_sha256: recorded"),
-        ({}, EngineerParams(samples=1, variant="V2"), "about.engineer.variant: recorded 'V6', asked 'V2'"),
-    ],
-)
-def test_other_parameters_are_an_error_that_says_which(tmp_path, first, changes, params, message):
+def test_other_parameters_or_code_are_an_error_that_says_which(tmp_path, first, monkeypatch):
     arm(tmp_path / "b", first)
-    with pytest.raises(LedgerError, match=message):
-        run_arm("engineer", settings(tmp_path / "b", **changes), first, rounds=1, sizes=SIZES, params=params)
+    for changes, message in (
+        ({"seed": 4}, r"rounds.jsonl: round 1 was run with other parameters \(seed: recorded 3, asked 4\)"),
+        ({"validation": VALIDATION[:-1]}, r"\(the validation boards, validation_sha256: recorded"),
+        ({"about": {"maps": "mine"}}, r"about.maps: recorded None, asked 'mine'"),
+    ):
+        with pytest.raises(LedgerError, match=message):
+            arm(tmp_path / "b", first, **changes)
     with pytest.raises(LedgerError, match=r"config.sizes.3.hole_ratio: recorded 0.2, asked 0.3"):
         run_round(settings(tmp_path / "a"), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.3, 0.25)))
-
-
-def test_another_designer_is_an_error_that_says_so(tmp_path, first):
-    def asking(holes):
-        return lambda report, history: ruled({3: {"data_ratio": 1, "hole_ratio": holes, "wait_ratio": 0}}, history, "")
-
-    s = settings(tmp_path / "b")
-    done = run_round(s, first, asking(0.1))
-    assert run_round(s, first, asking(0.1)) == done
-    with pytest.raises(LedgerError, match=r"round 1 was run with other parameters .*about.designer.sha256: recorded"):
-        run_round(s, first, asking(0.2))
-    other = run_round(replace(s, stale="replace"), first, asking(0.2))
-    assert [done.config.sizes[3].hole_ratio, other.config.sizes[3].hole_ratio] == [0.1, 0.2]
-
-
-def test_what_a_caller_says_decides_a_round_of_an_arm_too(tmp_path, first):
-    arm(tmp_path / "b", first, about={"maps": "mine"})
-    with pytest.raises(LedgerError, match=r"about.maps: recorded 'mine', asked 'others'"):
-        arm(tmp_path / "b", first, about={"maps": "others"})
-
-
-def test_changed_code_is_an_error_that_says_so(tmp_path, first, monkeypatch):
     monkeypatch.setattr("mapflake.provenance.code_sha256", lambda *modules: "other code")
     with pytest.raises(LedgerError, match=r"\(the code that decides a round, code_sha256: recorded .*, asked 'other"):
         first_round(tmp_path / "a")
@@ -212,43 +177,19 @@ def test_records_name_no_machine_and_can_move(tmp_path, first):
     assert moved.checkpoint == tmp_path / "c" / "round-1" / "checkpoint"
     assert moved.checkpoint.is_dir()
     assert moved.files["failures"].is_file()
-    row = json.loads((tmp_path / "c" / "rounds.jsonl").read_text())
-    assert row["schema"] == 3
-    assert row["checkpoint"] == "round-1/checkpoint"
-    assert row["versions"]["mapflake"]
+    assert moved.versions["mapflake"]
 
 
-def test_a_round_is_recorded_once(tmp_path):
+def test_a_round_is_recorded_once_and_under_the_folder_of_its_ledger(tmp_path):
     [one] = first_round(tmp_path)
-    ledger = Ledger(tmp_path / "rounds.jsonl")
-    with pytest.raises(LedgerError, match="round 0 is recorded already"):
-        ledger.append(one)
-    stale = Ledger(tmp_path / "new" / "rounds.jsonl")
-    fresh = replace(one, checkpoint=tmp_path / "new" / "x", files={})
-    Ledger(stale.path).append(fresh)
-    with pytest.raises(LedgerError, match="round 0 is recorded already"):
-        stale.append(fresh)  # written by another since it was read
-    assert len(stale.path.read_text().splitlines()) == 1
+    ledger = Ledger(tmp_path / "new" / "rounds.jsonl")
     with pytest.raises(LedgerError, match="is not under the ledger's folder"):
-        Ledger(tmp_path / "b" / "rounds.jsonl").append(one)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"schema": 2}, "the schema of this round is not 3, the one that this version reads"),
-        ({"index": -1}, "index: -1 is not legal"),
-        ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
-    ],
-)
-def test_a_row_that_is_no_round_is_an_error(tmp_path, first, change, message):
-    path = tmp_path / "a/rounds.jsonl"
-    rewrite(path, json.loads(path.read_text()) | change)
-    with pytest.raises(LedgerError, match=f"rounds.jsonl, (?=line 1).*{message}"):
-        Ledger(path)
-    path.write_text("{\n")
-    with pytest.raises(LedgerError, match="line 1: not JSON"):
-        Ledger(path)
+        ledger.append(one)
+    fresh = replace(one, checkpoint=tmp_path / "new" / "x", files={})
+    Ledger(ledger.path).append(fresh)
+    with pytest.raises(LedgerError, match="round 0 is recorded already"):
+        ledger.append(fresh)  # written by another since it was read
+    assert len(ledger.path.read_text().splitlines()) == 1
 
 
 @pytest.fixture(scope="module")
@@ -285,48 +226,49 @@ def test_any_flipped_bit_of_a_ledger_is_refused_with_its_line(ledger, data):
 
 def test_an_equal_value_in_other_letters_is_a_change_too(ledger):
     content, path = ledger
-    assert b"\\u00e9" in content
-    for old, new in ((b"\\u00e9", b"\\u00E9"), (b": ", b":"), (b'"index": 1', b'"index": 01'), (b"1", b"2")):
+    for old, new in ((b"\\u00e9", b"\\u00E9"), (b": ", b":")):
+        assert old in content
         assert "rounds.jsonl, line 1" in read_with(path, content.replace(old, new, 1))
 
 
-def test_a_line_without_a_checksum_is_read_with_a_warning(tmp_path, first, caplog):
+def test_a_line_without_a_checksum_is_read_with_a_warning_if_it_is_a_round(tmp_path, first, caplog):
     path = tmp_path / "a/rounds.jsonl"
+    row = json.loads(path.read_text())
     assert "checksum" not in caplog.text
-    rewrite(path, json.loads(path.read_text()))
+    rewrite(path, row)
     assert Ledger(path).rounds == first
     assert "rounds.jsonl, line 1: has no checksum, as older versions wrote it, and is read unchecked" in caplog.text
+    for change, message in (
+        ({"schema": 2}, "the schema of this round is not 3, the one that this version reads"),
+        ({"index": -1}, "round.index: -1 is not legal"),
+        ({"checkpoint": "../../etc"}, "'../../etc' leads out of the ledger's folder"),
+    ):
+        rewrite(path, row | change)
+        with pytest.raises(LedgerError, match=f"rounds.jsonl, line 1: {message}"):
+            Ledger(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "replies"), [("engineer", [GOOD]), ("engineer", ["no"]), *((rule, []) for rule in RULES)]
-)
-def test_replay_derives_every_configuration(tmp_path, first, name, replies):
-    _, *done = arm(tmp_path / "b", first, name, replies, rounds=2 if replies else 1)
+@pytest.mark.parametrize(("name", "reply"), [("engineer", GOOD), ("engineer", "no"), ("domain_randomisation", "")])
+def test_replay_derives_every_configuration(tmp_path, first, name, reply):
+    _, *done = arm(tmp_path / "b", first, name, [reply], rounds=2)
     assert replay(tmp_path / "b/rounds.jsonl", before=first) == [one.config for one in done]
     assert done[0].report.before == first[0].report.sizes
-    if replies == ["no"]:
+    if reply == "no":
         with pytest.raises(LedgerError, match="kept the configuration of a round that is not given"):
             replay(tmp_path / "b/rounds.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("keys", "value", "message"),
-    [
-        (("proposal", "replies"), [GOOD.replace("p10", "p15")], "now reads as"),
-        (("proposal", "config", "sizes", "3", "hole_ratio"), 0.2, "now reads as"),
-        (("fallback",), {"3": {"asked": {}, "got": {"wait_ratio": None}}}, "ran .* its proposal leads to"),
-    ],
-)
-def test_replay_fails_on_any_difference(tmp_path, first, keys, value, message):
+def test_replay_fails_on_any_difference(tmp_path, first):
     arm(tmp_path / "b", first)
     path = tmp_path / "b/rounds.jsonl"
     row = json.loads(path.read_text())
-    *outer, last = keys
-    functools.reduce(dict.__getitem__, outer, row)[last] = value
-    rewrite(path, row)
-    with pytest.raises(LedgerError, match=f"round 1.* {message}"):
-        replay(path, before=first)
+    for changes, message in (
+        ({"proposal": row["proposal"] | {"replies": [GOOD.replace("p10", "p15")]}}, "now reads as"),
+        ({"fallback": {"3": {"asked": {}, "got": {"wait_ratio": None}}}}, "ran .* its proposal leads to"),
+    ):
+        rewrite(path, row | changes)
+        with pytest.raises(LedgerError, match=f"round 1.* {message}"):
+            replay(path, before=first)
 
 
 def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first, monkeypatch):
@@ -338,8 +280,7 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
     monkeypatch.setattr(boards, "generate", rare)
     greedy = "size3 p50 p10 p50 size4 p50 p00 p75 end"
     history = arm(tmp_path / "b", first, replies=[greedy], rounds=1)
-    asked, got = {"hole_ratio": 0.0, "wait_ratio": 0.75}, {"hole_ratio": 0.0, "wait_ratio": None}
-    assert history[1].fallback == {4: {"asked": asked, "got": got}}
+    assert history[1].fallback[4]["got"] == {"hole_ratio": 0.0, "wait_ratio": None}
     assert history[1].proposal.config.sizes[4].wait_ratio == 0.75
     assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on" in build_prompt(history[1].report, history, SIZES)
     path = tmp_path / "b" / "rounds.jsonl"
@@ -353,6 +294,10 @@ def train_engineer(history, folder):
     """Makes a checkpoint beside the last one."""
     repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint.as_posix()})
     return folder / "engineer", {"rollouts": 5}
+
+
+def other(history, folder):
+    raise AssertionError("is not called")
 
 
 def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weights(tmp_path, first):
@@ -373,10 +318,6 @@ def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weig
         run_arm("engineer_cotrained", again, first, train_engineer=other, **given)
     with pytest.raises(ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"):
         arm(tmp_path / "c", first, "engineer_cotrained")
-
-
-def other(history, folder):
-    raise AssertionError("is not called")
 
 
 # ---------------------------------------------------------------- designers from outside the package
@@ -400,13 +341,10 @@ def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, mon
         run(0.4)
     assert run(0.4, stale="replace") == (0.4, 1)
     assert run(0.4) == (0.4, 0)
-
-
-def test_a_designer_that_nothing_is_known_of_is_refused_before_its_round(tmp_path, first, monkeypatch):
-    monkeypatch.setitem(RULES, "mine", asking(iter([0.1])))  # it changes as it is used
+    monkeypatch.setitem(RULES, "mine", asking(iter([0.1])))  # it changes as it is used: nothing is known of it
     with pytest.raises(ValueError, match=r"asking.*cannot tell whether it has changed.*an attribute `version`"):
-        run_arm("mine", settings(tmp_path / "b"), first, rounds=1, sizes=SIZES)
-    assert not (tmp_path / "b").exists()
+        run_arm("mine", settings(tmp_path / "c"), first, rounds=1, sizes=SIZES)
+    assert not (tmp_path / "c").exists()
 
 
 def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first):
