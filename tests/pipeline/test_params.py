@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from small_repo import ROOT, write_notebook
+from small_repo import ROOT, files, write_notebook
 
 from mapflake.nb import notebooks, params, schema
 from mapflake.nb.__main__ import main
@@ -26,10 +26,6 @@ def edit(root: Path, old: str, new: str) -> None:
     text, count = re.subn(old, new, path.read_text(), count=1, flags=re.MULTILINE)
     assert count == 1, old
     path.write_text(text)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_check_finds_the_repository_in_order() -> None:
