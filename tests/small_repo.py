@@ -25,6 +25,11 @@ def repository(root: Path, *names: str) -> Path:
     return root
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    """Returns the content of each file below a folder."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def committed(path: str) -> str:
     """Returns a file as it is committed, not as a local run of another profile left it."""
     return subprocess.run(["git", "show", f"HEAD:{path}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -10,7 +10,6 @@ import pytest
 import torch
 from boards import boards
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from starts import PARAMS, TASKS
 
 import one_file
@@ -57,11 +56,6 @@ def board_of(instance):
     return one_file.Board(instance.size, instance.holes, instance.starts, instance.goals)
 
 
-@given(boards((2, 5)), st.lists(st.text("UDLRWx", max_size=8), min_size=1, max_size=3))
-def test_random_plans_fail_the_same_checks(instance, moves):
-    assert one_file.check(board_of(instance), moves) == check(instance, Plan(tuple(moves))).kinds
-
-
 def test_mutated_plans_fail_the_same_checks():
     """Mutations of right plans reach every check, and leave some plans valid."""
     rng, pick, seen = np.random.default_rng(0), random.Random(0), set()
@@ -81,7 +75,7 @@ def test_mutated_plans_fail_the_same_checks():
 
 
 @given(boards((2, 5), (2, 2)))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_optima_and_wait_labels_are_the_same(instance):
     board = board_of(instance)
     plan = one_file.solve(board)

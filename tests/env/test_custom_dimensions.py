@@ -18,9 +18,7 @@ def rotated(board, level, rng):
 
 @pytest.fixture
 def swap_ratio(monkeypatch):
-    monkeypatch.setitem(
-        DIMENSIONS, "swap_ratio", Dimension("share of boards on which agents change places.", transform=rotated)
-    )
+    monkeypatch.setitem(DIMENSIONS, "swap_ratio", Dimension("share with agents that change places", transform=rotated))
 
 
 def is_rotated(task):

@@ -1,4 +1,3 @@
-import copy
 import itertools
 import json
 import math
@@ -43,7 +42,6 @@ from mapflake.env import (
 from mapflake.env import generator as generator_module
 from mapflake.env.generator import board_statistics, plan_tasks
 from mapflake.env.plain import ANALYSE, SOLVED
-from mapflake.env.shares import rounded_share
 from mapflake.env.splits import ALL_BUCKETS, bucket, canonical
 from mapflake.repro import from_json, json_sha256, to_json
 
@@ -116,15 +114,14 @@ def test_ratios_are_met_exactly(config, n):
     for size, part in config.sizes.items():
         assert abs(counts[size] - n * part.data_ratio) < 1
         labels = Counter(spec.waits for spec in specs if spec.size == size)
-        if part.wait_ratio is None:
-            assert set(labels) <= {None}
-        else:
+        assert (None in labels) == (part.wait_ratio is None and counts[size] > 0)
+        if part.wait_ratio is not None:
             assert labels[True] == (2 * round(20 * part.wait_ratio) * counts[size] + 20) // 40  # in 20ths
             assert labels[True] + labels[False] == counts[size]
     # largest remainder: whoever was rounded up had no smaller remainder than whoever was rounded down
     rest = {s: n * p.data_ratio - counts[s] for s, p in config.sizes.items()}
     assert max(rest.values()) - min(rest.values()) <= 1 + 1e-6
-    assert apportion(n, {s: p.data_ratio for s, p in config.sizes.items()}) == {s: counts[s] for s in config.sizes}
+    assert apportion(n, config.data_ratios) == {s: counts[s] for s in config.sizes}
 
 
 def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
@@ -132,15 +129,6 @@ def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
     assert apportion(20, {"a": 2, "b": 1, "c": 0}) == {"a": 13, "b": 7, "c": 0}
     assert [num_holes(*kind) for kind in ((3, 0.5), (5, 0.1), (4, 0.0), (10, 0.125))] == [5, 3, 0, 13]
     assert [num_holes(10, ratio) for ratio in (0.285, 0.235, 0.295, 0.415, 0.284)] == [29, 24, 30, 42, 28]
-
-
-@given(st.integers(0, 200), st.integers(1, 200), st.integers(0, 5_000))
-def test_shares_are_rounded_as_fractions(numerator, denominator, count):
-    numerator = min(numerator, denominator)
-    exact = (2 * numerator * count + denominator) // (2 * denominator)
-    assert rounded_share(numerator / denominator, count) == exact
-    counts = apportion(count, {"a": numerator / denominator, "b": 1 - numerator / denominator})
-    assert counts == {"a": exact, "b": count - exact}
 
 
 # ---------------------------------------------------------------- determinism, random access, splits
@@ -161,18 +149,15 @@ def test_any_slice_can_be_made_alone(mixed):
     assert generate(MIXED, 60, seed=7, indices=[]) == generate(MIXED, 0, seed=7) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_wrong_calls():
+    for change, message in (
         ({"n": -1}, "n: -1 is not an integer from 0"),
         ({"seed": -1}, "seed: -1 is not an integer from 0"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
         ({"indices": [60]}, "indices: 60 is not in 0..59"),
-    ],
-)
-def test_wrong_calls(change, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        generate(MIXED, **({"n": 60, "seed": 0} | change))
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            generate(MIXED, **({"n": 60, "seed": 0} | change))
 
 
 @given(configs(), st.integers(0, 60), st.integers(0, 60), st.booleans())
@@ -246,38 +231,29 @@ def test_excluded_boards_do_not_occur_in_any_orientation():
 
 def test_configurations_are_values():
     again = from_json(EnvConfig, json.loads(json.dumps(to_json(MIXED))), "config")
-    for same in (again, pickle.loads(pickle.dumps(MIXED)), copy.deepcopy(MIXED)):
-        assert same == MIXED
-        assert hash(same) == hash(MIXED)
+    for same in (again, pickle.loads(pickle.dumps(MIXED))):
+        assert (same, hash(same)) == (MIXED, hash(MIXED))
     assert to_json(MIXED)["sizes"]["6"] == {"data_ratio": 0.3, "hole_ratio": 0.3, "wait_ratio": None}
     assert EnvConfig({5: SizeConfig(0.5, 0), 3: SizeConfig(0.5, 0)}) == EnvConfig.uniform((3, 5), 0)
     assert list(EnvConfig.uniform((5, 3), 0).sizes) == [3, 5]
     minus, zero = (EnvConfig.uniform([3], nothing, nothing) for nothing in (-0.0, 0.0))
     assert json.dumps(to_json(minus)) == json.dumps(to_json(zero))
-    assert EnvConfig(MIXED.sizes, 3) != MIXED
-    assert from_json(EnvConfig, {"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0}}}, "") == EnvConfig.uniform([3], 0)
     with pytest.raises(TypeError):
         MIXED.sizes[3] = SizeConfig(1, 0)  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "agents", "message"),
-    [
-        (
-            {3: (1, 0.5)},
-            5,
-            "sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.389",
-        ),
+def test_configurations_that_cannot_be():
+    crowded = "0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.389"
+    for sizes, agents, message in (
+        ({3: (1, 0.5)}, 5, f"sizes.3.hole_ratio: {crowded}"),
         ({"3": (1, 0.1)}, 2, "sizes: '3' is not an integer in 3..10"),
         ({3: (0.5, 0.1), 4: (0.4, 0.1)}, 2, "data_ratio: the ratios of all sizes sum to 0.9, not to 1"),
         ({3: (1, 0.1)}, 10, "num_agents: 10 is not an integer in 1..9"),
         ({3: (math.nan, 0)}, 2, "data_ratio: nan is not in [0, 1]"),
         ({3: (1, 0, True)}, 2, "wait_ratio: True is not a number in [0, 1]"),
-    ],
-)
-def test_configurations_that_cannot_be(sizes, agents, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        EnvConfig({size: SizeConfig(*ratios) for size, ratios in sizes.items()}, agents)
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            EnvConfig({size: SizeConfig(*ratios) for size, ratios in sizes.items()}, agents)
 
 
 def some_board_moves_everyone(agents: int, free: int) -> bool:
@@ -330,8 +306,6 @@ def test_feasibility_counts_every_board(in_both):
         assert found.boards == 60 >= found.connected >= found.solved + found.over_budget
         assert found.waits <= found.solved
     assert board_statistics(4, 2, 0.3, boards=60, seed=0) != board_statistics(4, 2, 0.3, boards=60, seed=1)
-    with pytest.raises(ValueError, match=re.escape("sizes.3.hole_ratio: 0.5 leaves 4 free cells for 5 agents")):
-        board_statistics(3, 5, 0.5, boards=1, seed=0)
 
 
 # ---------------------------------------------------------------- transforms, naive plans, files
@@ -351,16 +325,10 @@ def test_a_transformed_task_is_the_task_of_the_transformed_board(mixed, data):
     assert split_of(image.instance) == split_of(task.instance)
 
 
-@pytest.mark.parametrize(
-    ("text", "fails"),
-    [
-        ("S1 . .\nS2 . .\nG2 . G1", True),  # both want to go down first
-        ("S1 H G1\n. . .\nS2 . G2", True),
-        ("S1 H .\n. H .\n. . G1", False),  # down, then right
-    ],
-)
-def test_naive_plan_fails(text, fails):
-    assert naive_plan_fails(Instance.from_text(text)) is fails
+def test_naive_plan_fails():
+    both_down, apart = "S1 . .\nS2 . .\nG2 . G1", "S1 H .\n. H .\n. . G1"  # into each other; down, then right
+    for text, fails in ((both_down, True), ("S1 H G1\n. . .\nS2 . G2", True), (apart, False)):
+        assert naive_plan_fails(Instance.from_text(text)) is fails
 
 
 def test_files_of_tasks(tmp_path, mixed):
@@ -381,24 +349,20 @@ def test_files_of_tasks(tmp_path, mixed):
         ('"best_sum_of_costs": ', '"best_sum_of_costs": 9', "line 3: best_sum_of_costs: 9"),
         ('"makespan": ', '"makespan": 9', "line 3: makespan: 9"),
         ('"moves": [', '"moves": ["U", ', "is not valid (agents)"),
-        ('"starts": [[', '"starts": [[0, ', "line 3.instance.starts.0: [0, "),
-        ('"makespan": ', '"makespan": NaN, "was": ', "line 3: has NaN, or a number too large for a float"),
         ('"makespan": ', '"makespan": 1e400, "was": ', "line 3: has NaN, or a number too large for a float"),
-        ("}\n", "", "line 3: not JSON"),  # cut short
         ("{", "\xff{", "line 3: not JSON"),
-        ("}\n", "}\n" + '{"schema": "mapflake.tasks/2"}\n', "line 4"),  # two files in one
     ],
 )
-def test_files_that_are_wrong_name_line_and_key(tmp_path, mixed, old, new, message):
+def test_files_and_rows_that_are_wrong_name_line_and_key(tmp_path, mixed, old, new, message):
     path = tmp_path / "tasks.jsonl"
     save_tasks(path, mixed[:2])
     changed = new.join(path.read_text().rsplit(old, 1))
     path.write_text(changed, encoding="latin-1")
     with pytest.raises(ValueError, match=re.escape(f"{path}, ") + ".*" + re.escape(message)):
         load_tasks(path)
-    if "NaN" in new or "1e4" in new:
-        with pytest.raises(ValueError, match="row 0: has NaN, or a number too large for a float"):
-            tasks_of([{"task": changed.splitlines()[-1]}])
+    if "line 3" in message and "not JSON" not in message:  # the same as a row of a dataset
+        with pytest.raises(ValueError, match="^" + re.escape(message.replace("line 3", "row 1"))):
+            tasks_of([{"task": line} for line in changed.splitlines()[1:]])
 
 
 @pytest.mark.parametrize("prompt_format", ["chat", "compact"])
@@ -416,12 +380,5 @@ def test_tasks_come_back_from_a_dataset(prompt_format):
     assert tasks_of(chosen) == [task for task in tasks if task.needs_wait]
     assert to_dataset([], prompt_format).features == dataset.features
     assert tasks_of(to_dataset([], prompt_format)) == []
-
-
-def test_rows_that_are_no_tasks(mixed):
     with pytest.raises(ValueError, match=re.escape("row 0: task: not JSON")):
-        tasks_of(to_dataset(mixed).remove_columns("task"))
-    rows, found = to_dataset(mixed).to_list(), mixed[3].solution.makespan
-    rows[3]["task"] = rows[3]["task"].replace(f'"makespan": {found}', f'"makespan": {found + 1}')
-    with pytest.raises(ValueError, match=re.escape(f"row 3: makespan: {found + 1} but the plan has {found}")):
-        tasks_of(rows)
+        tasks_of(dataset.remove_columns("task"))

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,6 +35,7 @@ def test_a_map_and_its_scenario(tmp_path: Path) -> None:
     """)
     assert read_scenario(grid, tmp_path / "small.scen", 3).goals == ((0, 3), (2, 0), (1, 3))
     assert read_scenario(grid, SCENARIO, 1).starts == ((0, 0),)
+    assert read_board(write(tmp_path / "board.txt", board.to_text())) == read_board("\n" + board.to_text()) == board
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.data())
@@ -52,33 +52,27 @@ def test_maps_round_trip(height: int, width: int, data: st.DataObject) -> None:
         assert [cell for r in range(board.size) for c in range(board.size) if board.is_free(cell := (r, c))] == free
 
 
-def test_own_boards_from_text_and_file(tmp_path: Path) -> None:
-    text = "S1 H\n. G1\n"
-    assert read_board(write(tmp_path / "board.txt", text)) == read_board("\n" + text) == Instance.from_text(text)
-
-
 LINE = "0\ta.map\t5\t3\t0\t0\t3\t0\t1.0\n"
 GRID = read_map(MAP)
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "message"),
-    [
-        (read_map, "type octile\nheight 3", "map: does not begin with the lines `type octile`, `height <n>`, `wid"),
-        (read_map, MAP.replace("height 3", "height 4"), "map: 3 rows, but its header says height 4"),
-        (read_map, MAP.replace("width 5", "width 9999"), "map, row 0: 5 columns, but its header says width 9999"),
-        (read_map, MAP.replace(".TGSW", ".TGSX"), "map, row 1, column 4: 'X' is none of . G S @ O T W"),
-        (1, "version 2\n" + LINE, "scenario, line 1: expected `version 1`, found 'version 2'"),
-        (4, SCENARIO, "scenario: 3 agents, not the 4 asked for"),
-        (0, SCENARIO, "num_agents: 0 is not an integer from 1"),
-        (1, "version 1\n0\ta.map\t5\t3\n", "scenario, line 2: not `bucket map width height x y x y length`"),
-        (1, "version 1\n" + LINE.replace("5\t3", "3\t5"), "scenario, line 2: made for a map of 5 rows, 3 columns"),
-        (2, "version 1\n" + LINE + LINE, "scenario: start of agent 1: cell (0, 0) is the start of agent 0 too"),
-    ],
-)
-def test_what_cannot_be_read(read: Any, text: str, message: str) -> None:
-    with pytest.raises(ValueError, match="^" + re.escape(message)):
-        read_scenario(GRID, text, read) if isinstance(read, int) else read(text)
+WRONG = [
+    (read_map, "type octile\nheight 3", "map: does not begin with the lines `type octile`, `height <n>`, `wid"),
+    (read_map, MAP.replace("height 3", "height 4"), "map: 3 rows, but its header says height 4"),
+    (read_map, MAP.replace("width 5", "width 9999"), "map, row 0: 5 columns, but its header says width 9999"),
+    (1, "version 2\n" + LINE, "scenario, line 1: expected `version 1`, found 'version 2'"),
+    (4, SCENARIO, "scenario: 3 agents, not the 4 asked for"),
+    (0, SCENARIO, "num_agents: 0 is not an integer from 1"),
+    (1, "version 1\n0\ta.map\t5\t3\n", "scenario, line 2: not `bucket map width height x y x y length`"),
+    (1, "version 1\n" + LINE.replace("5\t3", "3\t5"), "scenario, line 2: made for a map of 5 rows, 3 columns"),
+    (2, "version 1\n" + LINE + LINE, "scenario: start of agent 1: cell (0, 0) is the start of agent 0 too"),
+]
+
+
+def test_what_cannot_be_read() -> None:
+    for read, text, message in WRONG:
+        with pytest.raises(ValueError, match="^" + re.escape(message)):
+            read_scenario(GRID, text, read) if isinstance(read, int) else read(text)
 
 
 def test_files_are_named(tmp_path: Path) -> None:

@@ -123,35 +123,23 @@ def test_a_plan_is_read_however_it_is_spelt(moves, data):
 SPACES = st.sampled_from((" ", ", ", ",", "\n"))
 NO_LIST = '"plan" is not a list with a string, or a list of strings, for each agent'
 NO_STEP = "a step is not `<legal-moves> move cell` for each agent"
+MORE = [  # what neither the table nor the property above has
+    ("chat", '{"my_plan": ["L"], "plan": ["R"]}', ("R",)),
+    ("chat", r'{"plan": ["\u0055 \n d", "L\x"]}', ("UD", r"L\X")),
+    ("chat", '{"plan": ["U"' + ', "U"' * 5_000 + "]}", NO_LIST),
+    ("chat", '{"plan": ["U"]}' * 101, "more than 100 plans"),
+    ("brief", "UD U a0, LR L b1\n" * 5_000, 'no answer: no "plan" with a list of moves'),
+    ("compact", "", ("", "")),
+    ("compact", "<UDLR> plan a0 <> Ux a0 ;", ("?", "?")),
+    ("compact", "<U> U a0", "the last step is not closed by ;"),
+    ("compact", "<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
+    ("compact", "<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
+    ("compact", "<U> U a0 ; <UU> U a0 ;", NO_STEP),
+    ("compact", "<U> U a0 <U> U k0 ;", NO_STEP),
+]
 
 
-@pytest.mark.parametrize(
-    ("prompt_format", "text", "result"),
-    [
-        ("chat", '```json\n{\n  "plan": [\n    "U",\n    ""\n  ]\n}\n```\nDone.', ("U", "")),
-        ("chat", '{"plan": [[], ["U"],], "steps": 2}', ("", "U")),
-        ("chat", '<think>say </think> first: {"plan": ["L"]}</think>{"plan": ["R"]}', ("R",)),
-        ("chat", '<think>no</think>{"plan": ["R"]} (after </think>)', ("R",)),
-        ("chat", '{"my_plan": ["L"], "plan": ["R"]}', ("R",)),
-        ("chat", r'{"plan": ["\u0055 \n d", "L\x"]}', ("UD", r"L\X")),
-        ("chat", '{"plan": ["U"], "plan": ["D"]}', "the answer has two different plans"),
-        ("chat", '{"plan": ["U"]}</think>', 'no answer: no "plan" with a list of moves'),
-        ("chat", '{"plan": ["U"' + ', "U"' * 5_000 + "]}", NO_LIST),
-        ("chat", '{"plan": ["U"]}' * 101, "more than 100 plans"),
-        ("brief", '{"plan": NaN}', NO_LIST),
-        ("brief", '{"plan": ["U", ' + "9" * 10_000 + "]}", NO_LIST),
-        ("brief", 'UD U a0, LR L b1\n{"plan": ["U", "L', NO_LIST),
-        ("brief", "UD U a0, LR L b1\n" * 5_000, 'no answer: no "plan" with a list of moves'),
-        ("compact", "", ("", "")),
-        ("compact", "<> U a0 <R> D j9 ;", ("U", "D")),
-        ("compact", "<UDLR> plan a0 <> Ux a0 ;", ("?", "?")),
-        ("compact", "<U> U a0", "the last step is not closed by ;"),
-        ("compact", "<U> U ;", "step 1 has 2 words before ; and not three for each agent"),
-        ("compact", "<U> U a0 ; <U> U a0 <U> U a0 ;", "the steps are not all of one length"),
-        ("compact", "<U> U a0 ; <UU> U a0 ;", NO_STEP),
-        ("compact", "<U> U a0 <U> U k0 ;", NO_STEP),
-    ],
-)
+@pytest.mark.parametrize(("prompt_format", "text", "result"), MORE, ids=range(len(MORE)))
 def test_more_answers(prompt_format, text, result):
     if isinstance(result, tuple):
         assert parse_completion(text, 2, prompt_format).moves == result
@@ -168,7 +156,6 @@ def test_the_scratchpad_is_not_believed():
 
 HOSTILE = {  # short strange texts are fuzzed: tests/fuzz
     "nested": '{"plan": ' + "[" * 100_000,
-    "closed": '{"plan": ' + "[" * 9_000 + "]" * 9_000 + "}",
     "huge integer": '{"plan": [' + "9" * 15_000 + "]}",
     "surrogates": '{"plan": ["\ud800\udfff", "\\ud800"]}' + "\udc80",
     "long answer": '{"plan": ["' + "U" * 1_000_000 + '"]}',

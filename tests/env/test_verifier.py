@@ -9,21 +9,8 @@ from hypothesis import strategies as st
 
 from mapflake.env import KINDS, Instance, Plan, Verdict, Violation, check
 
-ROOM = Instance.from_text("""
-S1 .  G1
-.  H  .
-S2 .  G2
-""")
-LINE = Instance.from_text("""
-S1   S2G1 G2
-.    .    .
-.    .    .
-""")
-HEAD_ON = Instance.from_text("""
-S1G2 S2G1 .
-.    .    .
-.    .    .
-""")
+ROOM = Instance.from_text("S1 . G1\n. H .\nS2 . G2")
+HEAD_ON = Instance.from_text("S1G2 S2G1 .\n. . .\n. . .")
 
 # board, moves, the one violation
 ALONE = {
@@ -46,7 +33,8 @@ def test_each_check_fails_alone(kind):
 
 
 def test_following_is_allowed_also_in_a_circle():
-    assert check(LINE, Plan(("R", "R"))) == Verdict((), makespan=1, sum_of_costs=2)
+    line = Instance.from_text("S1 S2G1 G2\n. . .\n. . .")
+    assert check(line, Plan(("R", "R"))) == Verdict((), makespan=1, sum_of_costs=2)
     circle = Instance.from_text("S1G4 S2G1\nS4G3 S3G2")
     assert check(circle, Plan(("R", "D", "L", "U"))) == Verdict((), makespan=1, sum_of_costs=4)
     assert check(circle, Plan(("R", "D", "L"))).kinds == ("agents",)

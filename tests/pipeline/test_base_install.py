@@ -81,8 +81,8 @@ USE = """
 import json, sys
 from mapflake.engineer import Round, build_prompt, diagnose
 from mapflake.engineer.designers import RULES, RuleInputs
-from mapflake.env import EnvConfig, Instance, benchmark_sets, check, generate, judge, kernel, load_tasks, needs_wait
-from mapflake.env import format_plan, render_prompt, reward, save_tasks, solve
+from mapflake.env import EnvConfig, benchmark_sets, format_plan, generate, kernel, load_tasks, render_prompt
+from mapflake.env import reward, save_tasks
 from mapflake.trainer.evaluate import rollout
 
 class Solver:
@@ -91,15 +91,11 @@ class Solver:
     def complete(self, prompts, **asked):
         return [[answers.get(prompt, "")] for prompt in prompts]
 
-board = Instance.from_text("S2 H G2 .\\n. S1G1 . .\\n. . . H\\nH H H H")
-print(solve(board).makespan, solve(board, "sum_of_costs").sum_of_costs, needs_wait(board))
 config = EnvConfig.uniform([3, 4, 5], 0.15, 0.5)
 tasks = generate(config, 60, seed=0, split="validation")
 save_tasks(sys.argv[1], tasks)
 assert load_tasks(sys.argv[1]) == tasks
 for task in tasks:
-    assert check(task.instance, task.solution.plan).valid
-    assert reward(judge(task, format_plan(task.instance, task.solution.plan, "compact"), "compact")) == 1.0
     print(task.instance.key, task.solution.makespan, task.best_sum_of_costs, task.needs_wait)
 print([task.instance.key for task in benchmark_sets(strata={2: [4]}, wait_ratios=[0.5], boards=4)["wr050"]])
 answers = {
@@ -107,7 +103,9 @@ answers = {
     for task in tasks
     if task.instance.key < "8"  # half of the boards
 }
-report = diagnose(rollout(Solver(), tasks, seed=0))
+rollouts = rollout(Solver(), tasks, seed=0)
+print(sum(reward(one.verdict) for one in rollouts))
+report = diagnose(rollouts)
 history = (Round("shared", 0, config, report),)
 print(report.to_text())
 for rule in ("heuristic", "learnability", "uniform", "domain_randomisation"):
@@ -118,14 +116,13 @@ print("compiled", kernel.library(True) is not None)
 """
 
 
-@pytest.mark.parametrize("solver", ["compiled", "plain"])
-def test_environment_and_rules_do_as_in_a_full_install(python: Path, tmp_path: Path, solver: str) -> None:
-    ours = done(sys.executable, "-c", USE, tmp_path / "ours", env=os.environ | {"PYTHONPATH": str(ROOT)})
-    without = {} if solver == "compiled" else {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}  # no compiler, no library
-    base = done(python, "-I", "-c", USE, tmp_path / "base", env=os.environ | without)
-    assert base.splitlines()[:-1] == ours.splitlines()[:-1]
-    assert len(base.splitlines()) > 100
-    assert base.splitlines()[-1] == (ours.splitlines()[-1] if solver == "compiled" else "compiled False")
+def test_environment_and_rules_do_as_in_a_full_install(python: Path, tmp_path: Path) -> None:
+    ours = done(sys.executable, "-c", USE, tmp_path / "ours", env=os.environ | {"PYTHONPATH": str(ROOT)}).splitlines()
+    assert len(ours) > 100
+    assert done(python, "-I", "-c", USE, tmp_path / "base").splitlines() == ours
+    without = os.environ | {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}  # no compiler, no library
+    plain = done(python, "-I", "-c", USE, tmp_path / "base", env=without).splitlines()
+    assert plain == [*ours[:-1], "compiled False"]
 
 
 IMPORT = """
@@ -156,71 +153,60 @@ def test_a_module_imports_or_names_the_command(python: Path) -> None:
     assert "this needs torch" in said["mapflake.trainer.policy"]
 
 
-@pytest.mark.parametrize(
-    ("code", "command"),
-    [
-        ("from mapflake.engineer import Grpo; Grpo(None).train('', [], '', seed=0)", "[train]"),
-        ("from mapflake.trainer.openai_client import OpenAIPolicy", "[openai]"),
-        ("from mapflake.env import to_dataset; to_dataset([])", "[train]"),
-        ("import mapflake.study", "[lab]"),
-    ],
-)
-def test_what_an_extra_does_names_it(python: Path, code: str, command: str) -> None:
-    failed = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
-    said = rf'ImportError: this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake'
-    assert re.fullmatch(said, failed.stderr.splitlines()[-1])
+NEEDS = {
+    "from mapflake.engineer import Grpo; Grpo(None).train('', [], '', seed=0)": "[train]",
+    "from mapflake.trainer.openai_client import OpenAIPolicy": "[openai]",
+    "from mapflake.env import to_dataset; to_dataset([])": "[train]",
+    "import mapflake.study": "[lab]",
+}
+
+
+def test_what_an_extra_does_names_it(python: Path) -> None:
+    tries = "".join(f"try: {code}\nexcept ImportError as error: print(error)\n" for code in NEEDS)
+    told = done(python, "-I", "-c", tries).splitlines()
+    for said, command in zip(told, NEEDS.values(), strict=True):
+        assert re.fullmatch(rf'this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake', said)
 
 
 # ---------------------------------------------------------------- python -m mapflake
 
 
-def test_a_board_in_the_terminal(python: Path, tmp_path: Path) -> None:
+def test_a_board_in_the_terminal(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (task,) = generate(EnvConfig.uniform([4], 0.2, 1.0, 3), 1, seed=5)
     chosen = ["--size", "4", "--agents", "3", "--wait", "--seed", "5"]
-    drawn = done(python, "-I", "-m", "mapflake", "draw", *chosen)
+    assert main(["draw", *chosen]) == 0
+    drawn, best = capsys.readouterr().out, task.solution
     assert Instance.from_text(drawn) == task.instance
     (tmp_path / "board.txt").write_text(drawn)
-    solved = done(python, "-I", "-m", "mapflake", "solve", tmp_path / "board.txt")
-    best = task.solution
+    assert main(["solve", str(tmp_path / "board.txt")]) == 0
+    solved = capsys.readouterr().out
     assert f"makespan {best.makespan}, sum of costs {best.sum_of_costs}; the board needs a wait\n" in solved
-    moves = [joint_move(best.plan, time) for time in range(best.makespan)]
-    played = done(python, "-I", "-m", "mapflake", "play", *chosen, input="\n".join(moves))
+    moves = "\n".join(joint_move(best.plan, time) for time in range(best.makespan))
+    played = done(python, "-I", "-m", "mapflake", "play", *chosen, input=moves)
     assert f"all on their goals after {best.makespan} steps: that is optimal" in played
 
 
 BOARD = "S1 .  .\nG2 H  .\nS2 .  G1\n"
 
 
-@pytest.mark.parametrize(
-    ("answers", "told"),
-    [
-        (["ru", "RW", "DW", "DW"], "after 4 steps: that is optimal"),
-        (["WW", "RU", "RW", "DW", "DW"], "after 5 steps: the optimum is 4"),
-        (["RU", "back", "back", "RU", "RW", "DW", "DW"], "after 4 steps: that is optimal"),
-        (["RU", "DW", "quit"], "hole: agent 1 at (1, 1)"),
-        (["RX", "quit"], "A step is a letter of UDLRW for each agent"),
-    ],
-)
-def test_a_game(
-    answers: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_game(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "board.txt").write_text(BOARD)
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(answers)))
-    assert main(["play", str(tmp_path / "board.txt")]) == 0
-    assert told in capsys.readouterr().out.partition("\n")[2]  # its first line says how to play
+    for answers, told in {
+        "ru RW DW DW": "after 4 steps: that is optimal",
+        "WW RU RW DW DW": "after 5 steps: the optimum is 4",
+        "RU back back RU RW DW DW": "after 4 steps: that is optimal",
+        "RU DW quit": "hole: agent 1 at (1, 1)",
+        "RX quit": "A step is a letter of UDLRW for each agent",
+    }.items():
+        monkeypatch.setattr("sys.stdin", io.StringIO(answers.replace(" ", "\n")))
+        assert main(["play", str(tmp_path / "board.txt")]) == 0
+        assert told in capsys.readouterr().out.partition("\n")[2]  # its first line says how to play
 
 
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (["--size", "0"], "sizes: 0 is not an integer in"),
-        (["--holes", "0.9"], "hole_ratio: 0.9 is not in"),
-        (["draw", "nowhere.txt"], "nowhere.txt"),
-    ],
-)
-def test_a_wrong_wish_is_one_line(asked: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(asked) == 1
-    said = capsys.readouterr()
-    assert told in said.err
-    assert len(said.err.splitlines()) == 1
-    assert said.out == ""
+def test_a_wrong_wish_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked, told in (("--holes 0.9", "hole_ratio: 0.9 is not in"), ("draw nowhere.txt", "nowhere.txt")):
+        assert main(asked.split()) == 1
+        said = capsys.readouterr()
+        assert told in said.err
+        assert len(said.err.splitlines()) == 1
+        assert said.out == ""

@@ -2,6 +2,7 @@
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -100,16 +101,14 @@ def test_memory_and_hours_follow_the_parameters() -> None:
     assert float(found[1]) == pytest.approx(by_hand / 3600, abs=0.05)
 
 
-@pytest.mark.parametrize(("free", "said"), [(9.0, "TOO LITTLE"), (11.0, "enough")])
-def test_the_disk_is_checked(free: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disk_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights of 3.2 GiB, and 26 adapters of 0.13 GiB twice."""
-    monkeypatch.setattr(dry.shutil, "disk_usage", lambda path: SimpleNamespace(free=free * dry.GIB))
-    assert f"disk: {free:.0f} GiB are free: {said} for 10.0" in dry.dry(ROOT, "qwen_1gpu")
+    for free, said in ((9, "TOO LITTLE"), (11, "enough")):
+        monkeypatch.setattr(dry.shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free * dry.GIB))
+        assert f"disk: {free} GiB are free: {said} for 10.0" in dry.dry(ROOT, "qwen_1gpu")
 
 
-def test_the_command_says_it_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_says_it_and_writes_nothing(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     before = (ROOT / "params.yaml").read_bytes()
     assert main(["dry", "qwen_1gpu"]) == 0

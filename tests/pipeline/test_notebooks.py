@@ -64,10 +64,7 @@ def executed(folder: str, moment: str, *streams: tuple[str, str]) -> nbformat.No
     cells[2].outputs = [result, *(nbformat.v4.new_output("display_data", {"text/html": html}) for html in shown)]
     for cell in cells:
         cell.metadata["papermill"] = {"start_time": moment, "duration": 1.5, "status": "completed"}
-    metadata = {
-        "papermill": {"output_path": f"{folder}/out.ipynb"},
-        "language_info": {"name": "python", "version": "3"},
-    }
+    metadata = {"papermill": {"output_path": folder}, "language_info": {"name": "python", "version": "3"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
 
@@ -121,29 +118,20 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
         folders.root()
 
 
-BY_HAND, BY_DVC = "run notebooks/{}.ipynb{} to its end first", "make it by `dvc repro {}`"
-
-
-@pytest.mark.parametrize(
-    ("path", "notebook", "seed", "stage"),
-    [
-        ("env_design/settings.json", "01_env_design", "", "env_design"),
-        ("warm_start/checkpoint", "02_baseline_rl", "", "warm_start"),
-        ("baseline_rl/3/settings.json", "02_baseline_rl", " with seed = 3", "baseline_rl@3"),
-        ("trained_engineer/0/cost.json", "04_trained_engineer", " with seed = 0", "trained_engineer@0"),
-    ],
-)
-def test_require_says_what_makes_it_in_this_run(
-    repo: Path, monkeypatch: pytest.MonkeyPatch, path: str, notebook: str, seed: str, stage: str
-) -> None:
+def test_require_says_what_makes_it_in_this_run(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo / "notebooks")
     folders.stage_lock(repo, "runs/smoke", "env_design").parent.mkdir(parents=True)
-    for run, how in (("runs/interactive", BY_HAND.format(notebook, seed)), ("runs/smoke", BY_DVC.format(stage))):
-        with pytest.raises(FileNotFoundError) as said:
-            folders.require(run, path)
-        assert str(said.value) == f"{run}/{path} is missing: {how}"
-    (repo / "runs/smoke" / path).mkdir(parents=True)
-    assert folders.require("runs/smoke", path) == repo / "runs/smoke" / path
+    for path, notebook, stage in (
+        ("warm_start/checkpoint", "02_baseline_rl.ipynb", "warm_start"),
+        ("baseline_rl/3/settings.json", "02_baseline_rl.ipynb with seed = 3", "baseline_rl@3"),
+        ("trained_engineer/0/cost.json", "04_trained_engineer.ipynb with seed = 0", "trained_engineer@0"),
+    ):
+        by_hand, by_dvc = f"run notebooks/{notebook} to its end first", f"make it by `dvc repro {stage}`"
+        for run, how in (("runs/interactive", by_hand), ("runs/smoke", by_dvc)):
+            with pytest.raises(FileNotFoundError, match="^" + re.escape(f"{run}/{path} is missing: {how}") + "$"):
+                folders.require(run, path)
+        (repo / "runs/smoke" / path).mkdir(parents=True)
+        assert folders.require("runs/smoke", path) == repo / "runs/smoke" / path
 
 
 @pytest.mark.parametrize("name", STAGES[1:])
@@ -154,7 +142,6 @@ def test_a_notebook_of_an_empty_run_says_in_one_line_what_to_run_first(
     monkeypatch.chdir(repo)
     notebook = notebooks.read(repo / "notebooks" / f"{name}.ipynb")
     section = next(section for section, notebook in folders.NOTEBOOKS.items() if notebook == name)
-
     source = "\n".join(cell.source for _, cell in notebooks.code_cells(notebook))
 
     def said() -> str:

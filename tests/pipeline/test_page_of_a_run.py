@@ -66,11 +66,8 @@ def run(tmp_path_factory):
 
     def rest():
         asked = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
-        arms = {
-            "fixed": "baseline_rl/0",
-            "engineer": "engineer_loop/0",
-            "engineer_trained": "ablations/engineer_trained-0",
-        }
+        arms = {"fixed": "baseline_rl/0", "engineer": "engineer_loop/0"}
+        arms["engineer_trained"] = "ablations/engineer_trained-0"
         for arm, stage in arms.items():
             as_run = arm if arm == "fixed" else "engineer"
             history = run_arm(as_run, settings(stage), (first,), rounds=1, sizes=SIZES, params=asked)
@@ -99,6 +96,10 @@ def run(tmp_path_factory):
     return root, first, before, rest
 
 
+def rows_of(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+
+
 def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     root, first, before, rest = run
     monkeypatch.chdir(root)
@@ -108,7 +109,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert len(missing) == 6  # that of design RL twice: among the sentences, and in place of its table
     valid = 100 * sum(r.verdict.valid for r in before) / len(before)
     after = 100 * first.report.valid_rate
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    rows = rows_of(text)
     table = {row[0]: row for row in rows}
     solved = {row[0]: row for row in rows if len(row) == 6}  # parsed, valid, where the naive plan fails, waits, 3x3
     assert float(solved["before RL"][2]) == pytest.approx(valid, abs=0.05)
@@ -126,8 +127,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     text = page.page(root, "llm")
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
     assert missing == ["the same architecture with random weights"]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
-    across = {row[0]: row for row in rows}["language model another"]
+    across = {row[0]: row for row in rows_of(text)}["language model another"]
     assert across[1:] == ["+0.0"] * 3  # one policy in all arms
     assert "100% of 4 designs are legal, decoded under the grammar of legal replies. Told its student's own" in text
     assert "the engineer's student ends +0.0 points" in text
@@ -155,13 +155,11 @@ def test_a_seed_that_solves_nothing_counts_towards_the_floors():
     assert floors.missed([{"valid": 0.2}, {"valid": 0.4}], [], []) == ""
 
 
-@pytest.mark.parametrize(
-    ("mean", "low", "high", "missed"),
-    [(0.02, 0.01, 0.03, False), (0.02, -0.01, 0.05, True), (-0.02, -0.03, -0.01, True), (0.02, None, None, True)],
-)
-def test_a_gain_of_grpo_has_to_be_clear_of_zero(mean, low, high, missed):
-    gain = Difference("fixed", ("base",), "valid", "validation", {}, Estimate(mean, 2, 9, low, high), (mean, mean))
-    assert (f"GRPO on boards gains {100 * mean:+.1f}" in floors.missed([], [gain], [])) == missed
+def test_a_gain_of_grpo_has_to_be_clear_of_zero():
+    clear, unclear, loss, alone = (0.02, 0.01, 0.03), (0.02, -0.01, 0.05), (-0.02, -0.03, -0.01), (0.02, None, None)
+    for (mean, low, high), missed in ((clear, False), (unclear, True), (loss, True), (alone, True)):
+        gain = Difference("fixed", ("base",), "valid", "validation", {}, Estimate(mean, 2, 9, low, high), (mean, mean))
+        assert (f"GRPO on boards gains {100 * mean:+.1f}" in floors.missed([], [gain], [])) == missed
 
 
 @pytest.mark.parametrize(
@@ -191,7 +189,5 @@ def test_floors_of_rl_on_designs(legal, own, another, solving, missed):
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
     assert main(["page"]) == 1
-    assert (
-        "runs/default/baseline_rl is missing: run notebooks/02_baseline_rl.ipynb to its end first"
-        in capsys.readouterr().err
-    )
+    said = "runs/default/baseline_rl is missing: run notebooks/02_baseline_rl.ipynb to its end first"
+    assert said in capsys.readouterr().err

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 from on_record import disagreements
+from small_repo import ROOT, files
 
 from mapflake.engineer import Ledger
 from mapflake.nb import params
 from mapflake.study.names import NAMES
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def clone(folder: Path) -> Path:
@@ -32,11 +31,8 @@ def clone(folder: Path) -> Path:
         if (ROOT / name).is_file() and not result:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
-    written = (folder / "params.yaml").read_text()
-    wanted = written.replace(
-        "arms: [engineer_trained, engineer_base, heuristic]", "arms: [engineer_trained, engineer_cotrained]"
-    )
-    (folder / "params.yaml").write_text(wanted)
+    path, arms = folder / "params.yaml", "[engineer_trained, engineer_base, heuristic]"
+    path.write_text(path.read_text().replace(arms, "[engineer_trained, engineer_cotrained]"))
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     params.choose(folder, "smoke")
     return folder
@@ -71,18 +67,12 @@ def without_network(folder: Path) -> dict[str, str]:
 
 def command(folder: Path, *arguments: str, **more: str) -> str:
     """Returns the output of a command with this environment's programs first on the path."""
-    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    environment |= {"PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"} | more
-    done = subprocess.run(
-        arguments, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    own = {**os.environ, "PATH": path, "PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"} | more
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(arguments, cwd=folder, env=own, text=True, **streams)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout[-8000:]
     return done.stdout
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Returns the content of each file below a folder."""
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 NBVAL = ("-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "notebooks")
@@ -106,10 +96,8 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
         by_hand = pool.submit(command, folders[1], sys.executable, *NBVAL, PYTHONPATH=package)
     pipeline.result(), by_hand.result()
     assert not (tmp_path / "blocked" / "log.txt").exists(), (tmp_path / "blocked" / "log.txt").read_text()
-    one, run, hand = (
-        files(folder) for folder in (folders[0] / "reports", folders[0] / "runs/smoke", folders[1] / "runs")
-    )
-    hand = {name.removeprefix("interactive/"): content for name, content in hand.items()}
+    one, run = files(folders[0] / "reports"), files(folders[0] / "runs/smoke")
+    hand = {name.removeprefix("interactive/"): content for name, content in files(folders[1] / "runs").items()}
     made = {name: run[name] for name in run if name.startswith(STAGES) and not name.endswith("notebook.ipynb")}
     names = ("boards", "base-0", "round_0-0", "fixed-0", "engineer-0")
     made |= {f"cells/{name}.json": one[f"cells/smoke/{name}.json"] for name in names}
@@ -156,13 +144,8 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
 
     rounds = folders[0] / "mapflake/engineer/rounds.py"
     rounds.write_text(rounds.read_text() + "\n# a comment is no other code\n")
-    for arguments in (
-        ("config", "user.name", "a"),
-        ("config", "user.email", "a@b"),
-        ("add", "."),
-        ("commit", "-qm", "a"),
-    ):
-        command(folders[0], "git", *arguments)
+    for arguments in ("config user.name a", "config user.email a@b", "add .", "commit -qm a"):
+        command(folders[0], "git", *arguments.split())
     again = command(folders[0], "dvc", "exp", "run", "--name", "other", "-S", "analysis.comparison.metric=optimal")
     assert re.findall(r"Running stage '(\w+)'", again) == ["prepare", "analysis", "publish"]  # and nothing is trained
     told = json.loads(command(folders[0], "dvc", "exp", "show", "--json"))
