@@ -121,13 +121,13 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     records: dict[tuple[str, int], Record] = {}
     for path in paths:
         record = repro.from_json(Record, repro.read_json(path), str(path))
-        first, key = next(iter(records.values()), record), (record.arm, record.seed)
+        one, key = next(iter(records.values()), record), (record.arm, record.seed)
         if key in records:
             raise ValueError(f"{path}: arm {record.arm} under seed {record.seed} is there twice")
         for name in ("rl", "samples"):
-            if record.parameters.get(name) != first.parameters.get(name):
-                found, other = (repro.dumps(r.parameters.get(name)) for r in (record, first))
-                raise ValueError(f"{path}: {name} {found} is not that of {first.arm}-{first.seed}, {other}")
+            if record.parameters.get(name) != one.parameters.get(name):
+                found, other = (repro.dumps(r.parameters.get(name)) for r in (record, one))
+                raise ValueError(f"{path}: {name} {found} is not that of {one.arm}-{one.seed}, {other}")
         if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
             raise ValueError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
         for name, outcome in [*record.benchmark.items(), *(("validation", one) for one in record.validation)]:
@@ -138,6 +138,15 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
                     raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
         records[key] = record
+    for (arm, seed), record in records.items():  # arms of a seed are paired, which takes the same beginning
+        first, shared = record.rounds[:1], records.get((ROUND_0, seed))
+        if first and shared and first[0]["index"] == 1:
+            parent, start = first[0]["parent_sha256"], shared.rounds[0]["checkpoint_sha256"]
+            if parent != start:
+                raise ValueError(
+                    f"{folder}: {arm}-{seed} continues from another round 0 ({parent[:8]}) than {ROUND_0}-{seed} "
+                    f"({start[:8]}): trained on another processor or by other code; take seeds without records"
+                )
     columns = ("board", "agents", "size", "needs_wait")
     return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
 

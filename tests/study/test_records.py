@@ -118,6 +118,20 @@ def test_load_refuses_records_that_do_not_belong_together(tmp_path: Path, key: s
     assert str(caught.value).startswith(str(path))
 
 
+def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path: Path) -> None:
+    simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
+    shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
+    repro.write_json(shared, repro.read_json(shared) | {"rounds": [{"index": 0, "checkpoint_sha256": 64 * "a"}]})
+    for index, parent in ((1, "a"), (0, "b")):  # the controls: that one, and a round 0 of its own
+        rows = [{"index": index, "parent_sha256": 64 * parent}]
+        repro.write_json(own, repro.read_json(own) | {"rounds": rows})
+        assert study.load(tmp_path).arms == ["engineer"]
+    repro.write_json(own, repro.read_json(own) | {"rounds": [{"index": 1, "parent_sha256": 64 * "b"}]})
+    said = r"engineer-0 continues from another round 0 \(bbbbbbbb\) than round_0-0 \(aaaaaaaa\): trained on another"
+    with pytest.raises(ValueError, match=said):
+        study.load(tmp_path)
+
+
 def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no boards\.json: notebook 01 makes it; in the pipeline"):
         study.load(tmp_path)
