@@ -27,6 +27,4 @@ def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
         r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", said, re.M
     )
     assert re.search(r"^engineer_trained: \+\d\.\d \(.*\) points, \d+ seeds, p = 0\.\d+$", said, re.M)
-    assert re.search(r"^fixed: (\d+) of \1 seeds continue", said, re.M)
-    assert "engineer_trained: 0 of" in said  # the control
     assert "x: 2 s, 1 CPU seconds" in said
