@@ -33,18 +33,25 @@ BIN = Path(sys.executable).parent
 LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich", "--client.api-key-var", "NO_KEY"]
 
 
+def evaluated(folder, environment, url, *options):
+    """Returns the episodes of vf-eval, which writes them at its end."""
+    command = [BIN / "vf-eval", environment, "-m", "golden", "--client.base-url", f"{url}/v1", *LOCALLY]
+    command += [*options, "-o", folder, "--run.name", "run"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    traces = Path(folder, "run", "traces.jsonl")
+    assert traces.is_file(), done.stdout[-3000:] + done.stderr[-3000:]
+    return [json.loads(line) for line in traces.read_text().splitlines()]
+
+
 def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve):
     chosen = [t for t in TRANSCRIPTS if t.prompt_format == "compact"]  # chat: below
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     server = serve(chosen)
-    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", f"{server.url}/v1", *LOCALLY]
-    command += ["--env.taskset.prompt_format", "compact", "--sampling.temperature", "0.5"]
-    command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    options = ["--env.taskset.prompt_format", "compact", "--sampling.temperature", "0.5"]
+    options += ["--env.taskset.tasks", tmp_path / "tasks.jsonl"]
     golden, seen = {(t.prompt, t.completion): t for t in chosen}, Counter()
-    for line in Path(tmp_path, "run", "traces.jsonl").read_text().splitlines():
-        (trace,) = json.loads(line)["traces"]
+    for episode in evaluated(tmp_path, "mapflake", server.url, *options):
+        (trace,) = episode["traces"]
         assert trace["errors"] == []
         question, answer = (node["message"].get("content") or "" for node in trace["nodes"])
         transcript = golden[question, answer]
@@ -58,11 +65,8 @@ def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve):
     assert {(asked["path"], asked["temperature"]) for asked in server.asked} == {("/v1/chat/completions", 0.5)}
 
 
-def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
-    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", "http://127.0.0.1:9/v1", *LOCALLY]
-    command += ["-n", "1", "-o", tmp_path, "--run.name", "run"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    (episode,) = map(json.loads, Path(tmp_path, "run", "traces.jsonl").read_text().splitlines())
+def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path):
+    (episode,) = evaluated(tmp_path, "mapflake", "http://127.0.0.1:9", "-n", "1")
     assert not episode["ok"]
     assert episode["traces"][0]["errors"]
 
@@ -111,13 +115,9 @@ def test_the_hubs_form_through_verifiers_own_command(tmp_path, serve):
     right = {render_prompt(task.instance): format_plan(task.instance, task.solution.plan) for task in tasks[:3]}
     wrong = {render_prompt(task.instance): '{"plan": ["W", "W", "W"]}' for task in tasks[3:]}
     server = serve([SimpleNamespace(prompt=prompt, completion=said) for prompt, said in (right | wrong).items()])
-    command = [BIN / "vf-eval", "mapf-frozenlake", "-m", "golden", "--client.base-url", f"{server.url}/v1", *LOCALLY]
-    command += ["--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
-    command += ["--env.taskset.n", "6", "--env.taskset.seed", "5", "-o", tmp_path, "--run.name", "run"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    lines = Path(tmp_path, "run", "traces.jsonl").read_text().splitlines()
-    traces = [json.loads(line)["traces"][0] for line in lines]
+    options = ["--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
+    options += ["--env.taskset.n", "6", "--env.taskset.seed", "5"]
+    traces = [episode["traces"][0] for episode in evaluated(tmp_path, "mapf-frozenlake", server.url, *options)]
     assert len(traces) == 6
     for trace in traces:
         reward = float(trace["nodes"][0]["message"]["content"] in right)

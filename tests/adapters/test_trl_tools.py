@@ -69,23 +69,16 @@ def make(folder: Path, rows: Any, kind: type[GRPOTrainer] = GRPOTrainer, **chang
     )
 
 
-class Groups:
-    """A reward of nothing that keeps the boards of each group, as the environments have them."""
-
-    __name__ = "groups"
-
-    def __init__(self) -> None:
-        self.boards: list[set[str]] = []
-
-    def __call__(self, completions: Any, environments: Any, **_: Any) -> list[float]:
-        keys = [one.task.instance.key for one in environments]
-        self.boards += [{*keys[i : i + SIZE]} for i in range(0, len(keys), SIZE)]
-        return [0.0] * len(keys)
-
-
 def test_the_board_is_that_of_the_design(tmp_path: Path) -> None:
     """Both doors together: the rows are of the current round, and so are the boards that the environments read."""
-    groups, boards = Groups(), DesignedBoards(CONFIG, 4, seed=0)
+    seen: list[set[str]] = []  # the boards of each group
+
+    def groups(completions: Any, environments: Any, **_: Any) -> list[float]:
+        keys = [one.task.instance.key for one in environments]
+        seen.extend({*keys[i : i + SIZE]} for i in range(0, len(keys), SIZE))
+        return [0.0] * len(keys)
+
+    boards = DesignedBoards(CONFIG, 4, seed=0)
     more = {"max_steps": -1, "num_train_epochs": 2, "shuffle_dataset": False}
     trainer = make(tmp_path, boards.dataset, rewards=groups, **more)
     validation = generate(CONFIG, 4, seed=0, split="validation")
@@ -94,10 +87,10 @@ def test_the_board_is_that_of_the_design(tmp_path: Path) -> None:
     first = {task.instance.key for task in boards.tasks}
     trainer.train()
     second = {task.instance.key for task in boards.tasks}
-    assert [len(one) for one in groups.boards] == [1] * 8  # the members of a group have one board
-    assert set().union(*groups.boards[:4]) == first != second == set().union(*groups.boards[4:])
+    assert [len(one) for one in seen] == [1] * 8  # the members of a group have one board
+    assert set().union(*seen[:4]) == first != second == set().union(*seen[4:])
     groups([""] * SIZE, [SimpleNamespace(task=task) for task in TASKS[:SIZE]])
-    assert len(groups.boards[-1]) == SIZE  # the control: environments that draw for themselves
+    assert len(seen[-1]) == SIZE  # the control: environments that draw for themselves
 
 
 def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
