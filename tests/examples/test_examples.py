@@ -66,6 +66,12 @@ def test_a_script_prints_what_the_page_says(name: str) -> None:
         assert len(re.findall(r"^round 1, wait ratios, (?:engineer|    ours): 3x3 [01]\.\d\d", ours, re.M)) == 2
 
 
+def test_a_designer_is_compared_with_ours_by_the_statistics_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "own_designer", raising=False)  # its import is what adds the arm
+    line = r"^against +(\w+): [+-][\d.]+ points \(.* to .*\) p = [01]\.\d+$"
+    assert re.findall(line, printed("compare_designers"), re.M) == ["fixed", "heuristic", "learnability"]
+
+
 @pytest.mark.parametrize("page", ["bring_your_own.md", "scale.md"])
 def test_a_page_quotes_the_scripts_as_they_are(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
