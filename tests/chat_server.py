@@ -59,7 +59,7 @@ def serving(handler: type[Chat], **attributes: Any) -> Iterator[Server]:
     """Yields a server with these attributes, until the block ends."""
     with Server(("127.0.0.1", 0), handler) as server:
         vars(server).update(attributes, asked=[], lock=threading.Lock(), url=f"http://127.0.0.1:{server.server_port}")
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()  # looks so often for its end
         try:
             yield server
         finally:

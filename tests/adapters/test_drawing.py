@@ -33,7 +33,7 @@ def test_it_is_the_board_that_generate_gives_for_its_kind(config: EnvConfig, see
 
 
 def test_over_seeds_the_ratios_are_met() -> None:
-    n = 4000
+    n = 1000
     tasks = [draw(MIXED, seed) for seed in range(n)]
     sizes = Counter(task.instance.size for task in tasks)
     assert set(sizes) == {3, 5}

@@ -1,7 +1,6 @@
 """The reasoning-gym dataset by what reasoning-gym's own tests ask of every dataset; `make test-reasoning-gym`."""
 
 import json
-from itertools import islice
 
 import pytest
 
@@ -10,12 +9,7 @@ pytest.importorskip(
 )
 
 import reasoning_gym
-from reasoning_gym.coaching.base_curriculum import DefaultCurriculumContext, RangeAttributeMode
-from reasoning_gym.coaching.curriculum_config import CurriculumAttributeConfig, CurriculumExperimentConfig
-from reasoning_gym.coaching.experiment import CurriculumExperiment
-from reasoning_gym.composite import CompositeConfig, CompositeDataset, DatasetSpec
-from reasoning_gym.dataset import ReseedingDataset
-from reasoning_gym.factory import create_curriculum, get_score_answer_fn, has_curriculum
+from reasoning_gym.factory import create_curriculum, get_score_answer_fn
 from reasoning_gym.utils import extract_answer
 
 from mapflake.adapters.reasoning import NAME
@@ -56,16 +50,6 @@ def test_entries_are_decided_by_seed_and_index():
         first[20]
 
 
-def test_reseeding_goes_on_without_end():
-    endless = ReseedingDataset(dataset(seed=42, size=10), chunk_size=3)
-    first, second = ([entry["question"] for entry in islice(endless, 10)] for _ in range(2))
-    assert first == second
-    assert first[:3] != first[3:6]
-    entry = next(iter(endless))
-    assert endless.score_answer("wrong", entry) == 0
-    assert endless.score_answer(entry["answer"], entry) == 1
-
-
 def test_neighbouring_seeds_share_no_entries():
     """Those of reasoning-gym's own datasets do, which is what this would find."""
 
@@ -82,10 +66,7 @@ def test_neighbouring_seeds_share_no_entries():
     ("wrong", "message"),
     [
         ({"min_size": 7}, "min_size: 7 is larger than max_size, 6"),
-        ({"max_size": 11}, r"sizes: 11 is not an integer in 3\.\.10"),
         ({"min_size": 3, "max_agents": 9}, "leaves 8 free cells for 9 agents"),
-        ({"min_hole_ratio": -0.1}, "hole_ratio: -0.1 is not in"),
-        ({"wait_ratio": 1.5}, "wait_ratio: 1.5 is not in"),
         ({"min_agents": 1}, "wait_ratio: 0.5 is not 0, and one agent"),
         ({"prompt_format": "html"}, "prompt_format: 'html'"),
     ],
@@ -126,7 +107,6 @@ def test_the_score_is_the_reward():
 
 
 def test_levels_go_up_and_down():
-    assert has_curriculum(NAME)
     curriculum = create_curriculum(NAME)
     lowest = curriculum.generate_configuration({"size": 150, "seed": 1})
     assert (lowest.min_size, lowest.max_size, lowest.max_agents, lowest.wait_ratio) == (4, 4, 2, 0.0)
@@ -139,31 +119,15 @@ def test_levels_go_up_and_down():
     assert (higher.min_hole_ratio, higher.max_hole_ratio, higher.wait_ratio) == (0.1, 0.2, 0.25)
     assert curriculum.decrement_attr_level("size")
     assert curriculum.generate_configuration().max_size == 4
-    assert not curriculum.decrement_attr_level("size")
 
 
-@pytest.mark.parametrize("mode", RangeAttributeMode)
 @pytest.mark.parametrize("level", range(4))
-def test_every_level_has_boards(level, mode):
+def test_every_level_has_boards(level):
     curriculum = create_curriculum(NAME)
     curriculum.set_global_level(level)
-    context = DefaultCurriculumContext(mode=mode, k=2)
-    config = curriculum.generate_configuration({"seed": 0, "size": 12}, context=context)
+    config = curriculum.generate_configuration({"seed": 0, "size": 12})
     boards = [task(entry) for entry in dataset(**vars(config))]
     for board in boards:
         assert config.min_size <= board.instance.size <= config.max_size == 4 + 2 * level
         assert config.min_agents <= board.instance.num_agents <= config.max_agents == 2 + level
     assert any(board.needs_wait for board in boards) == (level > 0)
-
-
-def test_an_experiment_with_a_curriculum():
-    chosen = CurriculumExperimentConfig({NAME: CurriculumAttributeConfig({"*": 1, "size": 2})})
-    experiment = CurriculumExperiment("test", config=chosen, size=10, seed=42)
-    curriculum = experiment.curricula[NAME]
-    assert [curriculum.get_attr_level(name) for name in ("size", "agents", "wait_ratio")] == [2, 1, 1]
-    entry = experiment.get_dataset_entry(3)
-    found = experiment.score_answer_with_id(entry["answer"], entry["metadata"]["entry_id"])
-    assert found == 1.0
-    assert entry["metadata"]["source_dataset"] == NAME
-    composite = CompositeDataset(CompositeConfig(size=5, seed=1, datasets=[DatasetSpec(NAME, 1, {"max_size": 5})]))
-    assert composite.score_answer(composite[0]["answer"], composite[0]) == 1.0

@@ -17,7 +17,6 @@ from transcripts import TRANSCRIPTS
 from mapflake.adapters.taskset import FrozenLakeConfig
 from mapflake.env import (
     KINDS,
-    PROMPT_FORMATS,
     EnvConfig,
     SizeConfig,
     Task,
@@ -34,25 +33,31 @@ BIN = Path(sys.executable).parent
 LOCALLY = ["--env.agent.runtime.type", "subprocess", "--no-push", "--no-rich", "--client.api-key-var", "NO_KEY"]
 
 
-@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
-def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_path, serve):
-    chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
+def evaluated(folder, environment, url, *options):
+    """Returns the episodes of vf-eval, which writes them at its end."""
+    command = [BIN / "vf-eval", environment, "-m", "golden", "--client.base-url", f"{url}/v1", *LOCALLY]
+    command += [*options, "-o", folder, "--run.name", "run"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    traces = Path(folder, "run", "traces.jsonl")
+    assert traces.is_file(), done.stdout[-3000:] + done.stderr[-3000:]
+    return [json.loads(line) for line in traces.read_text().splitlines()]
+
+
+def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve):
+    chosen = [t for t in TRANSCRIPTS if t.prompt_format == "compact"]  # chat: below
     save_tasks(tmp_path / "tasks.jsonl", [t.task for t in chosen])
     server = serve(chosen)
-    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", f"{server.url}/v1", *LOCALLY]
-    command += ["--env.taskset.prompt_format", prompt_format, "--sampling.temperature", "0.5"]
-    command += ["--env.taskset.tasks", tmp_path / "tasks.jsonl", "-o", tmp_path, "--run.name", "run"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    options = ["--env.taskset.prompt_format", "compact", "--sampling.temperature", "0.5"]
+    options += ["--env.taskset.tasks", tmp_path / "tasks.jsonl"]
     golden, seen = {(t.prompt, t.completion): t for t in chosen}, Counter()
-    for line in Path(tmp_path, "run", "traces.jsonl").read_text().splitlines():
-        (trace,) = json.loads(line)["traces"]
+    for episode in evaluated(tmp_path, "mapflake", server.url, *options):
+        (trace,) = episode["traces"]
         assert trace["errors"] == []
         question, answer = (node["message"].get("content") or "" for node in trace["nodes"])
         transcript = golden[question, answer]
         seen[transcript.name] += 1
         assert trace["rewards"] == {"reward": {"score": transcript.reward, "weight": 1.0}}
-        kinds = judge(transcript.task, answer, prompt_format).kinds
+        kinds = judge(transcript.task, answer, "compact").kinds
         rates = {name: getattr(transcript, name) for name in ("valid", "optimal", "soc_optimal")}
         assert trace["metrics"] == rates | {f"fails_{kind}": kind in kinds for kind in KINDS}
     assert seen == Counter(t.name for t in chosen)
@@ -60,11 +65,8 @@ def test_golden_answers_of_a_server_from_the_command_line(prompt_format, tmp_pat
     assert {(asked["path"], asked["temperature"]) for asked in server.asked} == {("/v1/chat/completions", 0.5)}
 
 
-def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path, serve):
-    command = [BIN / "vf-eval", "mapflake", "-m", "golden", "--client.base-url", "http://127.0.0.1:9/v1", *LOCALLY]
-    command += ["-n", "1", "-o", tmp_path, "--run.name", "run"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    (episode,) = map(json.loads, Path(tmp_path, "run", "traces.jsonl").read_text().splitlines())
+def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path):
+    (episode,) = evaluated(tmp_path, "mapflake", "http://127.0.0.1:9", "-n", "1")
     assert not episode["ok"]
     assert episode["traces"][0]["errors"]
 
@@ -108,24 +110,19 @@ def test_the_environment_of_a_design_by_its_name():
 
 
 def test_the_hubs_form_through_verifiers_own_command(tmp_path, serve):
-    """A server that knows the answers of the design's boards gives 1, and one that never answers right gives 0."""
+    """A server that knows the answers of half of the design's boards gives 1 for these, and 0 for the others."""
     tasks = generate(DESIGN, 6, seed=5)
-    asked = [render_prompt(task.instance) for task in tasks]
-    right = [format_plan(task.instance, task.solution.plan) for task in tasks]
-    for k, (answers, reward) in enumerate(((right, 1.0), (['{"plan": ["W", "W", "W"]}'] * 6, 0.0))):
-        said = zip(asked, answers, strict=True)
-        server = serve([SimpleNamespace(prompt=prompt, completion=answer) for prompt, answer in said])
-        command = [BIN / "vf-eval", "mapf-frozenlake", "-m", "golden", "--client.base-url", f"{server.url}/v1"]
-        command += [*LOCALLY, "--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
-        command += ["--env.taskset.n", "6", "--env.taskset.seed", "5", "-o", tmp_path, "--run.name", f"run{k}"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        lines = Path(tmp_path, f"run{k}", "traces.jsonl").read_text().splitlines()
-        traces = [json.loads(line)["traces"][0] for line in lines]
-        assert len(traces) == 6
-        for trace in traces:
-            assert trace["rewards"]["reward"]["score"] == reward
-            assert trace["metrics"]["fails_goal"] == 1 - reward
+    right = {render_prompt(task.instance): format_plan(task.instance, task.solution.plan) for task in tasks[:3]}
+    wrong = {render_prompt(task.instance): '{"plan": ["W", "W", "W"]}' for task in tasks[3:]}
+    server = serve([SimpleNamespace(prompt=prompt, completion=said) for prompt, said in (right | wrong).items()])
+    options = ["--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
+    options += ["--env.taskset.n", "6", "--env.taskset.seed", "5"]
+    traces = [episode["traces"][0] for episode in evaluated(tmp_path, "mapf-frozenlake", server.url, *options)]
+    assert len(traces) == 6
+    for trace in traces:
+        reward = float(trace["nodes"][0]["message"]["content"] in right)
+        assert trace["rewards"]["reward"]["score"] == reward
+        assert trace["metrics"]["fails_goal"] == 1 - reward
 
 
 def test_the_example(example, tmp_path, serve):

@@ -47,11 +47,9 @@ SAID = "".join(t.completion for t in TRANSCRIPTS if (t.name, t.prompt_format) ==
     ("completion", "score"),
     [
         (SAID, 1.0),
-        ([{"role": "assistant", "content": SAID}], 1.0),
         ([{"content": [{"type": "text", "text": SAID[:9]}, {"type": "text", "text": SAID[9:]}]}], 1.0),
         ([{"role": "assistant", "content": "I ask a tool."}, {"role": "tool", "content": "4"}, {"content": SAID}], 1.0),
         ([{"role": "assistant", "content": SAID}, {"role": "assistant", "content": "I do not know."}], 0.0),
-        ([{"role": "assistant", "content": SAID}, {"role": "tool", "content": "4"}], 1.0),
         ([{"role": "assistant", "content": None, "tool_calls": []}], 0.0),
         ([{"role": "assistant", "content": [{"type": "image"}]}], 0.0),
         ([], 0.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from trl.chat_template_utils import qwen3_chat_template
 from mapflake.adapters.trl import DesignedBoards, EngineerCallback
 from mapflake.adapters.trl_tools import FrozenLakeEnvironment
 from mapflake.env import EnvConfig, generate, reward, to_dataset
-from mapflake.repro import dumps, to_json
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch
 
@@ -49,7 +49,7 @@ class Scripted(GRPOTrainer):
         return f"<tool_call>\n{json.dumps({'name': 'submit', 'arguments': {'plan': plan}})}\n</tool_call>"
 
 
-def make(folder: Path, factory: Any, rows: Any, kind: type[GRPOTrainer] = GRPOTrainer, **changed: Any) -> GRPOTrainer:
+def make(folder: Path, rows: Any, kind: type[GRPOTrainer] = GRPOTrainer, **changed: Any) -> GRPOTrainer:
     torch.manual_seed(0)
     tokenizer = byte_level_tokenizer()
     tokenizer.chat_template = qwen3_chat_template
@@ -65,64 +65,37 @@ def make(folder: Path, factory: Any, rows: Any, kind: type[GRPOTrainer] = GRPOTr
         GRPOConfig(**args | changed),
         rows,
         processing_class=tokenizer,
-        environment_factory=factory,
+        environment_factory=FrozenLakeEnvironment,
     )
-
-
-class Groups:
-    """A reward of nothing that keeps the boards of each group, as the environments have them."""
-
-    __name__ = "groups"
-
-    def __init__(self) -> None:
-        self.boards: list[set[str]] = []
-
-    def __call__(self, completions: Any, environments: Any, **_: Any) -> list[float]:
-        keys = [one.task.instance.key for one in environments]
-        self.boards += [{*keys[i : i + SIZE]} for i in range(0, len(keys), SIZE)]
-        return [0.0] * len(keys)
-
-
-class DrawsForItself(FrozenLakeEnvironment):
-    """The control: an environment that draws a board as it is reset."""
-
-    drawn = 0
-
-    def reset(self, **row: Any) -> str:
-        DrawsForItself.drawn += 1
-        (task,) = generate(CONFIG, 1, seed=DrawsForItself.drawn)
-        return super().reset(task=dumps(to_json(task)))
-
-
-@pytest.mark.parametrize(("factory", "boards"), [(FrozenLakeEnvironment, 1), (DrawsForItself, SIZE)])
-def test_the_members_of_a_group_have_one_board(tmp_path: Path, factory: Any, boards: int) -> None:
-    groups = Groups()
-    trainer = make(tmp_path, factory, to_dataset(TASKS), rewards=groups)
-    trainer.train()
-    assert len(groups.boards) == 4
-    assert [len(one) for one in groups.boards] == [boards] * 4
-    if factory is FrozenLakeEnvironment:
-        assert set().union(*groups.boards) <= {task.instance.key for task in TASKS}
 
 
 def test_the_board_is_that_of_the_design(tmp_path: Path) -> None:
     """Both doors together: the rows are of the current round, and so are the boards that the environments read."""
-    groups, boards = Groups(), DesignedBoards(CONFIG, 4, seed=0)
+    seen: list[set[str]] = []  # the boards of each group
+
+    def groups(completions: Any, environments: Any, **_: Any) -> list[float]:
+        keys = [one.task.instance.key for one in environments]
+        seen.extend({*keys[i : i + SIZE]} for i in range(0, len(keys), SIZE))
+        return [0.0] * len(keys)
+
+    boards = DesignedBoards(CONFIG, 4, seed=0)
     more = {"max_steps": -1, "num_train_epochs": 2, "shuffle_dataset": False}
-    trainer = make(tmp_path, FrozenLakeEnvironment, boards.dataset, rewards=groups, **more)
+    trainer = make(tmp_path, boards.dataset, rewards=groups, **more)
     validation = generate(CONFIG, 4, seed=0, split="validation")
     engineer = EngineerCallback(trainer, boards, "domain_randomisation", validation=validation)
     trainer.add_callback(engineer)
     first = {task.instance.key for task in boards.tasks}
     trainer.train()
     second = {task.instance.key for task in boards.tasks}
-    assert [len(one) for one in groups.boards] == [1] * 8
-    assert set().union(*groups.boards[:4]) == first != second == set().union(*groups.boards[4:])
+    assert [len(one) for one in seen] == [1] * 8  # the members of a group have one board
+    assert set().union(*seen[:4]) == first != second == set().union(*seen[4:])
+    groups([""] * SIZE, [SimpleNamespace(task=task) for task in TASKS[:SIZE]])
+    assert len(seen[-1]) == SIZE  # the control: environments that draw for themselves
 
 
 def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
     more = {"max_completion_length": 2000, "max_steps": 1}
-    trainer = make(tmp_path, FrozenLakeEnvironment, to_dataset(TASKS), Scripted, **more)
+    trainer = make(tmp_path, to_dataset(TASKS), Scripted, **more)
     trainer.train()
     (row,) = [row for row in trainer.state.log_history if "reward" in row]
     # Of a group of four one passes, one submits a wrong plan, one a wrong and then the right one, one the right one.
@@ -161,7 +134,7 @@ def test_the_last_plan_counts_and_what_is_wrong_is_said() -> None:
     assert played()[0].get_reward() == 0
 
 
-@pytest.mark.parametrize("plan", [None, "UU", {"a": 1}, [None], ["x" * 10_000] * 2, "\ud800"])
+@pytest.mark.parametrize("plan", [None, {"a": 1}, [None], ["\ud800", "x" * 10_000]])
 def test_arguments_of_any_kind_are_judged(plan: Any) -> None:
     environment, (said,) = played(plan)
     assert said.startswith("Not valid: ")

@@ -1,5 +1,8 @@
 """The scripts in docs/examples run, print what docs/bring_your_own.md says, and are quoted there as they are.
 
+The code of docs/runs.md runs from top to bottom, on a run made here and on the committed records. Of the verifiers
+example, here is what it makes of its traces; tests/adapters/test_taskset.py runs it whole, with verifiers.
+
 `python tests/examples/test_examples.py` writes what they print into the page anew; look at the difference.
 """
 
@@ -7,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import runpy
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +66,12 @@ def test_a_script_prints_what_the_page_says(name: str) -> None:
         assert len(re.findall(r"^round 1, wait ratios, (?:engineer|    ours): 3x3 [01]\.\d\d", ours, re.M)) == 2
 
 
+def test_a_designer_is_compared_with_ours_by_the_statistics_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "own_designer", raising=False)  # its import is what adds the arm
+    line = r"^against +(\w+): [+-][\d.]+ points \(.* to .*\) p = [01]\.\d+$"
+    assert re.findall(line, printed("compare_designers"), re.M) == ["fixed", "heuristic", "learnability"]
+
+
 @pytest.mark.parametrize("page", ["bring_your_own.md", "scale.md"])
 def test_a_page_quotes_the_scripts_as_they_are(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -68,6 +79,42 @@ def test_a_page_quotes_the_scripts_as_they_are(page: str) -> None:
     assert len(quoted) == len(re.findall(r"<!-- [\w/]+\.\w+ -->", text)) > 0
     for name, code in quoted:
         assert code in (DOCS / "examples" / name).read_text(encoding="utf-8"), f"{name}: {code[:60]}"
+
+
+def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import toy_learner
+
+    toy_learner.run("heuristic", tmp_path / "toy")
+    shutil.copytree(tmp_path / "toy/heuristic", tmp_path / "runs/default/engineer_loop/0")
+    repro.append_jsonl(tmp_path / "runs/default/times/warm_start.jsonl", {"stage": "x", "seconds": 2, "cpu_seconds": 1})
+    (tmp_path / "reports").symlink_to(DOCS.parent / "reports")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "runs.md").read_text(encoding="utf-8"), re.DOTALL)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec("".join(blocks), {})
+    said = out.getvalue()
+    assert re.search(
+        r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", said, re.M
+    )
+    assert re.search(r"^engineer_trained: \+\d\.\d \(.*\) points, \d+ seeds, p = 0\.\d+$", said, re.M)
+    assert "x: 2 s, 1 CPU seconds" in said
+
+
+def traces(path: Path, *scores: float | None) -> Path:
+    """Writes traces as vf-eval does; None is an episode whose request failed."""
+    rewards = [{} if score is None else {"reward": {"score": score, "weight": 1.0}} for score in scores]
+    path.write_text("".join(json.dumps({"traces": [{"rewards": one}]}) + "\n" for one in rewards))
+    return path
+
+
+def test_failed_requests_are_told_and_not_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mean = runpy.run_path(str(DOCS / "examples/eval_verifiers.py"))["mean"]
+    assert mean(traces(tmp_path / "all", 1.0, 0.0, 0.5)) == 0.5
+    assert capsys.readouterr().err == ""
+    assert mean(traces(tmp_path / "some", 1.0, None, 0.5)) == 0.75
+    assert capsys.readouterr().err == f"1 of 3 requests failed, see {tmp_path / 'some'}\n"
+    with pytest.raises(SystemExit, match="no episode has a reward"):
+        mean(traces(tmp_path / "none", None))
 
 
 def write() -> None:

@@ -1,55 +1,44 @@
-"""The commands of docs/i_want_to.md do what its page says, and no door is left out."""
+"""The commands of docs/i_want_to.md are run by tests, most by those of another page, and no door is left out."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from small_repo import ROOT, repository
+from small_repo import ROOT
+
+from mapflake.__main__ import main
 
 PAGE = (ROOT / "docs/i_want_to.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\| .+? \| `(.+?)` \| \[", PAGE, re.MULTILINE)
 
-SAYS = {
-    "python -m mapflake solve --wait": r"makespan \d+, sum of costs \d+; the board needs a wait",
-    "python docs/examples/compare_designers.py": r"against +heuristic: [+-][\d.]+ points \(.* to .*\) p = 0\.\d",
-    "python docs/examples/own_reward.py": r"expected gain: 3x3 0\.0\d, 4x4 0\.1\d",
-    "python -m mapflake.nb dry qwen_1gpu": r"in all \d+\.\d h",
-}
-"""What a command prints."""
-
-ELSEWHERE = {
-    "python docs/examples/eval_inspect.py": "tests/adapters/test_inspect_task.py",
+TESTED = {
+    "python -m mapflake solve --wait": "tests/examples/test_i_want_to.py",
+    "python docs/examples/compare_designers.py": "tests/examples/test_examples.py",
+    "python docs/examples/own_reward.py": "tests/examples/test_examples.py",
     "python docs/examples/own_designer.py": "tests/examples/test_examples.py",
     "python docs/examples/own_dimension.py": "tests/examples/test_examples.py",
+    "python docs/examples/eval_inspect.py": "tests/adapters/test_inspect_task.py",
     "python docs/examples/engineer_trl.py": "tests/adapters/test_trl.py",
     "python docs/examples/engineer_trl.py fixed": "tests/adapters/test_trl.py",
+    "python -m mapflake.nb dry qwen_1gpu": "tests/pipeline/test_dry.py",
     "bash docs/examples/cluster/study.sh": "tests/cluster/test_slurm.py",
 }
-"""Commands whose scripts other tests run, at a small scale if they take minutes."""
+"""Where a command, or its script, is run: at a small scale if it takes minutes."""
 
 
 def test_every_command_is_run_by_a_test() -> None:
-    assert {*COMMANDS} == {*SAYS, *ELSEWHERE}
-    for command, file in ELSEWHERE.items():
-        assert Path(command.split()[1]).stem in (ROOT / file).read_text(encoding="utf-8"), command
+    assert {*COMMANDS} == {*TESTED}
+    for command, file in TESTED.items():
+        words = re.sub(r"^(bash|python( -m [\w.]+)?) ", "", command).split()
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert [word for word in words if Path(word).stem not in text] == [], command
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", SAYS)
-def test_a_command_does_what_the_page_says(command: str, tmp_path: Path) -> None:
-    clone = repository(tmp_path / "clone", "params.yaml", "dvc.yaml", "pyproject.toml")
-    for folder in ("docs", "reports", "notebooks"):
-        (clone / folder).symlink_to(ROOT / folder)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    own = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command.split(), cwd=clone, env=own, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert re.search(SAYS[command], done.stdout), done.stdout
+def test_the_first_command_solves_a_board(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "--wait"]) == 0
+    assert re.search(r"makespan \d+, sum of costs \d+; the board needs a wait", capsys.readouterr().out)
 
 
 def test_every_door_has_a_line() -> None:

@@ -4,17 +4,14 @@ Replies are in tests/engineer, boards in tests/env, servers in tests/trainer/tes
 """
 
 import functools
-import os
 import shutil
 from pathlib import Path
 
 import numpy as np
-import openai
 import pytest
 import small_repo
 import torch
-from chat_server import serving
-from hostile_server import SECRETS, Hostile
+from hostile_server import SECRETS
 from safetensors.torch import load_file, save_file
 from starts import SHAPE
 
@@ -34,17 +31,10 @@ PICKLE = b"cbuiltins\nexec\n(V" + CODE.encode() + b"\ntR."  # unpickling it runs
 LONGEST = 2000  # characters of a message
 
 
-@pytest.fixture(scope="module")
-def server():
-    with serving(Hostile) as served:
-        yield served.url
-
-
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch, capfd, caplog):
     """An empty folder to work in, with secrets in the environment; afterwards no code has run and none was printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
     for name, value in (SECRETS | {"OPENAI_BASE_URL": ""}).items():
         monkeypatch.setenv(name, value)
     yield tmp_path
@@ -136,16 +126,12 @@ LAYER = "model.layers.0.mlp.up_proj.weight"
         (pickled, True, "no file named model.safetensors"),
         (lambda f: (f / "pytorch_model.bin").write_bytes(PICKLE), False, "is not in manifest.json"),
         (code_of_an_unknown_model, True, "cannot be loaded"),
-        (tensors(lambda t: t.update({LAYER: torch.zeros(64, 32)})), True, "cannot be loaded"),
         (tensors(lambda t: t[LAYER][0].fill_(np.inf)), True, "are not finite"),
         (files_elsewhere, False, "../../../etc/passwd is missing"),
         (adapter_on_a_remote_model, True, "an adapter; merge it into its model"),
         (tensors(lambda t: t.pop(LAYER)), True, "do not fit the configuration"),  # it is no random one
         (lambda f: (f / "chat_template.jinja").write_text("{% for %}"), True, "TemplateSyntaxError"),
         (lambda f: (f / "chat_template.jinja").write_text("hello"), True, "shows the message 0 times, not once"),
-        (lambda f: os.truncate(f / "model.safetensors", 999), False, "model.safetensors differs"),
-        (lambda f: (f / "tokenizer.json").unlink(), False, "tokenizer.json is missing"),
-        (lambda f: (f / "manifest.json").unlink(), False, "not written to its end"),
     ],
 )
 def test_checkpoints(spoil, manifest, text):
@@ -159,15 +145,11 @@ def test_a_checkpoint_of_a_known_model_with_code_of_its_own_is_loaded_without_it
 # ---------------------------------------------------------------- servers
 
 
-def test_a_refused_key_is_not_shown(server):
-    fails(ServerError, "refused: Bearer *** by", OpenAIPolicy("m", f"{server}/401/v1").complete, ["a"])
-
-
-def test_keys_and_addresses(server, monkeypatch):
+def test_keys_and_addresses(monkeypatch):
     fails(ValueError, "base_url: has a user, a password", OpenAIPolicy, "m", f"http://me:{PASSWORD}@127.0.0.1/v1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRETS["OPENAI_API_KEY"] + "\nX: y")
-    said = "holds characters that no key has"
-    fails(ServerError, said, lambda: OpenAIPolicy("m", f"{server}/401/v1").complete(["a"]))
+    policy = OpenAIPolicy("m", "http://127.0.0.1:9/v1")
+    fails(ServerError, "holds characters that no key has", policy.complete, ["a"])
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://me:{PASSWORD}@[::1]/v1")
     fails(ValueError, "OPENAI_BASE_URL: has a user, a password", lambda: OpenAIPolicy("m").complete(["a"]))
 

@@ -41,7 +41,7 @@ def chat_start(tmp_path_factory):
     wrong = [(prompt, format_plan(TASKS[0].instance, Plan(("W", "W")), "chat")) for prompt, _ in right]
     rows = encode_pairs(tokenizer, right + wrong)
     model.set_attn_implementation(ATTENTION)
-    for step in range(280):
+    for step in range(160):
         model(**pack(rows[4 * step % 16 : 4 * step % 16 + 4])).loss.backward()
         optimizer.step()
         optimizer.zero_grad()

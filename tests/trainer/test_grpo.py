@@ -18,14 +18,9 @@ from mapflake.trainer.params import RLParams
 from mapflake.trainer.policy import encode_prompts, load_policy
 
 
-@pytest.fixture(scope="module")
-def trained(start, tmp_path_factory):
-    out = tmp_path_factory.mktemp("round") / "checkpoint"
-    return out, train_round(start, Boards(TASKS), PARAMS, out, seed=0)
-
-
-def test_a_round_has_a_curve_and_changes_the_weights(start, trained):
-    out, curve = trained
+def test_a_round_has_a_curve_and_changes_the_weights(start, tmp_path):
+    out = tmp_path / "checkpoint"
+    curve = train_round(start, Boards(TASKS), PARAMS, out, seed=0)
     assert [row["step"] for row in curve] == [1, 2, 3, 4]
     for row in curve:
         assert row["reward"] == pytest.approx(0.5 * row["rewards/valid/mean"] + 0.5 * row["rewards/optimal/mean"])

@@ -65,13 +65,8 @@ def test_the_samples_of_a_prompt_are_one_request(served):
 
 @pytest.mark.parametrize(
     ("first", "missing"),
-    [
-        ((200, completion("yes")), 2),
-        (_choices(["yes", 7, "yes"]), 1),
-        ((400, "{}"), 3),
-        ((422, "{}"), 3),
-    ],
-    ids=["ignored", "no text", "400", "422"],
+    [((200, completion("yes")), 2), (_choices(["yes", 7, "yes"]), 1), ((422, "{}"), 3)],
+    ids=["ignored", "no text", "refused"],
 )
 def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, first, missing):
     server, policy = served(first, (200, completion("yes")), concurrency=1)
@@ -92,9 +87,7 @@ def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, firs
         (lambda handler: handler.answer(429, "{}", **{"Retry-After": "1e9"}), 1, "HTTP 429"),  # in thirty years
         (lambda handler: time.sleep(0.6), 3, "no answer within 0.3 s"),
         ((200, "<html>busy</html>"), 1, "unreadable reply (JSONDecodeError)"),
-        ((200, completion(7)), 1, "reply without a text"),
-        ((200, completion(None, "content_filter")), 1, "reply without a text"),  # it was held back
-        ((200, completion("", "content_filter")), 1, "reply without a text"),
+        ((200, completion("", "content_filter")), 1, "reply without a text"),  # it was held back
     ],
 )
 def test_what_may_succeed_later_is_tried_again_and_what_fails_is_counted(served, trouble, tries, reason, caplog):
@@ -133,7 +126,7 @@ def test_the_key_is_read_from_the_environment_alone_and_no_part_of_it_is_shown(s
     assert {asked["key"] for asked in server.asked} == {"Bearer secret-key"}
 
 
-@pytest.mark.parametrize(("content", "finish"), [("", "stop"), (None, "stop"), (None, "length"), (None, "tool_calls")])
+@pytest.mark.parametrize(("content", "finish"), [("", "stop"), (None, "tool_calls")])
 def test_a_model_that_says_nothing_has_answered(served, content, finish):
     """Its answer is an empty text, as that of a local policy would be, and no sample is asked for again."""
     right = format_plan(TASKS[0].instance, TASKS[0].solution.plan)

@@ -9,19 +9,14 @@ from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, load_policy, save_policy
 
 
-@pytest.fixture
-def saved(tiny, tmp_path):
+def test_a_saved_policy_completes_as_before(tiny, tmp_path):
     save_policy(tiny.model, tiny.tokenizer, tmp_path / "policy")
-    return tmp_path / "policy"
-
-
-def test_a_saved_policy_completes_as_before(tiny, saved):
-    loaded = load_policy(saved)
+    loaded = load_policy(tmp_path / "policy")
     prompts = ["w1 w2 w3", "w7"]
     assert loaded.complete(prompts, n=3, seed=1) == tiny.complete(prompts, n=3, seed=1)
     assert loaded.prompt_format == "compact"
     with pytest.raises(checkpoint.CheckpointError, match="no such folder"):  # it is not looked up on the hub
-        load_policy(saved / "nowhere")
+        load_policy(tmp_path / "nowhere")
 
 
 def test_from_scratch_depends_on_the_seed_and_leaves_the_global_generator_alone():

@@ -17,10 +17,8 @@ from mapflake.trainer.params import RLParams, WarmStartParams
         ),
         (WarmStartParams, {"microbatch": 5}, r"microbatch \(5\) must divide batch_size \(48\)"),
         (WarmStartParams, {"steps": 0}, r"where.steps: 0 is not legal"),
-        *(  # 19.2, 3 and 33 numbers a head
-            (WarmStartParams, {"model": {"hidden_size": size, "heads": heads}}, rf"where.model: hidden_size \({size}\)")
-            for size, heads in ((96, 5), (96, 32), (99, 3))
-        ),
+        (WarmStartParams, {"model": {"hidden_size": 96, "heads": 5}}, r"where.model: hidden_size \(96\)"),
+        (WarmStartParams, {"model": {"hidden_size": 99, "heads": 3}}, r"where.model: hidden_size \(99\)"),  # 33 a head
     ],
 )
 def test_what_does_not_fit_together_is_named(kind, changed, said):

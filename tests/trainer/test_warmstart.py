@@ -22,9 +22,6 @@ def test_the_loss_falls_and_the_policy_says_what_it_was_shown(tmp_path):
     assert curve[-1]["loss"] < 0.5 * curve[0]["loss"]
     answers = load_policy(out).complete([p for p, _ in PAIRS], temperature=0.0, max_new_tokens=5)
     assert sum(a == c for (a,), (_, c) in zip(answers, PAIRS, strict=True)) > 0.5 * len(PAIRS)
-    before = (out / "model.safetensors").stat().st_mtime_ns
-    assert warm_start(PAIRS, WORDS, PARAMS, out, seed=0) == curve  # the same call again does nothing
-    assert (out / "model.safetensors").stat().st_mtime_ns == before
 
 
 def test_every_step_is_a_fair_draw_and_its_microbatches_have_like_lengths():
