@@ -68,6 +68,10 @@ def main(arguments: list[str] | None = None) -> int:
             "page": lambda: print(_module("page").write(base).relative_to(base)),
             "report": lambda: print(_module("report").report(base).relative_to(base)),
         }
+        if chosen.command in ("cards", "page", "report"):
+            profile = params.load(base).run.profile
+            if not (base / "runs" / profile).is_dir():
+                raise FileNotFoundError(f"runs/{profile} is missing: `make repro` makes the active run")
         actions[chosen.command]()
     except known as error:
         print(error, file=sys.stderr)

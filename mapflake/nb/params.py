@@ -114,6 +114,10 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         own = not file.profiles[name] or "analysis" in file.profiles[name]
         sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
     active = profiles[file.run.profile]
+    for arm in file.run.arms:
+        asked = active.asked("run.arms", arm)
+        if asked and asked.model.startswith("runs/") and not (root / asked.model).is_dir():
+            raise ParamError(f"run.arms: {arm!r} is designed by the model in {asked.model}, which is not there")
     trained = active.trained_engineer
     for key, rl in (
         ("baseline_rl", active.baseline_rl.rl),

@@ -128,7 +128,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
     assert missing == ["the same architecture with random weights"]
     across = {row[0]: row for row in rows_of(text)}["language model another"]
-    assert across[1:] == ["+0.0"] * 3  # one policy in all arms
+    assert across[1:] == ["+0.0"] * 4  # one policy in all arms
     assert "100% of 4 designs are legal, decoded under the grammar of legal replies. Told its student's own" in text
     assert "the engineer's student ends +0.0 points" in text
     start = "runs/llm/warm_start/checkpoint"
@@ -189,5 +189,5 @@ def test_floors_of_rl_on_designs(legal, own, another, solving, missed):
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
     assert main(["page"]) == 1
-    said = "runs/default/baseline_rl is missing: run notebooks/02_baseline_rl.ipynb to its end first"
+    said = "runs/default is missing: `make repro` makes the active run"
     assert said in capsys.readouterr().err
