@@ -108,7 +108,7 @@ MISTAKES = [  # one of each kind
     (
         r"^(run: .*arms: \[)",
         r"\1language_model, ",
-        r"^run\.arms: 'language_model' is .*runs/llm/.*, which is not there",
+        r"^run\.arms: 'language_model' is .*runs/llm/.*, which is not ",
     ),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of study, default, smoke, "),
     (r"^(  smoke: .*arms: \[)", r"\1constant, ", r"^runs\.smoke\.arms: 'constant' takes a configuration, and"),
