@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mapflake import repro
@@ -50,6 +51,18 @@ def printed(name: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as out:
         runpy.run_path(str(DOCS / "examples" / f"{name}.py"), run_name="__main__")
     return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+
+def test_the_reward_for_verl_scores_the_rows_that_the_script_writes(tmp_path: Path) -> None:
+    script = runpy.run_path(str(DOCS / "examples/verl_reward.py"))
+    script["main"](str(tmp_path / "verl/train.parquet"), boards=3)
+    for row in pd.read_parquet(tmp_path / "verl/train.parquet").to_dict("records"):
+        truth = row["reward_model"]["ground_truth"]
+        plan = json.loads(truth)["solution"]["plan"]["moves"]
+        for answer, score in ((plan, 1.0), ([moves[:-1] for moves in plan], 0.0)):
+            said = json.dumps({"plan": answer})
+            assert script["compute_score"](row["data_source"], said, truth, row["extra_info"]) == score
+        assert row["extra_info"]["size"] in (3, 4, 5)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
