@@ -1,9 +1,8 @@
 """The record of a run: one line of `rounds.jsonl` for each round, enough to replay every decision from.
 
 A ledger is append-only and resumable: a finished round is never run again. Paths in it are relative to its folder, so
-that the folder can move and a published copy names no machine. Each line ends with a checksum of its bytes; one from
-before there were checksums is read unchecked, with a warning. Not covered: locking against a second process (a stage
-holds a lock while it runs).
+that the folder can move and a published copy names no machine. Each line ends with a checksum of its bytes. Not
+covered: locking against a second process (a stage holds a lock while it runs).
 """
 
 from __future__ import annotations
@@ -187,9 +186,7 @@ class Ledger:
             raise LedgerError(str(error)) from None
         for number, row in enumerate(rows, start=1):
             where = f"{self.path}, line {number}"
-            if CHECKSUM not in row:
-                logger.warning("%s: has no checksum, as older versions wrote it, and is read unchecked", where)
-            elif repro.dumps(row).encode() != lines[number - 1] or row.pop(CHECKSUM) != _checksum(row):
+            if repro.dumps(row).encode() != lines[number - 1] or row.pop(CHECKSUM, None) != _checksum(row):
                 raise LedgerError(f"{where}: is not as it was written (its checksum differs): damaged, or edited")
             if row.pop("schema", None) != SCHEMA:
                 raise LedgerError(f"{where}: the schema of this round is not {SCHEMA}, the one that this version reads")

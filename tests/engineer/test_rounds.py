@@ -24,6 +24,7 @@ from mapflake.engineer import (
     run_round,
 )
 from mapflake.engineer.designers import RULES
+from mapflake.engineer.ledger import CHECKSUM, _checksum
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
 from mapflake.trainer.evaluate import load_rollouts
 
@@ -50,8 +51,9 @@ def arm(folder, history, name="engineer", replies=(GOOD,), rounds=1, **changes):
 
 
 def rewrite(path, row):
-    """Writes a ledger of one row as versions without checksums did."""
-    path.write_text(json.dumps({key: value for key, value in row.items() if key != "sha256"}) + "\n")
+    """Writes a ledger of one row with the checksum that it should have."""
+    row = {key: value for key, value in row.items() if key != CHECKSUM}
+    path.write_text(repro.dumps(row | {CHECKSUM: _checksum(row)}) + "\n")
 
 
 @pytest.fixture
@@ -231,13 +233,14 @@ def test_an_equal_value_in_other_letters_is_a_change_too(ledger):
         assert "rounds.jsonl, line 1" in read_with(path, content.replace(old, new, 1))
 
 
-def test_a_line_without_a_checksum_is_read_with_a_warning_if_it_is_a_round(tmp_path, first, caplog):
+def test_a_line_with_its_checksum_is_refused_if_it_is_no_round(tmp_path, first):
     path = tmp_path / "a/rounds.jsonl"
     row = json.loads(path.read_text())
-    assert "checksum" not in caplog.text
     rewrite(path, row)
     assert Ledger(path).rounds == first
-    assert "rounds.jsonl, line 1: has no checksum, as older versions wrote it, and is read unchecked" in caplog.text
+    path.write_text(repro.dumps({key: value for key, value in row.items() if key != CHECKSUM}) + "\n")
+    with pytest.raises(LedgerError, match="line 1: is not as it was written"):
+        Ledger(path)
     for change, message in (
         ({"schema": 2}, "the schema of this round is not 3, the one that this version reads"),
         ({"index": -1}, "round.index: -1 is not legal"),
