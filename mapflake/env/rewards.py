@@ -8,7 +8,6 @@ as they are; TRL itself is not imported.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,9 +18,6 @@ from mapflake.env.verifier import Verdict
 
 REWARD = {"valid": 0.5, "optimal": 0.5}
 """Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
-
-REMEMBERED = 1 << 14
-"""Completions whose scores `reward_functions` keeps: a few hundred bytes each, however long they are."""
 
 
 def reward(verdict: Verdict) -> float:
@@ -40,23 +36,15 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
         ValueError: Unknown prompt_format.
     """
     check_prompt_format(prompt_format)
-    known: dict[bytes, tuple[float, ...]] = {}
 
     @functools.lru_cache(maxsize=1 << 8)  # the samples of a board's group come one after the other
     def read(task: str) -> Task:
         return task_of(task, "a row of the training set")
 
+    @functools.lru_cache(maxsize=1 << 12)  # the functions are called one after the other on a batch
     def scores(task: str, text: str) -> tuple[float, ...]:
-        content = f"{len(task)} {task}{text}".encode(errors="surrogatepass")
-        key = hashlib.blake2b(content, digest_size=16).digest()
-        found = known.get(key)
-        if found is None:
-            verdict = judge(read(task), text, prompt_format)
-            found = tuple(float(getattr(verdict, name)) for name in REWARD)
-            if len(known) >= REMEMBERED:
-                known.clear()
-            known[key] = found
-        return found
+        verdict = judge(read(task), text, prompt_format)
+        return tuple(float(getattr(verdict, name)) for name in REWARD)
 
     def scored(place: int, name: str) -> Callable[..., list[float]]:
         def score(completions: Sequence[Any], task: Sequence[str] | None = None, **columns: Any) -> list[float]:
