@@ -187,7 +187,8 @@ def doses(table: pd.DataFrame) -> Figure:
     ax.axvline(0, color="#bbbbbb", lw=0.8)
     ax.set(xlabel="valid rate told minus the student's own, points", ylabel="own report ahead by, points")
     ax.set_title("What another student's report costs", loc="left")
-    style.legend(figure, ax)
+    if table["report"].nunique() > 1:
+        style.legend(figure, ax)
     return figure
 
 
@@ -224,7 +225,7 @@ def frontiers(study: Study, arms: Sequence[str]) -> Figure:
     kept = [arm for arm in arms if study.seeds(arm)]
     if not kept:
         return _nothing()
-    figure = Figure(figsize=(2.1 * len(kept) + 0.8, 4.1), layout="constrained")
+    figure = Figure(figsize=(2.3 * len(kept) + 0.8, 4.1), layout="constrained")
     axes = figure.subplots(2, len(kept), squeeze=False, sharex=True, sharey="row")
     for arm, column in zip(kept, axes.T, strict=True):
         for ax, table in zip(column, by_round(study, arm), strict=True):
