@@ -2,8 +2,8 @@
 
 `python -m benchmarks.gain SEED` answers fresh boards with two checkpoints of a training seed, the student before RL and
 the last round of the arm `fixed_longer`, and writes reports/llm/gain-SEED.json; the page of the run reads it
-(`mapflake.nb.page`). The boards are drawn as the validation boards are, in their split, and none of them is one of
-those. Both checkpoints get the same sampling noise.
+(`mapflake.nb.page`). The boards are drawn as the validation boards of 4x4 and 5x5 are, in their split, and none of
+them is one of those. Both checkpoints get the same sampling noise.
 """
 
 from __future__ import annotations
@@ -19,18 +19,14 @@ from mapflake.nb.folders import student
 from mapflake.trainer import evaluate
 
 BOARDS, SAMPLES, DRAW = 900, 2, 1  # boards drawn, of which those that are there twice count once; answers; their seed
+SIZES = (4, 5)  # the split has no fresh 3x3 boards that need a wait
 
 
 def main(seed: int, root: Path = Path()) -> None:
     """Measures one training seed."""
     sections, run = params.effective(params.load(root), "llm"), "runs/llm"
     validation, (waits,) = sections.env_design.validation, sections.env_design.validation.wait_ratios
-    config = EnvConfig.uniform(
-        validation.sizes or sections.env_design.sizes,
-        sections.env_design.benchmark.hole_ratio,
-        waits,
-        validation.agents,
-    )
+    config = EnvConfig.uniform(SIZES, sections.env_design.benchmark.hole_ratio, waits, validation.agents)
     known = [task.instance for task in load_tasks(root / run / "env_design/validation.jsonl")]
     drawn = generate(config, BOARDS, seed=DRAW, split="validation", exclude=known)
     boards = [*{task.instance.key: task for task in drawn}.values()]
