@@ -15,6 +15,7 @@ from typing import Any
 from mapflake.extras import needs
 
 with needs("lab"):
+    import numpy as np
     import pandas as pd
 
 from mapflake import plots, repro, study
@@ -64,6 +65,7 @@ def page(root: Path, profile: str) -> str:
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     before = {seed: _before(run, seed) for seed in seeds}
     gains = study.compare(found, LONG, BASE, boards="validation")
+    again, measured_again = _measured_again(pictures)
     rewards = [MISSING.format("reinforcement learning on designs")]
     if designs:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
@@ -78,7 +80,7 @@ def page(root: Path, profile: str) -> str:
     parts = [
         f"# What the run {profile} learned",
         *_found(found, gains, designs),
-        floors.missed([_rates(rollouts) for rollouts in before.values()], gains[-1:], designs),
+        floors.missed([_rates(rollouts) for rollouts in before.values()], again or gains[-1:], designs),
         "## One board, before and after reinforcement learning",
         transcript.answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
@@ -87,6 +89,7 @@ def page(root: Path, profile: str) -> str:
         "## The supervised start, and reinforcement learning on boards",
         *_curves(run, fixed + _after_fixed(run, seeds[0]), pictures),
         *_solved(run, before),
+        measured_again,
         "## Reinforcement learning on designs",
         *rewards,
         "## What designs teach",
@@ -136,6 +139,24 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
 def _before(run: Path, seed: int) -> list[Rollout]:
     """Returns the answers on the validation boards before any RL."""
     return evaluate.load_rollouts(run / f"baseline_rl/{seed}/before.jsonl")
+
+
+def _measured_again(folder: Path) -> tuple[list[Difference], str]:
+    """Returns GRPO's gain on many more boards (`benchmarks/gain.py`), and a sentence on it; nothing if not measured."""
+    rows = [repro.read_json(path) for path in sorted(folder.glob("gain-*.json"))]
+    if not rows:
+        return [], ""
+    shares = {when: np.array([[int(n) for n in row[when]["valid"]] for row in rows]) for when in ("before", "after")}
+    values = (shares["after"] - shares["before"]) / rows[0]["samples"]
+    gain = Difference("fixed_longer", (BASE,), "valid", "fresh", {}, estimate(values), tuple(values.mean(axis=1)))
+    seeds = " and ".join(points(student(of_seed)) for of_seed in values)
+    means = [f"{100 * share.mean() / rows[0]['samples']:.1f}%" for share in shares.values()]
+    said = (
+        f"Measured once more on {rows[0]['boards']} fresh boards of 4x4 and 5x5, {rows[0]['samples']} answers each: "
+        f"{rows[0]['rounds']} rounds of GRPO on the fixed configuration change valid from {means[0]} to {means[1]}, by "
+        f"{seeds} points under the training seeds (intervals over boards) and by {points(gain.estimate)} over both."
+    )
+    return [gain], said
 
 
 def _after_fixed(run: Path, seed: int) -> History:

@@ -149,6 +149,18 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert (root / "reports" / link).read_text() == "{}"
 
 
+def test_a_gain_that_was_measured_again_is_read_over_boards_and_over_seeds(tmp_path):
+    assert page._measured_again(tmp_path) == ([], "")
+    for seed, after in enumerate(("2" * 30 + "0" * 10, "2" * 20 + "1" * 20)):
+        answers = {"before": {"valid": "10" * 20}, "after": {"valid": after}}
+        repro.write_json(tmp_path / f"gain-{seed}.json", {"boards": 40, "samples": 2, "rounds": 7} | answers)
+    (gain,), said = page._measured_again(tmp_path)
+    assert gain.estimate.mean == pytest.approx(0.5)
+    assert gain.by_seed == (0.5, 0.5)
+    assert "on 40 fresh boards" in said
+    assert "7 rounds of GRPO on the fixed configuration change valid from 25.0% to 75.0%, by +50.0 (" in said
+
+
 def test_a_seed_that_solves_nothing_counts_towards_the_floors():
     said = floors.missed([{"valid": 0.0}, {"valid": 0.4}], [], [])
     assert said == "Of the targets set beforehand (floors), these were missed: valid before RL 20.0% (floor 30%)."
