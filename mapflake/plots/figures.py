@@ -227,7 +227,7 @@ def response(table: pd.DataFrame) -> Figure:
     right.plot(waits["told"], waits["asked"], "o-", color=style.COLORS[0], markersize=4)
     left.set(xlabel="success of this size in the report", title="Share of boards asked for, by size")
     right.set(
-        xlabel="success where a wait is needed, in the report,\nas a share of that elsewhere",
+        xlabel="success in the report where a wait\nis needed, as a share of that elsewhere",
         title="Share that needs a wait",
     )
     for ax, rows in ((left, sizes), (right, waits)):
