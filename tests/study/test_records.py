@@ -122,8 +122,9 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path: Path)
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
     shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
     repro.write_json(shared, repro.read_json(shared) | {"rounds": [{"index": 0, "checkpoint_sha256": 64 * "a"}]})
-    for index, parent in ((1, "a"), (0, "b")):  # the controls: that one, and a round 0 of its own
-        rows = [{"index": index, "parent_sha256": 64 * parent}]
+    controls = {"index": 1, "parent_sha256": 64 * "a"}, {"index": 0, "parent_sha256": 64 * "b"}  # of its own
+    trained = {"index": 1, "parent_sha256": 64 * "b", "before_design_rl_sha256": 64 * "a"}  # in every round
+    for rows in ([row] for row in (*controls, trained)):
         repro.write_json(own, repro.read_json(own) | {"rounds": rows})
         assert study.load(tmp_path).arms == ["engineer"]
     repro.write_json(own, repro.read_json(own) | {"rounds": [{"index": 1, "parent_sha256": 64 * "b"}]})
