@@ -56,7 +56,7 @@ study: install        ## the same with all arms and seeds; cells that reports/ce
 	@$(shown)
 
 run-there:            # before 2 GB are installed
-	@[ -z "$(RUN)" ] || $(RUNS) | grep -qx "$(RUN)" || { echo "RUN=$(RUN): no such run; one of:" $$($(RUNS)) >&2; exit 2; }
+	@[ -z "$(RUN)" ] || $(RUNS) | grep -qxF "$(RUN)" || { echo "RUN=$(RUN): no such run; one of:" $$($(RUNS)) >&2; exit 2; }
 
 shown = echo; cat reports/results.md; echo; echo "Written: reports/results.md, metrics.json, cells/, figures/ and notebooks/ (executed)."
 

@@ -33,6 +33,7 @@ def main(seed: int, root: Path = Path()) -> None:
     last = Ledger(root / run / f"ablations/fixed_longer-{seed}/rounds.jsonl").rounds[-1]
     trainer = Grpo(sections.baseline_rl.rl)
     found = {"boards": len(boards), "samples": SAMPLES, "rounds": last.index + 1}
+    found |= {"seed": seed, "draw": DRAW, "sizes": SIZES, "made": repro.to_json(study.records.made())}
     for when, checkpoint in {"before": student(run, f"student/{seed}"), "after": last.checkpoint}.items():
         policy = trainer.load(checkpoint)
         rollouts = evaluate.rollout(policy, boards, samples=SAMPLES, seed=repro.seed_for(seed, "gain"), progress=when)

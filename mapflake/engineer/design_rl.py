@@ -142,7 +142,6 @@ class CoTraining:
         seed: Root of the random streams.
         variant: The prompt's sections.
         max_new_tokens: Most tokens of a completion on a board.
-        reward: As for `Designs`.
     """
 
     params: DesignRLParams
@@ -150,7 +149,6 @@ class CoTraining:
     seed: int
     variant: str | Variant = DEFAULT_VARIANT
     max_new_tokens: int = 128
-    reward: Reward = expected_gain
 
     def __call__(self, history: History, folder: Path) -> tuple[Path, dict[str, int]]:
         """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
@@ -161,7 +159,7 @@ class CoTraining:
         )
         real, reported = [Situation(last.report, history, *tables, "this run")], [s.size for s in last.report.sizes]
         asked = mixed(real, self.sizes, self.params, seed=seed, reported=reported)
-        designs = Designs(asked, self.sizes, self.variant, self.reward)
+        designs = Designs(asked, self.sizes, self.variant)
         problem = beside_boards(designs, self.params, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes)

@@ -79,7 +79,7 @@ def claims(study: Study) -> pd.DataFrame:
     for place, kept in places.items():
         says = gains + " with 3 / 4 / 5 agents" if not rows else ""
         ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
-    says = f"{base:+.1f} with 3 agents"  # these rows are about all boards
+    says = f"{base:+.1f} with 3 agents"
     ahead("a trained checkpoint designs better than the untrained model: all boards", says, ["engineer_base"] * 2)
     for other, ahead_by in MODULES.items():
         own = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
