@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from mapflake import repro, study
 from mapflake.engineer import Grpo, Ledger
@@ -32,7 +33,7 @@ def main(seed: int, root: Path = Path()) -> None:
     boards = [*{task.instance.key: task for task in drawn}.values()]
     last = Ledger(root / run / f"ablations/fixed_longer-{seed}/rounds.jsonl").rounds[-1]
     trainer = Grpo(sections.baseline_rl.rl)
-    found = {"boards": len(boards), "samples": SAMPLES, "rounds": last.index + 1}
+    found: dict[str, Any] = {"boards": len(boards), "samples": SAMPLES, "rounds": last.index + 1}
     found |= {"seed": seed, "draw": DRAW, "sizes": SIZES, "made": repro.to_json(study.records.made())}
     for when, checkpoint in {"before": student(run, f"student/{seed}"), "after": last.checkpoint}.items():
         policy = trainer.load(checkpoint)
