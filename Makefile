@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 EXTRAS ?= dev
-JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || nproc 2>/dev/null || echo 1)
+JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 1)
 VENV := .venv
 PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 export PATH := $(abspath $(VENV))/bin:$(PATH)

@@ -1,7 +1,9 @@
 """The README's numbers are those of the committed records, it is short, and what it shows and names is there."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -82,3 +84,12 @@ def test_summary_is_an_extract_of_the_metrics() -> None:
     shown = publish.summary(metrics)
     assert shown == json.loads(committed("reports/summary.json"))
     assert shown["fixed"]["valid"] == metrics["benchmark"]["fixed"]["all"]["valid"]["mean"]
+
+
+@pytest.mark.skipif(not shutil.which("nproc") or bool(shutil.which("nvidia-smi")), reason="JOBS is 1 there")
+def test_cells_run_on_all_cores_also_where_numpy_is_told_to_take_one() -> None:
+    """`nproc` follows OMP_NUM_THREADS, which is about the threads of one process."""
+    told = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = ["make", "--no-print-directory", "--eval", "jobs: ; @echo $(JOBS)", "jobs"]
+    shown = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, check=True).stdout
+    assert int(shown) == len(os.sched_getaffinity(0))
