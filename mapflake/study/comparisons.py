@@ -23,15 +23,10 @@ ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["f
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between an arm and the mean of one or several others.
+    """The difference in rates, as shares, between an arm and the mean of others; `compare` explains the first fields.
 
     Attributes:
-        arm: The arm.
-        against: The others.
-        metric: One of `records.METRICS`.
-        boards: "benchmark", one of its subsets, or "validation".
-        kept: The subset of these boards, e.g. `{"agents": 2}`; empty: all of them.
-        estimate: The mean difference in rates, a share, with its 95% interval.
+        estimate: The mean difference, with its 95% interval.
         by_seed: The mean difference of each training seed.
         holm: The p-value after Holm's correction for the differences made together; None with one seed.
     """
@@ -69,7 +64,7 @@ def compare(
         arms: The arms.
         against: The arm to compare with, or several, whose mean is subtracted.
         metric: One of `records.METRICS`.
-        boards: The set of boards, as `Study.rates` takes it.
+        boards: "benchmark", one of its subsets, or "validation".
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
 
     Raises:
@@ -106,7 +101,7 @@ def _check(
     about = study.about(boards)
     if unknown := {*kept} - {*about}:
         raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
-    if not about.isin({key: np.atleast_1d(values) for key, values in kept.items()})[[*kept]].all(axis=1).any():
+    if not study.chosen(boards, kept):
         raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
 
 

@@ -19,8 +19,7 @@ from mapflake.study.statistics import Estimate, estimate
 def table(study: Study) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
-    Differences have 95% intervals; rates have none, for students differ in strength. The last column is the share of
-    extra samples, see `designs.spent`.
+    Differences have 95% intervals; rates have none, for students differ in strength. Extra samples: `designs.spent`.
     """
     everyone = _everyone(study)
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in everyone}}
@@ -54,10 +53,7 @@ def in_parts(table: pd.DataFrame) -> str:
 
 
 def compared(study: Study, against: str, **asked: Any) -> list[Difference]:
-    """Returns the differences between all arms and one arm, corrected together; those of `BEGINNINGS` separately.
-
-    `asked` is the metric and the boards, as for `compare`.
-    """
+    """Returns `compare` of all arms with one arm, corrected together; those of `BEGINNINGS` separately."""
     return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, **asked)]
 
 
@@ -70,12 +66,8 @@ def results_markdown(
 ) -> str:
     """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
-    Args:
-        study: Finished cells.
-        profile: Their profile.
-        comparison: The questions that were written down beforehand.
-        design_rl: From `engineers.table`.
-        planned: The training seeds that were planned; the text says which of them are there.
+    `comparison` is the questions that were written down beforehand, `design_rl` is from `engineers.table`. The text
+    says which of the training seeds that were `planned` are there.
     """
     made = [record.made for record in study.records.values()]
     commits = sorted({origin.commit or "no commit" for origin in made})
@@ -136,26 +128,14 @@ def _missing(study: Study, arm: str, planned: Sequence[int]) -> list[str]:
     done = [seed for seed in study.seeds(arm) if seed in planned]
     if len(done) == len(planned):
         return []
-    seeds = ", ".join(map(str, done))
-    return [
-        f"**The study is not finished**: {len(done)} of {len(planned)} planned training seeds are there ({seeds}).",
-        "",
-    ]
+    there = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"
+    return [f"**The study is not finished**: {there}.", ""]
 
 
 def _design_rl(table: pd.DataFrame | None) -> list[str]:
     if table is None or table.empty:
         return []
-    parts = [
-        (
-            f"### Situations: {situations}",
-            "",
-            rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True),
-            "",
-        )
-        for situations, rows in table.groupby(level=0, sort=False)
-    ]
-    return [
+    lines = [
         "## Design RL",
         "",
         "The mean reward of a design, of the engineer before and after design RL and of others, with 95%",
@@ -165,16 +145,18 @@ def _design_rl(table: pd.DataFrame | None) -> list[str]:
         "policies' situations, even where they differ from report to report. *moved*: the share of the data that",
         "goes to other sizes after the swap.",
         "",
-        *(line for part in parts for line in part),
     ]
+    for situations, rows in table.groupby(level=0, sort=False):
+        shown = rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True)
+        lines += [f"### Situations: {situations}", "", shown, ""]
+    return lines
 
 
 def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:
-    """Returns the content of metrics.json: every rate and difference as a share, with 95% intervals.
+    """Returns the content of metrics.json: every rate and difference as a share, with 95% intervals over several seeds.
 
-    With one seed there are no intervals. Keys: `asked`, the comparisons that were written down beforehand, by the arm
-    compared with; `benchmark`, by arm, with `all`, `by_agents`, `by_size` and `against_fixed`; `validation_by_round`,
-    one row for each arm and round.
+    Keys: `asked`, the comparisons that were written down beforehand, by the arm compared with; `benchmark`, by arm,
+    with `all`, `by_agents`, `by_size` and `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
     against = {m: {row.arm: row for row in compared(study, "fixed", metric=m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}

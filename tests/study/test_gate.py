@@ -11,7 +11,7 @@ from mapflake.study import gate
 
 DESIGNS = ("small", "middle", "large", "draw 0", "draw 1")
 TRUTH = np.array([[6.0, 3.0, 0.0, 1.0, 2.0], [2.0, 4.0, 3.0, 1.0, 2.0], [0.0, 3.0, 6.0, 1.0, 2.0]])  # [S, D]
-DRAWS, CONSTANTS = DESIGNS[3:], {"uniform": "middle"}
+DRAWS, CONSTANTS = DESIGNS[3:], ("middle",)
 
 
 def rows(truth: np.ndarray, seeds: int, noise: float = 0.0, seed: int = 0) -> list[dict]:
@@ -30,7 +30,7 @@ def test_values_are_those_of_the_truth_in_whatever_order_trials_come() -> None:
     best = TRUTH.max(axis=1)
     assert found["designing"].mean == pytest.approx((best - 1.5).mean())
     assert found["reading"].mean == pytest.approx((best - TRUTH[:, 1]).mean())  # middle is the best for all
-    assert found["against uniform"].mean == pytest.approx((best - TRUTH[:, 1]).mean())
+    assert found["against middle"].mean == pytest.approx((best - TRUTH[:, 1]).mean())
     assert found["reading"].boards == 3
     assert found["reading"].seeds == 3
 
