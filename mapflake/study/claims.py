@@ -145,13 +145,8 @@ def claims_markdown(
 ) -> str:
     """Returns the claims as a numbered list in Markdown, those of the gate first, each with its difference.
 
-    A claim about rates on the benchmark also has the valid rates and the extra samples of both arms.
-
-    Args:
-        study: Finished cells.
-        claims: Those about arms.
-        gate: Of reports/laboratory/gate.json: values of `gate.values` in points, and how many `students` and `seeds`.
-        ages: The number of ages of students.
+    A claim about rates on the benchmark also has the valid rates and the extra samples of both arms. `gate` is the
+    content of reports/laboratory/gate.json, `ages` the number of ages of students.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
@@ -187,5 +182,4 @@ def _where(claim: Claim, row: Difference, study: Study) -> str:
     rates = [study.rates(arm, boards=row.boards, **row.kept).loc[common].to_numpy().mean() for arm in sides]
     own, other = (float(spent(study)["extra"].get(arm, 0.0)) for arm in sides)
     cost = f", extra samples {own:.0%} against {other:.0%}" if own or other else ""
-    said = " against ".join(f"{100 * rate:.1f}%" for rate in rates)
-    return f" ({said}) on {place(row)}, {row.estimate.seeds} training seeds{cost}"
+    return f" ({rates[0]:.1%} against {rates[1]:.1%}) on {place(row)}, {row.estimate.seeds} training seeds{cost}"

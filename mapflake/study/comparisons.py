@@ -75,11 +75,10 @@ def compare(
     if not others:
         return []
     common = set.intersection(*({*study.seeds(other)} for other in others))
-    theirs = [study.rates(other, metric, boards, **kept) for other in others if common]
     rows = []
     for arm in arms:
         if arm not in others and common & {*study.seeds(arm)}:
-            values = paired(study.rates(arm, metric, boards, **kept), *theirs)
+            values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, *others)))
             by_seed = tuple(values.mean(axis=1))
             rows.append(Difference(arm, others, metric, boards, kept, estimate(values), by_seed))
     return _corrected(rows)
@@ -129,11 +128,11 @@ def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
     The variance is estimated on the validation boards. The table is empty if the two arms share fewer than two seeds.
     """
     arm, against, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
-    shown, counts = [], (4, 8, 16, 32)
+    shown = {}
     if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
         differences = paired(*(study.rates(side, metric, "validation") for side in (arm, against)))
-        shown = [100 * statistics.detectable(differences, n) for n in counts]
-    return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
+        shown = {seeds: 100 * statistics.detectable(differences, seeds) for seeds in (4, 8, 16, 32)}
+    return pd.Series(shown, name="detectable, points", dtype=float).rename_axis("seeds").to_frame()
 
 
 def points(estimate: Estimate, star: bool = False) -> str:
@@ -144,10 +143,8 @@ def points(estimate: Estimate, star: bool = False) -> str:
 def place(row: Difference) -> str:
     """Returns the boards of a difference in words."""
     number = row.estimate.boards
-    where = {
-        "validation": "the validation boards",
-        "benchmark": f"the benchmark's {number} boards",
-    }.get(row.boards, f"{row.boards}, {number} boards")
+    named = {"validation": "the validation boards", "benchmark": f"the benchmark's {number} boards"}
+    where = named.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
     agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
     waits = " that need a wait" if row.kept.get("needs_wait") else ""
@@ -157,14 +154,14 @@ def place(row: Difference) -> str:
 def listed(rows: Sequence[Difference]) -> pd.DataFrame:
     """Returns differences as a table of text, one row for each: points, and p corrected for those made together."""
     shown = [
-        {
-            "arm": name(row.arm),
-            "against": " and ".join(map(name, row.against)),
-            "boards": place(row),
-            "seeds": row.estimate.seeds,
-            "points": points(row.estimate, row.significant),
-            "p": "" if row.holm is None else f"{row.holm:.2g}",
-        }
+        (
+            name(row.arm),
+            " and ".join(map(name, row.against)),
+            place(row),
+            row.estimate.seeds,
+            points(row.estimate, row.significant),
+            "" if row.holm is None else f"{row.holm:.2g}",
+        )
         for row in rows
     ]
     return pd.DataFrame(shown, columns=["arm", "against", "boards", "seeds", "points", "p"]).set_index("arm")

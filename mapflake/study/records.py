@@ -121,15 +121,9 @@ def write_record(
 ) -> None:
     """Writes the record of a cell to `path`, `<arm>-<seed>.json` in the folder of the run's records; see `Record`.
 
-    Args:
-        path: The file.
-        arm: The arm.
-        seed: Training seed.
-        boards_folder: That of notebook 01.
-        benchmark: From `benchmark`, of the last checkpoint.
-        validation: Rollouts on the validation boards after each measured round.
-        history: The arm's own rounds; what the arm was run with is read from the last one.
-        parameters: Those of the run, as JSON values.
+    `benchmark` is from the function of this name, of the last checkpoint, `validation` has the rollouts on the
+    validation boards after each measured round, and `history` the arm's own rounds; what the arm was run with is read
+    from the last one. `parameters` are those of the run, as JSON values.
 
     Raises:
         ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
