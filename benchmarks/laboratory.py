@@ -65,13 +65,14 @@ COMPARED = {  # a value of the gate -> what the best design of each student is c
     "against uniform": "uniform over sizes 3 to 10, half waits",
     "against benchmark": "the benchmark's own mixture",
 }
-ONE_SIZE = {f"{size}x{size}, waits 0.5": EnvConfig.uniform([size], 0.15, 0.5) for size in SIZES[1:]}
-MIXTURES = {
+DESIGNS = {
+    **{f"{size}x{size}, waits 0.5": EnvConfig.uniform([size], 0.15, 0.5) for size in SIZES[1:]},
     "3x3 to 5x5, waits 0.5": EnvConfig.uniform([3, 4, 5], 0.15, 0.5),
     "5x5 to 7x7, waits 0.5": EnvConfig.uniform([5, 6, 7], 0.15, 0.5),
     "benchmark": EnvConfig.uniform(SIZES, 0.2, 0.5),
     "benchmark, natural": EnvConfig.uniform(SIZES, 0.2),
     "uniform": EnvConfig.uniform(SPACE, 0.25, 0.5),
+    **{name: random_config(SPACE, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)},  # as `fixed` draws
 }
 WAITS = {  # two of the mixtures with all shares of boards that need a wait; the gate's table has those with half
     f"{name}, waits {waits}": EnvConfig.uniform(sizes, 0.15, waits)
@@ -91,12 +92,6 @@ def trainer_of(regime: str) -> Grpo:
     batch = {"prompts": prompts, "generations": generations, "microbatch": prompts * generations}
     changed = batch | {"instances": instances, "learning_rate": rate}
     return Grpo(STUDY.baseline_rl.rl.model_copy(update=changed))
-
-
-def designs() -> dict[str, EnvConfig]:
-    """Returns the designs that are tried, by name; draws are as the arm `fixed` draws them."""
-    drawn = {name: random_config(SPACE, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)}
-    return ONE_SIZE | MIXTURES | drawn
 
 
 def draw_boards(folder: Path) -> None:
@@ -164,7 +159,7 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
 
     Trials of a seed come before those of the next one, so that a part of them is a whole table of fewer seeds.
     """
-    trainer, configs = trainer_of(regime), designs() | WAITS
+    trainer, configs = trainer_of(regime), DESIGNS | WAITS
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     code = provenance.code_sha256("mapflake.engineer.rounds")
     wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
@@ -218,13 +213,13 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     if len((screened := recipes(rows)).columns) > 1:
         parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     for regime in dict.fromkeys(row["regime"] for row in rows):
-        own = of_designs(rows, regime, designs())
+        own = of_designs(rows, regime, DESIGNS)
         picture = f"![Gains by student and design](laboratory/{regime}.png)"
-        parts += [f"### {regime}", picture, shown(matrix(own, designs()))]
+        parts += [f"### {regime}", picture, shown(matrix(own, DESIGNS))]
         found = whole(own)
         if found is None or not {*DRAWS, *CONSTANTS} <= {*found.designs}:
             parts.append(
-                f"There is no gate yet: it takes all {len(designs())} designs of two students under two seeds; "
+                f"There is no gate yet: it takes all {len(DESIGNS)} designs of two students under two seeds; "
                 f"there are {len(own)} trials, of {len({row['student'] for row in own})} students under "
                 f"{len({row['seed'] for row in own})} seeds."
             )
@@ -236,7 +231,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             for budget, values in gates(found).items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
         waits = of_designs(rows, regime, WAITS)
-        if {row["design"] for row in waits} - {*designs()}:
+        if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
     if table:
         head += [
@@ -296,7 +291,7 @@ def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFr
 @styled
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
-    gains = matrix(rows, designs())
+    gains = matrix(rows, DESIGNS)
     begun = {row["student"]: row["before"]["valid"] for row in rows}
     made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
     axes = made.subplots()
@@ -326,7 +321,7 @@ def main() -> None:
     command.add_argument("age", type=int, choices=AGES)
     tables = {
         "screen": (SCREENED, "on a part of the table"),
-        "trials": ({"seeds": SEEDS, "students": AGES, "designs": tuple(designs())}, "on the whole table"),
+        "trials": ({"seeds": SEEDS, "students": AGES, "designs": tuple(DESIGNS)}, "on the whole table"),
         "waits": ({"seeds": SEEDS[:1], "students": AGES, "designs": tuple(WAITS)}, "with other shares of waits"),
     }
     for name, (_, which) in tables.items():
@@ -344,9 +339,9 @@ def main() -> None:
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in dict.fromkeys(row["regime"] for row in rows):
-            show(figure(of_designs(rows, regime, designs())), reports / f"laboratory/{regime}.png")
+            show(figure(of_designs(rows, regime, DESIGNS)), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows))
-        found = whole(of_designs(rows, CHOSEN, designs()))
+        found = whole(of_designs(rows, CHOSEN, DESIGNS))
         if found is not None:
             intervals = {
                 name: {"mean": one.mean, "low": one.low, "high": one.high}

@@ -95,8 +95,8 @@ def situations(rows: Sequence[Mapping[str, Any]]) -> dict[str, Situation]:
 
 def scores(reward: Reward, found: gate.Trials, known: Mapping[str, Situation]) -> np.ndarray:
     """Returns the scores of all designs for all students, `[S, D]`."""
-    configs = laboratory.designs()
-    return np.array([[reward(known[student], configs[name]) for name in found.designs] for student in found.students])
+    configs = [laboratory.DESIGNS[name] for name in found.designs]
+    return np.array([[reward(known[student], config) for config in configs] for student in found.students])
 
 
 def judged(scored: np.ndarray, found: gate.Trials) -> pd.DataFrame:
@@ -157,7 +157,7 @@ def main() -> None:
         return
     rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
     known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
-    print(table(laboratory.of_designs(rows, given.regime, laboratory.designs()), known))
+    print(table(laboratory.of_designs(rows, given.regime, laboratory.DESIGNS), known))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ with needs("lab"):
     import vl_convert
 
 BOARDS = 10
-CHOSEN = "Those on which the rounds changed most, as many of each size as there are; the first of each board's answers."
 
 
 def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
@@ -51,7 +50,6 @@ def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
     parts = {
         "title": escape(title),
         "about": escape(about),
-        "chosen": CHOSEN,
         "data": repro.dumps(data).replace("<", "\\u003c"),  # no text can close the element
         "library": vl_convert.javascript_bundle(vl_version=f"{major}.{minor}"),  # type: ignore[call-arg]
     }

@@ -188,22 +188,18 @@ def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int,
     """Returns rounds of these data ratios and the valid rates after them."""
     history: History = ()
     for index, (ratios, valid) in enumerate(rounds):
-        config = EnvConfig({s: SizeConfig(r, 0.1, None) for s, r in ratios.items()})
-        report = FailureReport(sized(valid), before=sized(before))
-        history, before = (*history, Round("arm", index, config, report)), valid
+        config = EnvConfig({s: SizeConfig(r, 0.1, 0.5) for s, r in ratios.items()})
+        report, proposal = FailureReport(sized(valid), before=sized(before)), Proposal("", config, None)
+        history, before = (*history, Round("arm", index, config, report, proposal=proposal)), valid
     return history
 
 
 def test_changes_describe_a_design_in_the_papers_terms() -> None:
-    def made(arm: str, index: int, data: float, valid: dict[int, float], rejection: str | None = None) -> Round:
-        config = EnvConfig({3: SizeConfig(data, 0.1, 0.5), 4: SizeConfig(1 - data, 0.1, 0.5)})
-        proposal = Proposal("", None if rejection else config, rejection) if index else None
-        return Round(arm, index, config, FailureReport(sized(valid)), proposal=proposal)
-
-    first = made("shared", 0, 0.5, {3: 0.9, 4: 0.5})
-    one = made("engineer", 1, 0.75, {3: 0.9, 4: 0.4})
-    two = made("engineer", 2, 0.75, {3: 0.2, 4: 0.1}, rejection="no JSON")
-    histories = {"engineer": (first, one, two), "fixed": (first, made("fixed", 1, 0.5, {3: 0.9, 4: 0.4}))}
+    half, more = {3: 0.5, 4: 0.5}, {3: 0.75, 4: 0.25}
+    first, one = (half, {3: 0.9, 4: 0.5}), (more, {3: 0.9, 4: 0.4})
+    *designed, last = played(first, one, (more, {3: 0.2, 4: 0.1}), before={})
+    rejected = replace(last, proposal=Proposal("", None, "no JSON"))
+    histories = {"engineer": (*designed, rejected), "fixed": played(first, (half, {3: 0.9}), before={})}
     cells: Any = SimpleNamespace(
         records=[(arm, 0) for arm in histories], arms=[*histories], history=lambda arm, seed: histories[arm]
     )
