@@ -25,8 +25,18 @@ from statistics import mean
 from typing import Any
 from unittest import mock
 
+import torch
+from transformers import TrainerCallback
+
 from benchmarks.report import table
-from benchmarks.trainer import PARTS, clocked, trainer_of
+from benchmarks.trainer import clocked, parts_of, trainer_of
+from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+from mapflake.trainer import grpo, warmstart
+from mapflake.trainer.params import RLParams, WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.precision import of_processor
+from mapflake.trainer.pretrained import starting_point
+from mapflake.trainer.training import memory_kept
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
 BOARDS, MICROBATCH, STEPS = 16, 16, 3  # of a supervised step; the first step warms up and is not counted
@@ -36,8 +46,6 @@ GRPO_STEPS = 2  # the first is not counted
 
 def measure() -> dict[str, Any]:
     """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours."""
-    from mapflake.trainer.pretrained import starting_point
-
     idle = os.getloadavg()[0] < 0.5
     with tempfile.TemporaryDirectory() as folder:
         start = starting_point("smollm2", Path(folder) / "start", prompt_format="brief")
@@ -55,32 +63,30 @@ def measure() -> dict[str, Any]:
 def markdown(numbers: dict[str, Any]) -> str:
     """Returns the tables of supervised training and of a GRPO step."""
     one, two = (numbers["supervised"].get(threads) for threads in ("1", "2"))
+    faster = f"{one['shortest_s'] / two['shortest_s']:.2f}" if two else "not measured"
     supervised = [
         ("precision taken", one["precision"]),
         ("products of the model's shapes, GFLOP/s", f"{one['matrix_gflops']:.0f}"),
         ("supervised training, GFLOP/s", f"{one['gflops']:.0f}"),
         ("share of the products' rate", f"{one['gflops'] / one['matrix_gflops']:.0%}"),
         ("tokens a CPU second", f"{one['tokens_per_cpu_s']:.0f}"),
-        (
-            "times as fast on two threads, shortest step",
-            f"{one['shortest_s'] / two['shortest_s']:.2f}" if two else "not measured",
-        ),
+        ("times as fast on two threads, shortest step", faster),
         ("peak memory, GiB", f"{one['peak_gib']:.1f}"),
     ]
     stock, ours = (numbers["grpo"][which] for which in ("stock", "ours"))
     rows = [
-        (name, *(f"{run[key]:.{digits}f}" for run in (stock, ours)), f"{_ratio(stock[key], ours[key]):.1f}")
+        (
+            name, f"{stock[key]:.{digits}f}", f"{ours[key]:.{digits}f}",
+            f"{max(stock[key], ours[key]) / min(stock[key], ours[key]):.1f}",
+        )
         for name, key, digits in (
             ("CPU seconds a step", "step_cpu_s", 1),
             ("tokens sampled a CPU second", "sampled_per_cpu_s", 0),
             ("tokens trained a CPU second", "trained_per_cpu_s", 0),
             ("peak memory, GiB", "peak_gib", 1),
         )
-    ]
-    parts = [
-        (name, *("" if (s := run["parts"].get(name)) is None else f"{s:.1f}" for run in (stock, ours)), "")
-        for name in [*PARTS, "rest"]
-    ]
+    ]  # fmt: skip
+    parts = [(*row, "") for row in parts_of((stock, ours), 1)]
     about = (
         f"A GRPO step is {ours['prompts']} prompts x {ours['generations']} answers of {ours['length']:.0f} tokens; "
         f"{ours['without_signal']:.0%} of the groups carry no signal."
@@ -89,21 +95,13 @@ def markdown(numbers: dict[str, Any]) -> str:
     return "\n\n".join([table(("SmolLM2-135M, supervised", ""), supervised), grpo, about])
 
 
-def _ratio(stock: float, ours: float) -> float:
-    return max(stock, ours) / min(stock, ours)
-
-
 def _pairs(boards: int) -> list[tuple[str, str]]:
-    from mapflake.env import EnvConfig, format_plan, generate, render_prompt
-
     tasks = generate(EnvConfig.uniform((3, 4, 5), 0.15, 1 / 3), boards, seed=0)
     return [(render_prompt(t.instance, "brief"), format_plan(t.instance, t.solution.plan, "brief")) for t in tasks]
 
 
 def _matrix_rate(model: Any, tokens: int, dtype: Any) -> float:
     """Returns GFLOP/s of products of a layer's shapes, forward and backward."""
-    import torch
-
     shapes = [m.weight.shape for m in model.model.layers[0].modules() if isinstance(m, torch.nn.Linear)]
     products = [
         [torch.randn(size, dtype=dtype) for size in ((tokens, width), (height, width), (tokens, height))]
@@ -121,15 +119,6 @@ def _matrix_rate(model: Any, tokens: int, dtype: Any) -> float:
 
 def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
     """Returns the rates of `warm_start`, the optimizer included; runs in a separate process."""
-    import torch
-    from transformers import TrainerCallback
-
-    from mapflake.trainer import warmstart
-    from mapflake.trainer.params import WarmStartParams
-    from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.precision import of_processor
-    from mapflake.trainer.training import memory_kept
-
     params = WarmStartParams(
         steps=STEPS, batch_size=BOARDS, microbatch=MICROBATCH, precision="auto", save_every=1000, threads=threads
     )
@@ -149,7 +138,7 @@ def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
     steps, seconds, taken = [], [], []
 
     class Clock(TrainerCallback):
-        """Notes the CPU time of each step."""
+        """Notes the CPU time of each step, and the seconds."""
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             self.began = time.process_time(), time.perf_counter()
@@ -184,15 +173,6 @@ def _parity(completions: list[Any], **_: Any) -> list[float]:
 
 def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
     """Returns the medians of the counted steps of `which` trainer; runs in a separate process."""
-    import torch
-
-    from mapflake.env import EnvConfig, generate
-    from mapflake.trainer import grpo
-    from mapflake.trainer.params import RLParams
-    from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.precision import of_processor
-    from mapflake.trainer.training import memory_kept
-
     torch.set_num_threads(1)
     precision = of_processor()
     params = RLParams(
