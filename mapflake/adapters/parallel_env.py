@@ -71,6 +71,12 @@ class FrozenLake(ParallelEnv):
         self._rng = np.random.default_rng()
         self._start(self.tasks[0])
 
+    def _start(self, task: Task) -> None:
+        self.task = task
+        self.cells = task.instance.starts  # where the agents are; after a fall possibly not on the board
+        self.plan = Plan(("",) * task.instance.num_agents)  # the moves played so far
+        self.verdict: Verdict | None = None
+
     def observation_space(self, agent: str) -> Box:
         """Returns the space of the planes, one for all agents."""
         return self._view
@@ -102,19 +108,6 @@ class FrozenLake(ParallelEnv):
         self.agents = self.possible_agents[: self.task.instance.num_agents]
         return self._observations(), self._infos()
 
-    def _start(self, task: Task) -> None:
-        self.task = task
-        self.cells = task.instance.starts  # where the agents are; after a fall possibly not on the board
-        self._played: list[str] = []  # a string for each joint move
-        self.verdict: Verdict | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The moves played so far."""
-        if not self._played:
-            return Plan(("",) * self.task.instance.num_agents)
-        return Plan(tuple(map("".join, zip(*self._played, strict=True))))
-
     def step(
         self, actions: dict[str, int]
     ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
@@ -131,14 +124,15 @@ class FrozenLake(ParallelEnv):
         for agent, action in actions.items():
             if not self._moves[agent].contains(action):
                 raise ValueError(f"actions: {agent}: {action!r} is not an integer below {len(MOVES)}")
-        self._played.append("".join(MOVES[actions[agent]] for agent in playing))
         # The game so far broke no rule, so its last move alone decides: a game is not played again at every step.
-        here, move = replace(self.task.instance, starts=self.cells), Plan(tuple(self._played[-1]))
+        here = replace(self.task.instance, starts=self.cells)
+        move = Plan(tuple(MOVES[actions[agent]] for agent in playing))
+        self.plan = Plan(tuple(map("".join, zip(self.plan.moves, move.moves, strict=True))))
         kinds = check(here, move).kinds
         self.cells = execute(here, move)[-1]
         terminated = kinds != ("goal",)  # a rule is broken, or all are on their goals
         limit = self.max_steps or max(1, 3 * self.task.solution.makespan)
-        truncated = not terminated and len(self._played) >= limit
+        truncated = not terminated and self.plan.horizon >= limit
         score = 0.0
         if terminated or truncated:
             self.verdict = judge_plan(self.task, self.plan)

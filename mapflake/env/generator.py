@@ -1,12 +1,11 @@
 """From a distribution of boards to tasks with their answers.
 
 A configuration and a number of tasks determine how many tasks of each kind (size, wait label) there are: the data
-ratios by largest remainder, the wait ratio of each size and the holes of a board rounded with halves upwards
-(shares.py). Task number k of its kind depends only on (seed, split, size, holes, agents, wait label, k) and on the
-excluded boards. So any worker can make any slice, and configurations that ask for boards of one kind get the same ones.
-A larger set contains a smaller one if it has as many tasks of each size: always if there is one size, or if all sizes
-have equal shares. Splits (splits.py) have no board in common; within one split boards may repeat, since there are few
-small ones. All tasks are solvable and no agent starts on its goal.
+ratios by largest remainder, wait ratios and holes rounded with halves upwards (shares.py). Task number k of its kind
+depends only on (seed, split, size, holes, agents, wait label, k) and on the excluded boards. So any worker can make any
+slice, and configurations that ask for boards of one kind get the same ones. A larger set contains a smaller one if no
+size has fewer tasks: always if there is one size, or if all sizes have equal shares. Splits (splits.py) have no board
+in common; within one split boards may repeat. All tasks are solvable and no agent starts on its goal.
 
 The sampling is our choice, the paper does not describe it: holes, starts and goals uniformly over all choices in which
 no agent starts on its goal, from SplitMix64 (Steele, Lea and Flood 2014); boards without a plan, with the wrong wait
@@ -22,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -58,9 +58,6 @@ class GenerationError(ValueError):
         self.size = size
 
 
-# ---------------------------------------------------------------- kinds of tasks
-
-
 class TaskSpec(NamedTuple):
     """The kind of one task, with the number of tasks of this kind before it; `waits` is None for either label."""
 
@@ -72,23 +69,17 @@ class TaskSpec(NamedTuple):
 def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[TaskSpec]:
     """Returns the kinds of n tasks, shuffled."""
     kinds: list[tuple[int, bool | None]] = []
-    for size, count in apportion(n, config.data_ratios).items():
+    for size, boards in apportion(n, config.data_ratios).items():
         ratio = config.sizes[size].wait_ratio
         if ratio is None:
-            kinds += [(size, None)] * count
+            kinds += [(size, None)] * boards
         else:
-            waits = rounded_share(ratio, count)
-            kinds += [(size, True)] * waits + [(size, False)] * (count - waits)
+            waits = rounded_share(ratio, boards)
+            kinds += [(size, True)] * waits + [(size, False)] * (boards - waits)
     keys = rng_for(seed, "layout", split, dumps(to_json(config)), n).random(n)
-    before: Counter[tuple[int, bool | None]] = Counter()
-    specs = []
-    for i in np.argsort(keys, kind="stable"):
-        specs.append(TaskSpec(kinds[i][0], kinds[i][1], before[kinds[i]]))
-        before[kinds[i]] += 1
-    return specs
-
-
-# ---------------------------------------------------------------- generating
+    before = {kind: count() for kind in kinds}
+    shuffled = [kinds[i] for i in np.argsort(keys, kind="stable")]
+    return [TaskSpec(size, waits, next(before[size, waits])) for size, waits in shuffled]
 
 
 def generate(
@@ -111,9 +102,9 @@ def generate(
         ValueError: Unknown split, or n, seed or an index out of range, or a custom dimension that this process does
             not have in `DIMENSIONS`.
     """
-    for name, count in (("n", n), ("seed", seed)):
-        if type(count) is not int or count < 0:
-            raise ValueError(f"{name}: {count!r} is not an integer from 0")
+    for name, number in (("n", n), ("seed", seed)):
+        if type(number) is not int or number < 0:
+            raise ValueError(f"{name}: {number!r} is not an integer from 0")
     if split not in SPLITS:
         raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
     for name in sorted({name for part in config.sizes.values() for name, _ in part.custom} - {*DIMENSIONS}):
@@ -241,9 +232,6 @@ def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np
         if any(start == goal for start, goal in zip(board.starts, board.goals, strict=True)):
             raise ValueError(f"{name}: its transform puts an agent on its goal")
     return board
-
-
-# ---------------------------------------------------------------- statistics of boards
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ also in JSON with slips; two different plans are no answer. docs/environment.md 
 `brief` is chat in a fifth of the tokens, for small pretrained models that a warm start has shown it: cells are named as
 in compact, and the answer has the same scratchpad, a line for each time step, before the JSON. It is read as chat is.
 
-Wrong letters and a wrong number of move lists are no parse errors: they come back inside the Plan and the verifier
-reports them (`?`, which is never legal, stands for a step of more than one letter). Both parsers are linear in the text
-and raise nothing but PlanParseError on it. The wording of the paper's prompts is not public; all of this is our choice.
-Not covered: chat templates, tokenizers.
+Wrong letters and a wrong number of move lists are no parse errors: the verifier reports them (`?`, which is never
+legal, stands for a step of more than one letter). Both parsers are linear in the text and raise nothing but
+PlanParseError. The wording of the paper's prompts is not public; all of this is our choice. Not covered: chat
+templates, tokenizers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from itertools import chain, combinations, pairwise
+from collections.abc import Iterator
+from itertools import chain, combinations, count, pairwise
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 
@@ -36,7 +37,7 @@ SIZES, AGENTS = range(3, 11), range(1, 6)
 
 _ROWS = "abcdefghij"
 _CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(len(_ROWS)))
-_LEGAL = tuple(f"<{''.join(moves)}>" for count in range(5) for moves in combinations("UDLR", count))
+_LEGAL = tuple(f"<{''.join(moves)}>" for length in range(5) for moves in combinations("UDLR", length))
 _CELL_WORDS, _LEGAL_WORDS = frozenset(_CELLS), frozenset(_LEGAL)
 
 VOCABULARY: tuple[str, ...] = (
@@ -70,7 +71,14 @@ def render_prompt(instance: Instance, prompt_format: str = "chat") -> str:
     Raises:
         ValueError: Unknown prompt_format, or a board that it has no names for.
     """
-    return _RENDER[check_prompt_format(prompt_format)](instance)
+    if check_prompt_format(prompt_format) == "chat":
+        return _render_chat(instance)
+    if instance.size not in SIZES or instance.num_agents not in AGENTS:
+        raise ValueError(
+            f"the prompt formats compact and brief have words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} "
+            f"agents, not for size {instance.size} with {instance.num_agents} agents"
+        )
+    return _render_compact(instance) if prompt_format == "compact" else _render_brief(instance)
 
 
 def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> str:
@@ -123,20 +131,16 @@ def cell_word(cell: Cell) -> str:
     return f"{_ROWS[cell[0]]}{cell[1]}"
 
 
+def _agents(instance: Instance) -> Iterator[tuple[int, Cell, Cell]]:
+    """Returns number, start and goal of each agent."""
+    return zip(count(1), instance.starts, instance.goals, strict=False)
+
+
 def _render_compact(instance: Instance) -> str:
-    _check_names(instance)
     words = [f"size{instance.size}", "holes", *map(cell_word, sorted(instance.holes))]
-    for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1):
+    for agent, start, goal in _agents(instance):
         words += [f"agent{agent}", cell_word(start), "to", cell_word(goal)]
     return " ".join([*words, "plan"])
-
-
-def _check_names(instance: Instance) -> None:
-    if instance.size not in SIZES or instance.num_agents not in AGENTS:
-        raise ValueError(
-            f"the prompt formats compact and brief have words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} "
-            f"agents, not for size {instance.size} with {instance.num_agents} agents"
-        )
 
 
 def _steps(instance: Instance, plan: Plan) -> list[list[tuple[str, str, str]]]:
@@ -204,36 +208,28 @@ an agent whose string has ended waits:
 
 
 def _render_chat(instance: Instance) -> str:
-    count = instance.num_agents
     where = [
         f"Agent {agent} goes from row {start[0]}, column {start[1]} to row {goal[0]}, column {goal[1]}."
-        for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
+        for agent, start, goal in _agents(instance)
     ]
     return _CHAT.format(
-        agents="1 agent is" if count == 1 else f"{count} agents are",
+        agents="1 agent is" if len(where) == 1 else f"{len(where)} agents are",
         size=instance.size,
         board=instance.to_text(),
         where="\n".join(where),
-        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, count + 1)),
+        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, len(where) + 1)),
     )
 
 
 def _render_brief(instance: Instance) -> str:
-    _check_names(instance)
     last = cell_word((instance.size - 1, instance.size - 1))
     holes = " ".join(map(cell_word, sorted(instance.holes))) or "none"
-    agents = [
-        f"Agent {agent}: {cell_word(start)} to {cell_word(goal)}."
-        for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
-    ]
+    agents = [f"Agent {agent}: {cell_word(start)} to {cell_word(goal)}." for agent, start, goal in _agents(instance)]
     return f"Grid a0 to {last}. Holes: {holes}. {' '.join(agents)} Plan without a collision."
 
 
-_RENDER = {"chat": _render_chat, "brief": _render_brief, "compact": _render_compact}
-
-_KEY = re.compile(
-    r"""plan(["'])\s*+:\s*+"""
-)  # the quote before it is looked at apart: so it is found three times as fast
+# The quote before `plan` is looked at apart: so it is found three times as fast.
+_KEY = re.compile(r"""plan(["'])\s*+:\s*+""")
 _STRING = r"""(?:"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')"""
 _STEPS = rf"\[\s*+(?:{_STRING}\s*+(?:,\s*+{_STRING}\s*+)*+(?:,\s*+)?+)?+\]"
 _ENTRY = rf"(?:{_STRING}|{_STEPS})"
