@@ -34,15 +34,8 @@ def frozenlake(
 ) -> inspect_ai.Task:
     """Returns the task over the boards of a file that `save_tasks` wrote, or over `n` boards of the benchmark split.
 
-    Args:
-        tasks: The file; with it only `prompt_format` is used of the other arguments.
-        prompt_format: Format of prompts and answers.
-        n: Number of boards.
-        sizes: Sizes of the boards, in equal shares; `-T sizes=4,5` on the command line.
-        num_agents: Number of agents on every board.
-        hole_ratio: Share of the cells of a board that are holes.
-        wait_ratio: Share of the boards that need a wait.
-        seed: Seed of the boards.
+    With a file only `prompt_format` is used of the other arguments. `sizes` (`-T sizes=4,5` on the command line) have
+    equal shares; the ratios are those of `EnvConfig.uniform`.
 
     Raises:
         ValueError: An argument is out of range, or a line of the file cannot be read; names it.

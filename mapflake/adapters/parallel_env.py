@@ -46,12 +46,9 @@ class FrozenLake(ParallelEnv):
     }
 
     def __init__(self, tasks: Sequence[Task], *, max_steps: int | None = None, render_mode: str | None = None) -> None:
-        """Makes the environment of these boards.
+        """Makes the environment of boards, whose numbers of agents and sizes may differ; a game takes one at random.
 
-        Args:
-            tasks: The boards to play; each game takes one at random. Numbers of agents and sizes may differ.
-            max_steps: Joint moves of a game; None: three times the optimal makespan of its board, at least one.
-            render_mode: "ansi" (text) or None.
+        `max_steps` joint moves end a game; None: three times the optimal makespan of its board, at least one.
 
         Raises:
             ValueError: There are no tasks, or an argument is out of range.
@@ -90,9 +87,8 @@ class FrozenLake(ParallelEnv):
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
         """Starts a game; returns observations and infos of its agents.
 
-        Args:
-            seed: Seed of the choice of boards from now on; None goes on with the stream (at first: a random one).
-            options: `{"task": i}` plays `tasks[i]` in place of a random one.
+        `seed` is that of the choice of boards from now on; None goes on with the stream (at first: a random one).
+        `options={"task": i}` plays `tasks[i]` in place of a random one.
 
         Raises:
             ValueError: There is no such task.

@@ -6,10 +6,10 @@
     trainer.add_callback(EngineerCallback(trainer, boards, "learnability", validation=tasks))
     trainer.train()
 
-An epoch is a round. A data loader reads a generation batch ahead, but it never reads past the end of an epoch: boards
-that are swapped between two epochs are in the next generation batch, and none is left from before. The rounds so far
-are in the `trainer_state.json` of the trainer's own checkpoints. Not covered: weights that are sharded over processes
-(pass a `policy` that can sample them), and arms whose engineer is trained (`design_rl`).
+An epoch is a round. A data loader never reads past the end of an epoch, so boards that are swapped between two epochs
+are in the next generation batch, and none is left from before. The rounds so far are in the `trainer_state.json` of the
+trainer's own checkpoints. Not covered: weights that are sharded over processes (pass a `policy` that can sample them),
+and arms whose engineer is trained (`design_rl`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ with needs("train"):
 
 __all__ = ["DesignedBoards", "DynamicSampling", "EngineerCallback"]
 
-STATE = "mapflake"
-"""Key of the rounds in the trainer's state, which its checkpoints hold."""
+STATE = "mapflake"  # key of the rounds in the trainer's state, which its checkpoints hold
 
 MUST_BE_FALSE = {
     "shuffle_dataset": "boards come in an order of their own; TRL's would be another one after a resume",
@@ -65,10 +64,8 @@ class DesignedBoards:
 
     Attributes:
         start: The configuration of round 0.
-        instances: Boards of a round.
-        passes: How often a round goes through its boards.
+        instances: Boards of a round, through which it goes `passes` times.
         seed: Root of the random streams, as in `RoundSettings`.
-        prompt_format: One of `mapflake.env.PROMPT_FORMATS`.
         dataset: The rows of one round, `[instances * passes]`, with the columns of `to_dataset`.
         tasks: The boards of the current round, in the order in which they were drawn.
     """

@@ -87,13 +87,13 @@ class SizeConfig:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        custom = dict(self.custom)
-        if strangers := [name for name in custom if name not in custom_dimensions()]:
-            raise ValueError(f"{shown(strangers[0])}: unknown key; legal keys: {', '.join(DIMENSIONS)}")
+        for name in dict(self.custom):
+            if name not in custom_dimensions():
+                raise ValueError(f"{shown(name)}: unknown key; legal keys: {', '.join(DIMENSIONS)}")
         for name in PAPER:
             object.__setattr__(self, name, _checked(name, getattr(self, name)))
-        values = {name: _checked(name, custom[name]) for name in sorted(custom)}
-        object.__setattr__(self, "custom", tuple((name, value) for name, value in values.items() if value))
+        values = [(name, _checked(name, value)) for name, value in sorted(dict(self.custom).items())]
+        object.__setattr__(self, "custom", tuple((name, value) for name, value in values if value))
 
     def __repr__(self) -> str:
         return f"SizeConfig({', '.join(f'{name}={value!r}' for name, value in self._written().items())})"
@@ -220,7 +220,6 @@ def num_holes(size: int, hole_ratio: float) -> int:
 def cells_needed(num_agents: int) -> int:
     """Returns the least number of free cells on which every agent can leave its start for another cell.
 
-    On a full board agents can only rotate along cycles, which takes free cells that all lie on cycles of the grid (4,
-    or 6 and more); else it is one more than agents.
+    On a full board agents can only rotate along cycles of the grid, of 4 cells, or 6 and more.
     """
     return num_agents if num_agents == 4 or num_agents >= 6 else num_agents + 1

@@ -37,21 +37,14 @@ from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
 from mapflake.repro import dumps, rng_for, seed_for, shown, to_json
 
-MAX_ATTEMPTS = 200_000
-"""Boards drawn for one task before giving up."""
-
-SEARCH_BUDGET = 100_000
-"""Nodes of the search for each random board; boards that take more are dropped, and counted."""
-
+MAX_ATTEMPTS = 200_000  # boards drawn for one task before giving up
+SEARCH_BUDGET = 100_000  # nodes of the search for each random board; boards that take more are dropped, and counted
 _WORD = (1 << 64) - 1
+Ratios = tuple[tuple[str, float], ...]
 
 
 class GenerationError(ValueError):
-    """A configuration from which a task could not be drawn; the message has the numbers.
-
-    Attributes:
-        size: The size of board that was not found.
-    """
+    """A configuration from which no task of some `size` could be drawn; the message has the numbers."""
 
     def __init__(self, message: str, size: int = 0) -> None:  # the default, so that it can be pickled
         super().__init__(message)
@@ -125,18 +118,9 @@ def generate(
 
 
 def find(
-    config: EnvConfig,
-    spec: TaskSpec,
-    seed: int,
-    split: str,
-    banned: frozenset = frozenset(),
-    seconds: float = math.inf,
+    config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: frozenset = frozenset(), seconds: float = math.inf
 ) -> Task:
-    """Returns the task of a kind, none of the `banned` canonical boards; in `seconds` by the clock, or not at all.
-
-    Raises:
-        GenerationError: No board was found.
-    """
+    """Returns the task of a kind, none of the `banned` canonical boards; GenerationError if none is found in time."""
     size, waits, agents = spec.size, spec.waits, config.num_agents
     custom = config.sizes[size].custom
     holes = num_holes(size, config.sizes[size].hole_ratio)
@@ -159,14 +143,7 @@ def find(
 
 
 def _sample(
-    custom: tuple[tuple[str, float], ...],
-    state: int,
-    size: int,
-    holes: int,
-    agents: int,
-    waits: bool | None,
-    buckets: int,
-    attempts: int,
+    custom: Ratios, state: int, size: int, holes: int, agents: int, waits: bool | None, buckets: int, attempts: int
 ) -> Sample:
     """Returns what `kernel.sample` does, also for boards with custom dimensions and without a compiler."""
     if not custom and kernel.takes(size, agents):
@@ -209,11 +186,8 @@ def _choose(state: int, cells: list[int], first: int) -> int:
     return state
 
 
-def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np.random.Generator) -> Instance:
-    """Returns the board as its custom dimensions change it, one after the other in the order of their names.
-
-    ValueError names the dimension whose transform changes what it must not; what a transform itself raises is raised.
-    """
+def _transformed(board: Instance, custom: Ratios, rng: np.random.Generator) -> Instance:
+    """Returns the board as its custom dimensions change it; an error names the one whose transform is at fault."""
     for name, level in custom:
         transform = DIMENSIONS[name].transform
         if transform is None:
@@ -239,8 +213,8 @@ class BoardStatistics:
     """Numbers of random boards of one kind, before any is thrown away.
 
     Attributes:
-        boards: All that were drawn; no agent starts on its goal.
-        connected: Of these, those on which every agent can reach its goal, others aside.
+        boards: All that were drawn.
+        connected: Those on which every agent can reach its goal, others aside.
         over_budget: Connected ones that are neither solved nor proven to have no plan.
         solved: Connected ones with a plan.
         waits: Solved ones that need a wait.

@@ -27,9 +27,7 @@ MAX_BUDGET = (1 << 63) - 1  # nodes are counted in 64 bits; that many take thous
 NO_MEMORY = 5  # a status beside those of plain.py
 
 
-class _Answer(ctypes.Structure):
-    """The kernel's answer, see csrc/kernel.c."""
-
+class _Answer(ctypes.Structure):  # see csrc/kernel.c
     _fields_ = (
         ("status", ctypes.c_int32),
         ("agent", ctypes.c_int32 * 2),
@@ -93,8 +91,7 @@ class Kernel:
                 self._idle.append(space)
 
 
-_warning = ["no compiled solver (%s): the plain one is exact too, but slow"]
-"""The warning, until a thread has taken it to say it once."""
+_warning = ["no compiled solver (%s): the plain one is exact too, but slow"]  # until a thread has taken it to say it
 
 
 @cache
@@ -132,21 +129,13 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
 
 
 class Sample(NamedTuple):
-    """The result of sampling boards.
+    """The result of sampling boards."""
 
-    Attributes:
-        state: State of the random numbers after the last board.
-        boards: Number of boards drawn.
-        dropped: How many of them, of the split that was asked for, were over budget.
-        found: The last board, if it can be solved and has the label and bucket asked for.
-        answer: The answer for the last board, found or not.
-    """
-
-    state: int
-    boards: int
-    dropped: int
-    found: Instance | None
-    answer: Answer
+    state: int  # of the random numbers after the last board
+    boards: int  # how many were drawn
+    dropped: int  # how many of them, of the split that was asked for, were over budget
+    found: Instance | None  # the last board, if it can be solved and has the label and bucket asked for
+    answer: Answer  # for the last board, found or not
 
 
 def sample(

@@ -53,12 +53,9 @@ VOCABULARY: tuple[str, ...] = (
 )
 """All words of the compact prompt format, without padding and end of text."""
 
-MAX_COMPACT = 100_000
-MAX_ANSWER = 20_000
-"""Characters of a compact completion, and of the list of moves in a chat; both far beyond any plan worth checking."""
-
-MAX_PLANS = 100
-"""Plans in a chat's answer, equal or not."""
+MAX_COMPACT = 100_000  # characters of a compact completion
+MAX_ANSWER = 20_000  # characters of the list of moves in a chat; both are far beyond any plan worth checking
+MAX_PLANS = 100  # in a chat's answer, equal or not
 
 
 class PlanParseError(ValueError):
@@ -123,9 +120,6 @@ def check_prompt_format(prompt_format: str) -> str:
     return prompt_format
 
 
-# ---------------------------------------------------------------- compact
-
-
 def cell_word(cell: Cell) -> str:
     """Returns the compact name of a cell: letter = row, digit = column, e.g. `b0` for (1, 0)."""
     return f"{_ROWS[cell[0]]}{cell[1]}"
@@ -180,8 +174,6 @@ def _parse_compact(text: str, num_agents: int) -> Plan:
         raise PlanParseError("a step is not `<legal-moves> move cell` for each agent")
     return Plan(tuple("".join([move if len(move) == 1 else "?" for move in moves]) for moves in columns[1::3]))
 
-
-# ---------------------------------------------------------------- chat
 
 _CHAT = """\
 {agents} on a frozen lake, a grid of {size}x{size} cells. Row 0 is at the top, column 0 at the left.
@@ -240,19 +232,17 @@ _WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R", "WAIT": "W"}
 
 
 def _parse_chat(text: str) -> Plan:
-    reasons = []
+    reason = ""
     for part in reversed(_spoken(text)):
         plans, why = _plans(part)
         if len(plans) > 1:
             raise PlanParseError("the answer has two different plans")
         if plans:
             return plans.pop()
-        reasons += [why] if why else []
-    if reasons:
-        raise PlanParseError(reasons[0])
-    if "<think>" in text.rpartition("</think>")[2]:
-        raise PlanParseError("the reasoning was never closed")
-    raise PlanParseError('no answer: no "plan" with a list of moves')
+        reason = reason or why
+    if not reason and "<think>" in text.rpartition("</think>")[2]:
+        reason = "the reasoning was never closed"
+    raise PlanParseError(reason or 'no answer: no "plan" with a list of moves')
 
 
 def _spoken(text: str) -> list[str]:
