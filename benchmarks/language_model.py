@@ -84,8 +84,8 @@ def markdown(numbers: dict[str, Any]) -> str:
         f"A GRPO step is {ours['prompts']} prompts x {ours['generations']} answers of {ours['length']:.0f} tokens; "
         f"{ours['without_signal']:.0%} of the groups carry no signal."
     )
-    grpo = table(("GRPO", "stock TRL", "mapflake", "ratio"), [*rows, *parts])
-    return "\n\n".join([table(("SmolLM2-135M, supervised", ""), supervised), grpo, about])
+    step = table(("GRPO", "stock TRL", "mapflake", "ratio"), [*rows, *parts])
+    return "\n\n".join([table(("SmolLM2-135M, supervised", ""), supervised), step, about])
 
 
 def _pairs(boards: int) -> list[tuple[str, str]]:

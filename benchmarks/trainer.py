@@ -86,8 +86,8 @@ def markdown(numbers: dict[str, Any]) -> str:
         )
     ]
     about = f"A step is {ours['samples']} samples; {ours['without_signal']:.0%} of the groups carry no signal."
-    grpo, parts = table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), parts_of((stock, ours), 2)
-    return "\n\n".join([grpo, table(("seconds of a step", *numbers), parts), about])
+    step, parts = table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), parts_of((stock, ours), 2)
+    return "\n\n".join([step, table(("seconds of a step", *numbers), parts), about])
 
 
 def parts_of(runs: Sequence[dict[str, Any]], digits: int) -> list[tuple[str, ...]]:
