@@ -112,9 +112,6 @@ def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
     assert sum("Valid: all agents are on their goals after" in one for one in answers) == 4
 
 
-# ---------------------------------------------------------------- the environment by itself
-
-
 def played(*plans: Any) -> tuple[FrozenLakeEnvironment, list[str]]:
     environment = FrozenLakeEnvironment()
     environment.reset(**to_dataset(TASKS[:1])[0])
