@@ -128,7 +128,7 @@ class Ledger:
         """Reads the rounds; a file that does not exist is an empty ledger.
 
         Raises:
-            LedgerError: A line is not as it was written, or no round, or a round is there twice; names file and line.
+            LedgerError: A line is not as it was written, no round, or one that is there twice; names file and line.
         """
         self.path = Path(path)
         self._rounds = self._read()
@@ -157,11 +157,7 @@ class Ledger:
         return None
 
     def append(self, finished: Round) -> None:
-        """Records a finished round: one line, synced to disk before this returns.
-
-        Raises:
-            LedgerError: The round is recorded already.
-        """
+        """Records a finished round, synced to disk before this returns; LedgerError if it is recorded already."""
         self._rounds = self._read()  # another process may have written since
         if finished.index in self._rounds:
             raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
@@ -213,8 +209,8 @@ class Ledger:
 def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
     """Returns the configuration of every round in the ledger `path`, derived anew from the recorded replies.
 
-    A model's reply is read again, a rule's request projected again; a rejected one keeps the configuration before.
-    `before` has the rounds that the ledger's first one continues, if it does not begin with round 0.
+    A model's reply is read again, a rule's request projected again. `before` has the rounds that the ledger's first one
+    continues, if it does not begin with round 0.
 
     Raises:
         LedgerError: A derivation differs from what is recorded; names the round and the difference.

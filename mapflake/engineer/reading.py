@@ -2,8 +2,7 @@
 
 The designs of an engineer that uses its report are worth more in the situation that they were made for than in others.
 So the same designs are also scored in all situations of other runs, and the engineer is asked again with the rows of
-the report exchanged. `response` says which rows it uses: it has the designs for a made-up report in which one row
-changes at a time.
+the report exchanged. `response` says which rows it uses.
 """
 
 from __future__ import annotations
@@ -81,11 +80,7 @@ def worth(designs: Designs, situations: Sequence[Situation], reward: Reward = ex
 
 
 def elsewhere(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
-    """Returns the mean worth of designs in the situations of other runs than their own; a rejected one is worth 0.
-
-    Raises:
-        ValueError: All situations are of one run: none can be told from another.
-    """
+    """Returns the mean worth of designs in situations of other runs than their own; ValueError if all are of one run."""
     distinct = list({id(one): one for one in situations}.values())
     others = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
     if len(others) < 2:

@@ -76,10 +76,9 @@ class DesignRLParams(Params):
 
 @dataclass(frozen=True)
 class KindTable:
-    """A value for each kind of board: size -> for each ratio of `HOLES` that without a wait and that with one.
+    """A value for each kind of board: `values[size]` has a pair for each ratio of `HOLES`, without a wait and with one.
 
-    Raises:
-        ValueError: A value is missing or not finite; names the kind.
+    A value that is missing or not finite is a ValueError that names the kind.
     """
 
     values: Mapping[int, tuple[tuple[float, float], ...]]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import fields, replace
 from typing import Literal
+
+import numpy as np
 
 from mapflake.engineer.ledger import Designer, History
 from mapflake.engineer.reply import Proposal
@@ -26,11 +28,7 @@ def group_of(seed: int, ages: int) -> list[int]:
 
 
 def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
-    """Returns the training seeds whose reports are told to the engineer of the student of `seed`.
-
-    Raises:
-        ValueError: There is one age.
-    """
+    """Returns the training seeds whose reports an engineer is told; ValueError if there is one age."""
     if ages < 2:
         raise ValueError(f"report {other!r}: takes students of two ages or more (students.ages)")
     group, own = group_of(seed, ages), seed % ages
@@ -93,8 +91,10 @@ def _pooled(rows: Iterable[SizeReport]) -> tuple[SizeReport, ...]:
     by_size: dict[int, list[SizeReport]] = {}
     for row in rows:
         by_size.setdefault(row.size, []).append(row)
+    names = [field.name for field in fields(SizeReport) if field.name not in ("size", "failures")]
     pooled = []
     for size, own in sorted(by_size.items()):
-        _, *counts, failures = zip(*map(astuple, own), strict=True)
-        pooled.append(SizeReport(size, *map(sum, counts), tuple(map(sum, zip(*failures, strict=True)))))
+        counts = {name: sum(getattr(row, name) for row in own) for name in names}
+        failures = np.sum([row.failures for row in own], axis=0).tolist()
+        pooled.append(SizeReport(size, **counts, failures=tuple(failures)))
     return tuple(pooled)

@@ -184,13 +184,6 @@ def _frontier(valid: Rates, last: EnvConfig | None) -> Rates:
     return {s: math.exp(-abs(s - peak)) for s in valid}
 
 
-def _as_before(valid: Rates, last: EnvConfig | None) -> Rates:
-    """Returns the last data ratios; all alike where the prompt does not show them."""
-    if last is None:
-        return dict.fromkeys(valid, 1.0)
-    return {s: last.sizes[s].data_ratio if s in last.sizes else 0.0 for s in valid}
-
-
 DATA_RULES: dict[str, Callable[[Rates, EnvConfig | None], Rates]] = {
     "half-solved": lambda valid, last: {s: half_solved(v) for s, v in valid.items()},
     "weakest": lambda valid, last: {s: 1.05 - v for s, v in valid.items()},
@@ -198,7 +191,7 @@ DATA_RULES: dict[str, Callable[[Rates, EnvConfig | None], Rates]] = {
     "frontier": _frontier,
     "uniform": lambda valid, last: dict.fromkeys(valid, 1.0),
     "abandon": lambda valid, last: {s: 1.0 for s, v in valid.items() if v >= 0.2} or {min(valid): 1.0},
-    "as before": _as_before,
+    "as before": lambda valid, last: {s: last.data_ratios.get(s, 0.0) if last else 1.0 for s in valid},
 }
 """Weights of the sizes, from their valid rates and the last configuration if the prompt shows it; all equally likely. A
 size without an entry is left out of the answer."""

@@ -22,17 +22,6 @@ from mapflake.env import EnvConfig
 from mapflake.repro import shown
 from mapflake.trainer.evaluate import Completer
 
-__all__ = [
-    "BEGINNINGS",
-    "RULES",
-    "EngineerParams",
-    "RuleInputs",
-    "designer_for",
-    "engineer_arm",
-    "llm_engineer",
-    "params_of",
-]
-
 
 @dataclass(frozen=True)
 class RuleInputs:
@@ -141,10 +130,7 @@ def designer_for(
 ) -> Designer:
     """Returns the designer of an arm; `asked` is what `params_of` gives, None for a rule.
 
-    `base` is the checkpoint of the model before any RL, and `load` gives the policy in a checkpoint.
-
-    Raises:
-        ValueError: The arm needs a base checkpoint and none is given.
+    `base` is the checkpoint of the model before any RL (ValueError if the arm needs it), `load` gives a policy.
     """
     if asked is None:
         return RULES[arm](inputs)

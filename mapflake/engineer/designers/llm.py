@@ -80,11 +80,7 @@ class EngineerParams(Params):
         return self.report != "current"
 
     def weights(self, base: str | Path | None) -> str | Path | None:
-        """Returns the fixed weights that are asked; None if they change every round or lie behind a server.
-
-        Raises:
-            ValueError: They are those of the base model, and it is not given.
-        """
+        """Returns the fixed weights that are asked, None if there are none; ValueError if `base` is needed and None."""
         if self.model == "current" or self.model.startswith("openai:"):
             return None
         if self.model == "base" and base is None:
