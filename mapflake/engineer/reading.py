@@ -80,7 +80,7 @@ def worth(designs: Designs, situations: Sequence[Situation], reward: Reward = ex
 
 
 def elsewhere(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
-    """Returns the mean worth of designs in situations of other runs than their own; ValueError if all are of one run."""
+    """Returns the mean worth of designs in the situations of other runs; ValueError if all are of one run."""
     distinct = list({id(one): one for one in situations}.values())
     others = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
     if len(others) < 2:
