@@ -40,6 +40,17 @@ def published():
     return study.load(ROOT / "reports/cells/study")
 
 
+def test_the_page_of_the_controls_has_the_tables_of_its_records():
+    controls = study.load(ROOT / "reports/cells/controls")
+    page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
+    asked = {**comparisons.ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
+    answers = report.answers(controls, asked).to_markdown(disable_numparse=True)
+    assert answers in page
+    assert report.in_parts(report.table(controls)) in page
+    other = report.answers(controls, {**asked, "agents": [3]}).to_markdown(disable_numparse=True)
+    assert other not in page  # the control
+
+
 def test_differences_are_paired_corrected_together_and_listed(five):
     found = study.compare(five, five.arms, "fixed")
     assert {d.arm: d.significant for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
