@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import cycle, islice
 from statistics import mean
 from typing import Any
 
@@ -23,8 +24,8 @@ from mapflake.env import EnvConfig, Plan, SizeConfig, Task, execute, format_plan
 
 PACKAGES = ("mapflake", "numpy", "w9-pathfinding")
 
-ROUND = 4000
-"""Tasks of a training round."""
+ROUND, COMPLETIONS = 4000, 10_000
+"""Tasks of a training round, and completions that are judged."""
 
 PAPER = EnvConfig.uniform(range(3, 11), hole_ratio=0.2, wait_ratio=0.5)
 
@@ -36,11 +37,7 @@ MIXED = tuple(
 
 
 def measure() -> dict[str, Any]:
-    """Returns the numbers of all tables; takes some minutes.
-
-    Raises:
-        DisagreementError: The solvers do not agree on a cost.
-    """
+    """Returns the numbers of all tables; takes some minutes. Raises `DisagreementError` as for `solvers.compare`."""
     limits = {"textbook_nodes": solvers.TEXTBOOK_NODES, "w9_seconds": solvers.W9_SECONDS}
     return {
         "start": start_up(),
@@ -48,9 +45,6 @@ def measure() -> dict[str, Any]:
         "draw": drawing(),
         "judge": judging(),
     }
-
-
-# ---------------------------------------------------------------- drawing
 
 
 def drawing() -> list[dict[str, Any]]:
@@ -69,8 +63,6 @@ def drawing() -> list[dict[str, Any]]:
     return found
 
 
-# ---------------------------------------------------------------- starting up
-
 _FRESH = """
 import time
 begin = time.perf_counter()
@@ -81,14 +73,14 @@ print(imported - begin, time.perf_counter() - imported)
 """
 
 
-def start_up(repeats: int = 5) -> dict[str, float]:
-    """Returns the seconds of `import mapflake.env` and of the first solve, in fresh processes; the best of some.
+def start_up() -> dict[str, float]:
+    """Returns the seconds of `import mapflake.env` and of the first solve, in fresh processes; the best of five.
 
     The first solve after an installation has an empty cache: it compiles the kernel.
     """
     with tempfile.TemporaryDirectory() as folder:
         _, cold = _fresh({"XDG_CACHE_HOME": folder})
-    warm = [_fresh({}) for _ in range(repeats)]
+    warm = [_fresh({}) for _ in range(5)]
     return {
         "import_seconds": min(imported for imported, _ in warm),
         "first_solve_empty_cache_seconds": cold,
@@ -104,11 +96,8 @@ def _fresh(environment: dict[str, str]) -> tuple[float, float]:
     return imported, solved
 
 
-# ---------------------------------------------------------------- judging
-
-
-def judging(count: int = 10_000) -> list[dict[str, Any]]:
-    """Returns the CPU seconds of parsing, checking and costing `count` completions, half of them spoilt."""
+def judging() -> list[dict[str, Any]]:
+    """Returns the CPU seconds of parsing, checking and costing completions, half of them spoilt; the best of three."""
     configs = [EnvConfig.uniform(range(4, 11), 0.2, num_agents=agents) for agents in (2, 3, 4, 5)]
     tasks = [task for config in configs for task in generate(config, 63, seed=0)]
     found = []
@@ -118,17 +107,15 @@ def judging(count: int = 10_000) -> list[dict[str, Any]]:
         seconds = []
         for _ in range(3):
             begin = time.process_time()
-            for k in range(count):
-                task, text = answers[k % len(answers)]
+            for task, text in islice(cycle(answers), COMPLETIONS):
                 judge(task, text, prompt_format)
             seconds.append(time.process_time() - begin)
         found.append(
             {
                 "prompt_format": prompt_format,
-                "completions": count,
+                "completions": COMPLETIONS,
                 "seconds": min(seconds),
                 "mean_characters": mean(len(text) for _, text in answers),
-                "valid": mean(judge(task, text, prompt_format).valid for task, text in answers),
             }
         )
     return found
@@ -137,11 +124,7 @@ def judging(count: int = 10_000) -> list[dict[str, Any]]:
 def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
     """Returns a possible answer of a model: the optimal plan, or in one case of two with one move changed.
 
-    Args:
-        task: The question.
-        prompt_format: "chat" or "compact".
-        reasoning: Characters of thought before the answer (chat).
-        rng: Decides the rest.
+    Before it are so many characters of reasoning, in the format `chat`.
     """
     plan = task.solution.plan
     if rng.random() < 0.5:
@@ -156,9 +139,6 @@ def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Rando
     thought = "Agent 1 goes right, then down around the hole, and agent 2 waits for one step. " * (reasoning // 80 + 1)
     before = f"<think>\n{thought[:reasoning]}\n</think>\n\n" if reasoning else ""
     return before + format_plan(task.instance, plan, prompt_format)
-
-
-# ---------------------------------------------------------------- tables
 
 
 def markdown(numbers: Mapping[str, Any]) -> str:
@@ -176,12 +156,11 @@ def _solve_table(limits: Mapping[str, Any], cells: list[dict[str, Any]]) -> str:
     lines = []
     for row in cells:
         line = [f"{row['agents']}, {row['size']}x{row['size']}, {row['hole_ratio']:g}"]
-        for objective in ("mapflake", "makespan"):
-            times = row[objective]
+        for times in (row["mapflake"], row["makespan"]):
             line.append(f"{times['mean_us']:.0f} ({times['p50_us']:.0f}; {times['max_us']:.0f})")
-        line.append(f"{row['mapflake']['solved']}")
+        line.append(row["mapflake"]["solved"])
         for name in others:
-            line += [f"{row[name]['ratio_both']:.1f}x", f"{row[name]['ratio_all']:.1f}x", f"{row[name]['solved']}"]
+            line += [f"{row[name]['ratio_both']:.1f}x", f"{row[name]['ratio_all']:.1f}x", row[name]["solved"]]
         line += [f"{row['w9']['ratio_both_search']:.1f}x"] if "w9" in others else []
         lines.append(line)
     alone = sum(row[name]["solved_by_it_alone"] for row in cells for name in others)
@@ -195,14 +174,14 @@ def _solve_table(limits: Mapping[str, Any], cells: list[dict[str, Any]]) -> str:
 
 def _other_table(numbers: Mapping[str, Any]) -> str:
     start = numbers["start"]
-    lines = [
-        ["`import mapflake.env`", f"{start['import_seconds']:.2f}"],
-        ["first solve of a process", f"{start['first_solve_seconds']:.4f}"],
-        ["first solve after installation", f"{start['first_solve_empty_cache_seconds']:.2f}"],
-    ]
+    lines = {
+        "`import mapflake.env`": f"{start['import_seconds']:.2f}",
+        "first solve of a process": f"{start['first_solve_seconds']:.4f}",
+        "first solve after installation": f"{start['first_solve_empty_cache_seconds']:.2f}",
+    }
     for row in numbers["draw"]:
-        lines.append([f"drawing {row['tasks']} tasks, sizes 3 to 10, {row['round']}", f"{row['seconds']:.1f}"])
+        lines[f"drawing {row['tasks']} tasks, sizes 3 to 10, {row['round']}"] = f"{row['seconds']:.1f}"
     for row in numbers["judge"]:
         what = f"{row['completions']} completions, {row['prompt_format']}, {row['mean_characters']:.0f} characters"
-        lines.append([f"judging {what}", f"{row['seconds']:.2f}"])
-    return table(["", "seconds"], lines)
+        lines[f"judging {what}"] = f"{row['seconds']:.2f}"
+    return table(["", "seconds"], lines.items())

@@ -18,6 +18,15 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.report import table
+from mapflake.env import EnvConfig, Task, execute, generate, naive_plan_fails, render_prompt
+from mapflake.env.instance import DELTAS
+from mapflake.env.text import cell_word
+from mapflake.repro import rng_for
+from mapflake.trainer import warmstart
+from mapflake.trainer.evaluate import rollout
+from mapflake.trainer.params import WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.pretrained import starting_point
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
 TOKENS, BATCH, LEARNING_RATE = 120_000, 16, 5e-4
@@ -45,11 +54,8 @@ def cells(legal: list[tuple[str, str]], move: str, cell: str) -> str:
 FORMS = {"letters": letters, "words": words, "cells": cells}
 
 
-def answer(task: Any, form: str) -> str:
+def answer(task: Task, form: str) -> str:
     """Returns the solver's plan, worked out step by step in a form and then in JSON."""
-    from mapflake.env.instance import DELTAS, execute
-    from mapflake.env.text import cell_word
-
     board, plan = task.instance, task.solution.plan
     positions = execute(board, plan)
     lines = []
@@ -64,11 +70,8 @@ def answer(task: Any, form: str) -> str:
     return "\n".join([*lines, json.dumps({"plan": written})])
 
 
-def demonstrated(boards: int) -> list[Any]:
+def demonstrated(boards: int) -> list[Task]:
     """Returns boards of which `HARD` are not solved by the naive plan, in a random order."""
-    from mapflake.env import EnvConfig, generate, naive_plan_fails
-    from mapflake.repro import rng_for
-
     drawn = generate(EnvConfig.uniform(SIZES, HOLES, WAITS), 2 * boards, seed=SEED)
     hard = [task for task in drawn if naive_plan_fails(task.instance)][: round(HARD * boards)]
     easy = [task for task in drawn if not naive_plan_fails(task.instance)][: boards - len(hard)]
@@ -78,13 +81,6 @@ def demonstrated(boards: int) -> list[Any]:
 
 def measure() -> dict[str, Any]:
     """Returns for each form what was seen, and what is right of the answers to the held-out boards."""
-    from mapflake.env import EnvConfig, generate, naive_plan_fails, render_prompt
-    from mapflake.trainer import warmstart
-    from mapflake.trainer.evaluate import rollout
-    from mapflake.trainer.params import WarmStartParams
-    from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.pretrained import starting_point
-
     boards = demonstrated(2500)
     unseen = generate(EnvConfig.uniform(SIZES, HOLES, WAITS), HELD_OUT, seed=SEED, split="validation")
     hard = [naive_plan_fails(task.instance) for task in unseen]

@@ -37,9 +37,8 @@ from mapflake.plots.style import show, styled
 from mapflake.study import gate
 from mapflake.study.statistics import Estimate
 from mapflake.trainer import evaluate
-from mapflake.trainer.params import RLParams
 
-STUDY = params.effective(params.load(Path(__file__).parents[1]), "study")  # its boards, lessons and recipe of a round
+STUDY = params.effective(params.load(Path(__file__).parents[1]), "study")
 BOARDS = STUDY.env_design
 SIZES = tuple(BOARDS.validation.sizes or BOARDS.sizes)  # of validation boards
 SPACE = tuple(BOARDS.sizes)  # of designs
@@ -58,7 +57,7 @@ REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
     "groups_of_8": (640, 32, 8, 1e-4),
 }
 DRAWS = tuple(f"draw {number}" for number in range(6))
-CONSTANTS = {"uniform": "uniform", "benchmark": "benchmark"}
+CONSTANTS = ("uniform", "benchmark")  # designs that take no search
 COMPARED = {  # a value of the gate -> what the best design of each student is compared with
     "designing": "a random draw, as *fixed* has it: the value of designing",
     "reading": "the best design that all students share: the value of reading",
@@ -66,13 +65,14 @@ COMPARED = {  # a value of the gate -> what the best design of each student is c
     "against uniform": "uniform over sizes 3 to 10, half waits",
     "against benchmark": "the benchmark's own mixture",
 }
-ONE_SIZE = {f"{size}x{size}, waits 0.5": EnvConfig.uniform([size], 0.15, 0.5) for size in SIZES[1:]}
-MIXTURES = {
+DESIGNS = {
+    **{f"{size}x{size}, waits 0.5": EnvConfig.uniform([size], 0.15, 0.5) for size in SIZES[1:]},
     "3x3 to 5x5, waits 0.5": EnvConfig.uniform([3, 4, 5], 0.15, 0.5),
     "5x5 to 7x7, waits 0.5": EnvConfig.uniform([5, 6, 7], 0.15, 0.5),
     "benchmark": EnvConfig.uniform(SIZES, 0.2, 0.5),
     "benchmark, natural": EnvConfig.uniform(SIZES, 0.2),
     "uniform": EnvConfig.uniform(SPACE, 0.25, 0.5),
+    **{name: random_config(SPACE, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)},  # as `fixed` draws
 }
 WAITS = {  # two of the mixtures with all shares of boards that need a wait; the gate's table has those with half
     f"{name}, waits {waits}": EnvConfig.uniform(sizes, 0.15, waits)
@@ -84,7 +84,6 @@ SCREENED: dict[str, Any] = {  # the part of the table by which recipes are compa
     "students": (600, 1_500, 3_200),
     "designs": ("4x4, waits 0.5", "6x6, waits 0.5", "benchmark"),
 }
-POINTS = 100
 
 
 def trainer_of(regime: str) -> Grpo:
@@ -92,13 +91,7 @@ def trainer_of(regime: str) -> Grpo:
     instances, prompts, generations, rate = REGIMES[regime]
     batch = {"prompts": prompts, "generations": generations, "microbatch": prompts * generations}
     changed = batch | {"instances": instances, "learning_rate": rate}
-    return Grpo(RLParams.parse(STUDY.baseline_rl.rl.model_dump() | changed, f"REGIMES.{regime}"))
-
-
-def designs() -> dict[str, EnvConfig]:
-    """Returns the designs that are tried, by name; draws are as the arm `fixed` draws them."""
-    drawn = {name: random_config(SPACE, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)}
-    return ONE_SIZE | MIXTURES | drawn
+    return Grpo(STUDY.baseline_rl.rl.model_copy(update=changed))
 
 
 def draw_boards(folder: Path) -> None:
@@ -133,13 +126,7 @@ def trial(
 ) -> dict[str, Any]:
     """Returns what one round on the boards of a design does to a policy, rates in percent.
 
-    Args:
-        checkpoint: The policy.
-        config: The design.
-        trainer: The training of a round.
-        validation: Boards on which it is measured afterwards.
-        folder: For the training; it is empty in the end.
-        seed: Of boards, training and noise.
+    The training is in `folder`, which is removed; `seed` decides boards, training and noise.
     """
     tasks, fallback = sample_boards(config, trainer.instances, seed=repro.seed_for(seed, "train"))
     curve = trainer.train(checkpoint, tasks, folder / "checkpoint", seed=repro.seed_for(seed, "grpo"))
@@ -160,10 +147,10 @@ def rates(checkpoint: Path, trainer: Grpo, validation: Sequence[Task]) -> dict[s
     frame = evaluate.frame(evaluate.rollout(trainer.load(checkpoint), validation, samples=SAMPLES, seed=noise))
     waits = frame.groupby("needs_wait")["valid"].mean()
     return {
-        "valid": POINTS * frame["valid"].mean(),
-        "valid_wait": POINTS * waits[True],
-        "valid_no_wait": POINTS * waits[False],
-        "by_size": {str(size): POINTS * share for size, share in frame.groupby("size")["valid"].mean().items()},
+        "valid": 100 * frame["valid"].mean(),
+        "valid_wait": 100 * waits[True],
+        "valid_no_wait": 100 * waits[False],
+        "by_size": {str(size): 100 * share for size, share in frame.groupby("size")["valid"].mean().items()},
     }
 
 
@@ -172,47 +159,42 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
 
     Trials of a seed come before those of the next one, so that a part of them is a whole table of fewer seeds.
     """
-    trainer, configs = trainer_of(regime), designs() | WAITS
+    trainer, configs = trainer_of(regime), DESIGNS | WAITS
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     code = provenance.code_sha256("mapflake.engineer.rounds")
     wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
-    done = {(row["regime"], row["seed"], row["student"], row["design"]) for row in read(records)}
+    done = {trial_key(row) for row in repro.read_jsonl(records)}
     for seed, age, name in tqdm(wanted[part::parts], desc=regime, unit="trial"):
         out = folder / "trials" / f"{regime}-{seed}-{age}-{name.replace(' ', '_')}.json"
-        if (regime, seed, str(age), name) in done or out.is_file():
+        row = {"regime": regime, "student": str(age), "design": name, "seed": seed}
+        if trial_key(row) in done or out.is_file():
             continue
         known, before = make_student(folder, age), folder / "trials" / f"before-{age}.json"
         if not before.is_file():
             repro.write_json(before, rates(known, trainer, validation))
         begun = repro.read_json(before)
         after = trial(known, configs[name], trainer, validation, out.with_suffix(""), seed=seed)
-        row = {"regime": regime, "student": str(age), "design": name, "seed": seed}
+        row |= {"gain": after["valid"] - begun["valid"], "before": begun, "config": repro.to_json(configs[name])}
         made = {"code_sha256": code, "student_sha256": trainer.sha256(known), "versions": provenance.versions()}
-        gain = after["valid"] - begun["valid"]
-        repro.write_json(
-            out, row | {"gain": gain, "before": begun, "config": repro.to_json(configs[name])} | after | made
-        )
+        repro.write_json(out, row | after | made)
 
 
-def read(records: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a file of records; none if it is not there."""
-    return repro.read_jsonl(records) if records.is_file() else []
+def trial_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Returns what tells a trial from all others."""
+    return row["regime"], row["seed"], row["student"], row["design"]
 
 
 def collect(folder: Path, records: Path) -> list[dict[str, Any]]:
     """Adds the trials in `folder` to the file of records and returns all of them."""
-    rows = {(row["regime"], row["seed"], row["student"], row["design"]): row for row in read(records)}
-    for path in sorted((folder / "trials").glob("*-*-*.json")):
-        row = repro.read_json(path)
-        rows[row["regime"], row["seed"], row["student"], row["design"]] = row
-    found = [rows[key] for key in sorted(rows)]
+    rows = repro.read_jsonl(records) + [repro.read_json(path) for path in (folder / "trials").glob("*-*-*.json")]
+    found = sorted({trial_key(row): row for row in rows}.values(), key=trial_key)
     repro.write_jsonl(records, found)
     return found
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns reports/laboratory.md: of each regime its gate and the matrix of its trials."""
-    parts = [
+    head = [
         "# How much there is to be won by designing",
         "Trials of single designs on students of different strength, from which the study's round and the reward of "
         "designs were chosen. They are not the study's students, and engineers have no part in them: the study is in "
@@ -226,18 +208,18 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         f"{REGIMES[CHOSEN][2]} answers each. At *equal tokens*, a gain is scaled to the mean number of sampled tokens. "
         "An empty cell was not run.",
     ]
-    intervals = len(parts)
+    parts: list[str] = []
+    table: dict[str, dict[str, str]] = {}
     if len((screened := recipes(rows)).columns) > 1:
         parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
-    table: dict[str, dict[str, str]] = {}
     for regime in dict.fromkeys(row["regime"] for row in rows):
-        own = of_designs(rows, regime, designs())
-        parts += [f"### {regime}", f"![Gains by student and design](laboratory/{regime}.png)"]
-        parts.append(shown(matrix(own, designs())))
+        own = of_designs(rows, regime, DESIGNS)
+        picture = f"![Gains by student and design](laboratory/{regime}.png)"
+        parts += [f"### {regime}", picture, shown(matrix(own, DESIGNS))]
         found = whole(own)
-        if found is None or not {*DRAWS} <= {*found.designs}:
+        if found is None or not {*DRAWS, *CONSTANTS} <= {*found.designs}:
             parts.append(
-                f"There is no gate yet: it takes all {len(designs())} designs of two students under two seeds; "
+                f"There is no gate yet: it takes all {len(DESIGNS)} designs of two students under two seeds; "
                 f"there are {len(own)} trials, of {len({row['student'] for row in own})} students under "
                 f"{len({row['seed'] for row in own})} seeds."
             )
@@ -249,23 +231,21 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             for budget, values in gates(found).items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
         waits = of_designs(rows, regime, WAITS)
-        if {row["design"] for row in waits} - {*designs()}:
+        if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
     if table:
-        about = (
+        head += [
             "How many points a round the best design of each student gains more than another one, with 95% intervals "
-            "over students and training seeds. It is chosen under one training seed and scored under another."
-        )
-        compared = pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True)
-        parts[intervals:intervals] = [about, compared]
-    return "\n\n".join(parts) + "\n"
+            "over students and training seeds. It is chosen under one training seed and scored under another.",
+            pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True),
+        ]
+    return "\n\n".join(head + parts) + "\n"
 
 
 def gates(found: gate.Trials) -> dict[str, dict[str, Estimate]]:
     """Returns the gate (`gate.values`) at equal samples and at equal tokens, in points a round."""
-    constants = {name: design for name, design in CONSTANTS.items() if design in found.designs}
     budgets = {"samples": found, "tokens": found.at_equal_tokens()}
-    return {budget: gate.values(trials, DRAWS, constants) for budget, trials in budgets.items()}
+    return {budget: gate.values(trials, DRAWS, CONSTANTS) for budget, trials in budgets.items()}
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -311,7 +291,7 @@ def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFr
 @styled
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
-    gains = matrix(rows, designs())
+    gains = matrix(rows, DESIGNS)
     begun = {row["student"]: row["before"]["valid"] for row in rows}
     made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
     axes = made.subplots()
@@ -341,7 +321,7 @@ def main() -> None:
     command.add_argument("age", type=int, choices=AGES)
     tables = {
         "screen": (SCREENED, "on a part of the table"),
-        "trials": ({"seeds": SEEDS, "students": AGES, "designs": tuple(designs())}, "on the whole table"),
+        "trials": ({"seeds": SEEDS, "students": AGES, "designs": tuple(DESIGNS)}, "on the whole table"),
         "waits": ({"seeds": SEEDS[:1], "students": AGES, "designs": tuple(WAITS)}, "with other shares of waits"),
     }
     for name, (_, which) in tables.items():
@@ -359,12 +339,14 @@ def main() -> None:
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in dict.fromkeys(row["regime"] for row in rows):
-            show(figure(of_designs(rows, regime, designs())), reports / f"laboratory/{regime}.png")
+            show(figure(of_designs(rows, regime, DESIGNS)), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows))
-        found = whole(of_designs(rows, CHOSEN, designs()))
+        found = whole(of_designs(rows, CHOSEN, DESIGNS))
         if found is not None:
-            values, kept = gates(found)["samples"], ("mean", "low", "high")
-            intervals = {name: {key: getattr(one, key) for key in kept} for name, one in values.items()}
+            intervals = {
+                name: {"mean": one.mean, "low": one.low, "high": one.high}
+                for name, one in gates(found)["samples"].items()
+            }
             about = {"students": len(found.students), "seeds": len(found.seeds)}
             repro.write_json(reports / "laboratory/gate.json", about | intervals)
 

@@ -28,8 +28,18 @@ from statistics import mean
 from typing import Any
 from unittest import mock
 
+import torch
+from transformers import TrainerCallback
+
 from benchmarks.report import table
-from benchmarks.trainer import PARTS, clocked, trainer_of
+from benchmarks.trainer import clocked, parts_of, trainer_of
+from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+from mapflake.trainer import grpo, warmstart
+from mapflake.trainer.params import RLParams, WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.precision import of_processor
+from mapflake.trainer.pretrained import starting_point
+from mapflake.trainer.training import memory_kept
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
 BOARDS, MICROBATCH = 16, 16  # of a supervised step
@@ -41,10 +51,6 @@ LIMIT = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 def measure() -> dict[str, Any]:
     """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours, by the instructions."""
-    import torch
-
-    from mapflake.trainer.pretrained import starting_point
-
     idle, found = os.getloadavg()[0] < 0.5, {}
     with tempfile.TemporaryDirectory() as folder:
         start = starting_point("smollm2", Path(folder) / "start", prompt_format="brief")
@@ -95,36 +101,27 @@ def _supervised_column(runs: dict[str, Any]) -> dict[str, str]:
 
 def _grpo_rows(stock: dict[str, Any], ours: dict[str, Any]) -> list[tuple[str, ...]]:
     rows = [
-        (name, *(f"{run[key]:.{digits}f}" for run in (stock, ours)), f"{_ratio(stock[key], ours[key]):.1f}")
+        (
+            name, f"{stock[key]:.{digits}f}", f"{ours[key]:.{digits}f}",
+            f"{max(stock[key], ours[key]) / min(stock[key], ours[key]):.1f}",
+        )
         for name, key, digits in (
             ("CPU seconds a step", "step_cpu_s", 1),
             ("tokens sampled a CPU second", "sampled_per_cpu_s", 0),
             ("tokens trained a CPU second", "trained_per_cpu_s", 0),
             ("peak memory, GiB", "peak_gib", 1),
         )
-    ]
-    parts = [
-        (name, *("" if (s := run["parts"].get(name)) is None else f"{s:.1f}" for run in (stock, ours)), "")
-        for name in [*PARTS, "rest"]
-    ]
-    return [*rows, *parts]
-
-
-def _ratio(stock: float, ours: float) -> float:
-    return max(stock, ours) / min(stock, ours)
+    ]  # fmt: skip
+    return [*rows, *((*row, "") for row in parts_of((stock, ours), 1))]
 
 
 def _pairs(boards: int) -> list[tuple[str, str]]:
-    from mapflake.env import EnvConfig, format_plan, generate, render_prompt
-
     tasks = generate(EnvConfig.uniform((3, 4, 5), 0.15, 1 / 3), boards, seed=0)
     return [(render_prompt(t.instance, "brief"), format_plan(t.instance, t.solution.plan, "brief")) for t in tasks]
 
 
 def _matrix_rate(model: Any, tokens: int, dtype: Any) -> float:
     """Returns GFLOP/s of products of a layer's shapes, forward and backward."""
-    import torch
-
     shapes = [m.weight.shape for m in model.model.layers[0].modules() if isinstance(m, torch.nn.Linear)]
     products = [
         [torch.randn(size, dtype=dtype) for size in ((tokens, width), (height, width), (tokens, height))]
@@ -142,15 +139,6 @@ def _matrix_rate(model: Any, tokens: int, dtype: Any) -> float:
 
 def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
     """Returns the rates of `warm_start`, the optimizer included; runs in a separate process."""
-    import torch
-    from transformers import TrainerCallback
-
-    from mapflake.trainer import warmstart
-    from mapflake.trainer.params import WarmStartParams
-    from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.precision import of_processor
-    from mapflake.trainer.training import memory_kept
-
     params = WarmStartParams(
         steps=STEPS, batch_size=BOARDS, microbatch=MICROBATCH, precision="auto", save_every=1000, threads=threads
     )
@@ -170,7 +158,7 @@ def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
     steps, seconds, taken = [], [], []
 
     class Clock(TrainerCallback):
-        """Notes the CPU time of each step."""
+        """Notes the CPU time of each step, and the seconds."""
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
             self.began = time.process_time(), time.perf_counter()
@@ -205,15 +193,6 @@ def _parity(completions: list[Any], **_: Any) -> list[float]:
 
 def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
     """Returns the medians of the counted steps of `which` trainer; runs in a separate process."""
-    import torch
-
-    from mapflake.env import EnvConfig, generate
-    from mapflake.trainer import grpo
-    from mapflake.trainer.params import RLParams
-    from mapflake.trainer.policy import load_policy
-    from mapflake.trainer.precision import of_processor
-    from mapflake.trainer.training import memory_kept
-
     torch.set_num_threads(1)
     precision = of_processor()
     params = RLParams(

@@ -18,6 +18,7 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, NamedTuple
@@ -51,26 +52,22 @@ class Play(NamedTuple):
     expected: tuple[str, float]
 
 
-def measure(sessions: int = SESSIONS, seconds: float = SECONDS, boards: int = BOARDS) -> dict[str, Any]:
-    """Returns the numbers of both environments: echo for half of `seconds`, ours, echo for the other half."""
-    plays = [board_plays(k, boards) for k in range(sessions)]
+def measure() -> dict[str, Any]:
+    """Returns the numbers of both environments: echo for half of `SECONDS`, ours, echo for the other half."""
+    plays = [board_plays(k, BOARDS) for k in range(SESSIONS)]
     with tempfile.TemporaryDirectory() as folder:
         openenv = Path(sys.executable).with_name("openenv")
         subprocess.run([openenv, "init", "echo_env", "-o", folder], check=True, capture_output=True)
-        echo = [[Play({"seed": n}, {"message": f"{k}"}, (f"{k}", min(len(f"{k}") / 10, 1.0))) for n in range(boards)]
-                for k in range(sessions)]  # fmt: skip
-        plain = (["-c", ECHO], folder, echo, seconds / 2, "echoed_message")
-        ours = (["-m", "mapflake_env.server.app"], "environments", plays, seconds, "board")
+        messages = [f"{k}" for k in range(SESSIONS)]
+        echo = [[Play({"seed": 0}, {"message": said}, (said, len(said) / 10))] for said in messages]
+        plain = (["-c", ECHO], folder, echo, SECONDS / 2, "echoed_message")
+        ours = (["-m", "mapflake_env.server.app"], "environments", plays, SECONDS, "board")
         rows = []
-        for name, run in (
-            ("OpenEnv's echo, before", plain),
-            ("MAPF-FrozenLake", ours),
-            ("OpenEnv's echo, after", plain),
-        ):
-            command, path, episodes, duration, field = run
+        runs = {"OpenEnv's echo, before": plain, "MAPF-FrozenLake": ours, "OpenEnv's echo, after": plain}
+        for name, (command, path, episodes, duration, field) in runs.items():
             with serving(command, path) as (url, server):
                 rows.append({"environment": name} | load(url, server, episodes, duration, field))
-    return {"sessions": sessions, "seconds": seconds, "boards": boards, "rows": rows}
+    return {"sessions": SESSIONS, "seconds": SECONDS, "boards": BOARDS, "rows": rows}
 
 
 def board_plays(k: int, boards: int) -> list[Play]:
@@ -130,10 +127,9 @@ def load(url: str, server: int, sessions: list[list[Play]], seconds: float, fiel
         nonlocal errors, wrong
         async with GenericEnvClient(base_url=url) as env:
             await ready.wait()
-            number = 0
-            while time.perf_counter() < begun + seconds:
-                play = plays[number % len(plays)]
-                number += 1
+            for play in cycle(plays):
+                if time.perf_counter() >= begun + seconds:
+                    break
                 try:
                     await timed("reset", env.reset, **play.reset)
                     told = await timed("step", env.step, play.action)
@@ -154,12 +150,13 @@ def load(url: str, server: int, sessions: list[list[Play]], seconds: float, fiel
 
     asyncio.run(all_at_once())
     took = time.perf_counter() - begun
+    largest = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{server}/status").read_text())  # resident memory (Linux)
     return {
         "episodes": len(calls["step"]),
         "errors": errors,
         "wrong": wrong,
         "episodes_per_second": len(calls["step"]) / took,
-        "memory_mb": memory(server),
+        "memory_mb": int(largest[1]) / 1024 if largest else 0.0,
         **{f"{name}_ms": milliseconds(times) for name, times in calls.items()},
     }
 
@@ -170,22 +167,14 @@ def milliseconds(times: list[float]) -> dict[str, float]:
     return {"p50": cuts[49] * 1e3, "p99": cuts[98] * 1e3, "max": max(times) * 1e3}
 
 
-def memory(process: int) -> float:
-    """Returns the largest resident memory of a process so far, in MB (Linux)."""
-    found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) / 1024 if found else 0.0
-
-
 def markdown(numbers: Mapping[str, Any]) -> str:
     """Returns the table of `measure`'s numbers."""
     header = ["", "episodes a second", "episodes", "errors", "wrong", "reset, ms", "step, ms", "memory, MB"]
     lines = []
     for row in numbers["rows"]:
         times = [f"{t['p50']:.0f} (p99 {t['p99']:.0f}; {t['max']:.0f})" for t in (row["reset_ms"], row["step_ms"])]
-        counts = [f"{row[name]}" for name in ("episodes", "errors", "wrong")]
-        lines.append(
-            [row["environment"], f"{row['episodes_per_second']:.0f}", *counts, *times, f"{row['memory_mb']:.0f}"]
-        )
+        begun = [row["environment"], f"{row['episodes_per_second']:.0f}", row["episodes"], row["errors"], row["wrong"]]
+        lines.append([*begun, *times, f"{row['memory_mb']:.0f}"])
     return (
         f"{numbers['sessions']} sessions at once for {numbers['seconds']:g} seconds, each with a configuration of its\n"
         f"own and {numbers['boards']} of its boards; the echo environment for half of that before, and half after.\n"

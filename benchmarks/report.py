@@ -1,11 +1,11 @@
 """reports/bench.json, its tables in markdown, and the copy of them in docs/benchmarks.md.
 
-The file maps a part to `{"machine": ..., "versions": ..., "numbers": ...}`; a run replaces its own part and leaves the
-others, so parts may come from different machines.
+A run replaces its own part and leaves the others, so parts may come from different machines.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import platform
@@ -32,29 +32,24 @@ def record(name: str) -> dict[str, Any]:
     """Returns the entry of a part in `BENCH`, measured anew and written there."""
     numbers = part(name).measure()
     entry = {"machine": machine(), "versions": versions(part(name).PACKAGES), "numbers": numbers}
-    written = read_json(BENCH) if BENCH.is_file() else {}
-    merged = {key: entry if key == name else written[key] for key in PARTS if key == name or key in written}
-    write_json(BENCH, merged)
+    written = read_json(BENCH) | {name: entry}
+    write_json(BENCH, {key: written[key] for key in PARTS if key in written})
     return entry
 
 
 def machine() -> dict[str, Any]:
     """Returns the model of the CPU and the number of cores."""
-    model = ""
-    if Path("/proc/cpuinfo").is_file():  # platform.processor() is empty on many a Linux
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        model = found[1] if found else ""
-    return {"cpu": model or platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    known = Path("/proc/cpuinfo")  # platform.processor() is empty on many a Linux
+    model = re.search(r"^model name\s*:\s*(.+)$", known.read_text(), re.MULTILINE) if known.is_file() else None
+    return {"cpu": model[1] if model else platform.processor() or platform.machine(), "cores": os.cpu_count()}
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Returns the versions of Python and of those of `packages` that are installed."""
     found = {"python": platform.python_version()}
     for package in packages:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

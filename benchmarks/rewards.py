@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
 
 from benchmarks import laboratory
 from mapflake import env, repro
@@ -52,10 +53,8 @@ GRID: dict[str, tuple[float, ...]] = {
 
 def mean_learnability(situation: Situation, config: EnvConfig) -> float:
     """Returns the mean of 4 p (1 - p) over a design's boards: what "sampling for learnability" would ask for."""
-    learnability = situation.learnability
-    return sum(
-        s * learnability.value(kind) for kind, s in kind_shares(config).items() if kind[0] in learnability.values
-    )
+    table = situation.learnability
+    return sum(share * table.value(kind) for kind, share in kind_shares(config).items() if kind[0] in table.values)
 
 
 def candidates() -> list[ExpectedGain]:
@@ -73,9 +72,10 @@ def measure_students() -> None:
             continue
         policy = trainer.load(checkpoint)
         report = diagnose(evaluate.rollout(policy, validation, samples=laboratory.SAMPLES, seed=noise))
-        tables = measure(policy, laboratory.SPACE, TABLES, seed=repro.seed_for(0, "tables"))
-        known = {"student": str(age), "student_sha256": trainer.sha256(checkpoint), "report": repro.to_json(report)}
-        rows.append(known | dict(zip(("success", "learnability"), map(repro.to_json, tables), strict=True)))
+        success, learnability = measure(policy, laboratory.SPACE, TABLES, seed=repro.seed_for(0, "tables"))
+        found = {"report": report, "success": success, "learnability": learnability}
+        known = {"student": str(age), "student_sha256": trainer.sha256(checkpoint)}
+        rows.append(known | {key: repro.to_json(value) for key, value in found.items()})
     repro.write_jsonl(root() / REPORTS / STUDENTS, rows)
 
 
@@ -95,8 +95,8 @@ def situations(rows: Sequence[Mapping[str, Any]]) -> dict[str, Situation]:
 
 def scores(reward: Reward, found: gate.Trials, known: Mapping[str, Situation]) -> np.ndarray:
     """Returns the scores of all designs for all students, `[S, D]`."""
-    configs = laboratory.designs()
-    return np.array([[reward(known[student], configs[name]) for name in found.designs] for student in found.students])
+    configs = [laboratory.DESIGNS[name] for name in found.designs]
+    return np.array([[reward(known[student], config) for config in configs] for student in found.students])
 
 
 def judged(scored: np.ndarray, found: gate.Trials) -> pd.DataFrame:
@@ -104,8 +104,6 @@ def judged(scored: np.ndarray, found: gate.Trials) -> pd.DataFrame:
 
     The share goes from the mean design, 0, to the student's best design, 1; the best is cross-fitted.
     """
-    from scipy.stats import spearmanr
-
     gain, best = found.gain.mean(axis=2), gate.best_of_each(found.gain).mean(axis=1)
     first = gain[np.arange(len(gain)), scored.argmax(axis=1)]
     share = (first - gain.mean(axis=1)) / (best - gain.mean(axis=1))
@@ -137,20 +135,14 @@ def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> 
         "expected gain, as it is set": judged(scores(expected_gain, found, known), found),
         "mean learnability": judged(scores(mean_learnability, found, known), found),
     }
-    lines = {
-        name: {"first choice": t["first"].mean(), "share": t["share"].mean()}
-        | {f"rank, {student}": rank for student, rank in zip(found.students, t["rank"], strict=True)}
-        for name, t in rewards.items()
-    }
-    limit = zip((f"rank, {student}" for student in found.students), gate.ceiling(found.gain), strict=True)
-    best = {"first choice": ours["best"].mean(), "share": 1.0, **dict(limit)}
+    lines = {name: [t["first"].mean(), t["share"].mean(), *t["rank"]] for name, t in rewards.items()}
+    best = [ours["best"].mean(), 1.0, *gate.ceiling(found.gain)]
     lines["the best design of each student; ranks of one seed by the others"] = best
-    lines["the mean design"] = {"first choice": ours["mean"].mean(), "share": 0.0}
+    lines["the mean design"] = [ours["mean"].mean(), 0.0] + [np.nan] * len(found.students)
+    columns = ["first choice", "share", *(f"rank, {student}" for student in found.students)]
+    shown = pd.DataFrame.from_dict(lines, orient="index", columns=columns).to_markdown(floatfmt=".2f")
     picked = "\n".join(f"- {s}: {asdict(some[c])}" for s, c in zip(found.students, chosen, strict=True))
-    return (
-        f"{pd.DataFrame(lines).T.to_markdown(floatfmt='.2f')}\n\nChosen by the other students:\n\n{picked}\n\n"
-        f"Chosen by all: {asdict(some[by_all])}\n"
-    )
+    return f"{shown}\n\nChosen by the other students:\n\n{picked}\n\nChosen by all: {asdict(some[by_all])}\n"
 
 
 def main() -> None:
@@ -165,7 +157,7 @@ def main() -> None:
         return
     rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
     known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
-    print(table(laboratory.of_designs(rows, given.regime, laboratory.designs()), known))
+    print(table(laboratory.of_designs(rows, given.regime, laboratory.DESIGNS), known))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -36,28 +36,24 @@ class DisagreementError(RuntimeError):
     """Two exact solvers found different optima: one of them is wrong, and its times mean nothing."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call of a solver.
-
-    Attributes:
-        seconds: How long it took, from the board to the plan.
-        cost: The least sum of costs, or None if it found none.
-        search_seconds: The part of `seconds` after the library's own objects were made.
-        unsolvable: It says that there is no plan, and knows.
-    """
+class Call(NamedTuple):
+    """One call of a solver."""
 
     seconds: float
+    """From the board to the plan."""
     cost: int | None
+    """The least sum of costs, or None if it found none."""
     search_seconds: float
+    """After the library's own objects were made."""
     unsolvable: bool = False
+    """It says that there is no plan, and knows."""
 
 
 Solver = Callable[[Instance], Call]
 
 
 def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARDS) -> list[dict[str, Any]]:
-    """Returns, for each kind of board, the solvers' times, the boards they solved, the ratios, and the boards we left.
+    """Returns, for each kind of board, the solvers' times, how many boards they solved, and the ratios.
 
     Raises:
         DisagreementError: The solvers do not agree on a cost.
@@ -68,7 +64,6 @@ def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARD
     rows = []
     for agents, size, hole_ratio in kinds:
         calls: dict[str, list[Call]] = {name: [] for name in (*solvers, "makespan")}
-        left: list[dict[str, Any]] = []  # by mapflake, to be looked at
         drawn = connected_boards(agents, size, hole_ratio, boards)
         for board in tqdm(drawn, desc=f"{agents} agents, {size}x{size}, holes {hole_ratio:g}", disable=None):
             for name, solver in solvers.items():
@@ -77,21 +72,18 @@ def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARD
             found = {*costs.values()} - {None}
             if len(found) > 1 or (found and calls["mapflake"][-1].unsolvable):
                 raise DisagreementError(f"sum of costs {costs} on the board\n{board.to_text()}")
-            if costs["mapflake"] is None:
-                by = [name for name in solvers if costs[name] is not None]
-                left.append({"unsolvable": calls["mapflake"][-1].unsolvable, "solved_by": by, "board": board.to_text()})
             calls["makespan"].append(_best(lambda b: mapflake(b, "makespan"), board))
         row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": hole_ratio, "boards": boards}
         row |= {name: _times(calls[name]) for name in calls}
         row |= {name: row[name] | _against(calls["mapflake"], calls[name]) for name in solvers if name != "mapflake"}
-        rows.append(row | {"unsolved": left})
+        rows.append(row)
     return rows
 
 
 def connected_boards(agents: int, size: int, hole_ratio: float, count: int) -> list[Instance]:
     """Returns random boards on which every agent could reach its goal if it were alone, and none starts there."""
-    rng = rng_for(0, "bench", agents, size, num_holes(size, hole_ratio))
     holes = num_holes(size, hole_ratio)
+    rng = rng_for(0, "bench", agents, size, holes)
     cells = [(row, col) for row in range(size) for col in range(size)]
     found: list[Instance] = []
     while len(found) < count:
@@ -129,7 +121,7 @@ def textbook(board: Instance) -> Call:
     return Call(seconds, None if plan is None else check(board, plan).sum_of_costs, seconds)
 
 
-def w9(board: Instance, seconds: float = W9_SECONDS) -> Call:
+def w9(board: Instance) -> Call:
     """Returns the call of w9-pathfinding's CBS, its graph and its finder included; its cells are (x, y)."""
     from w9_pathfinding.envs import Grid
     from w9_pathfinding.mapf import CBS
@@ -140,7 +132,7 @@ def w9(board: Instance, seconds: float = W9_SECONDS) -> Call:
     finder = CBS(Grid(weights, edge_collision=True))
     made = time.perf_counter()
     try:
-        paths = finder.mapf(starts, goals, max_length=W9_LENGTH, max_time=seconds)
+        paths = finder.mapf(starts, goals, max_length=W9_LENGTH, max_time=W9_SECONDS)
     except RuntimeError as error:
         if str(error) != "Timeout":
             raise

@@ -12,12 +12,31 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import torch
+from transformers import ProgressCallback, TrainerCallback
+from trl import GRPOTrainer
+
 from benchmarks.report import table
+from mapflake.env import (
+    REWARD,
+    VOCABULARY,
+    EnvConfig,
+    format_plan,
+    generate,
+    naive_plan_fails,
+    render_prompt,
+    reward_functions,
+)
+from mapflake.trainer import grpo
+from mapflake.trainer.params import RLParams, WarmStartParams
+from mapflake.trainer.policy import load_policy
+from mapflake.trainer.round_trainer import RoundTrainer
+from mapflake.trainer.warmstart import warm_start
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
 
@@ -53,25 +72,28 @@ def measure() -> dict[str, Any]:
 def markdown(numbers: dict[str, Any]) -> str:
     """Returns the tables of throughput and of where a step's time goes."""
     stock, ours = numbers["stock"], numbers["ours"]
+    ratio = f"{ours['samples_per_s'] / stock['samples_per_s']:.1f}"
     rows = [
-        ("samples a second", f"{stock['samples_per_s']:.0f}", f"{ours['samples_per_s']:.0f}", _ratio(ours, stock)),
-        ("seconds a step", f"{stock['step_s']:.2f}", f"{ours['step_s']:.2f}", ""),
-        ("tokens a second, sampled", f"{stock['tokens_per_s']:.0f}", f"{ours['tokens_per_s']:.0f}", ""),
-        ("peak memory, GiB", f"{stock['peak_gib']:.2f}", f"{ours['peak_gib']:.2f}", ""),
+        (name, f"{stock[key]:.{digits}f}", f"{ours[key]:.{digits}f}", ratio if key == "samples_per_s" else "")
+        for name, key, digits in (
+            ("samples a second", "samples_per_s", 0),
+            ("seconds a step", "step_s", 2),
+            ("tokens a second, sampled", "tokens_per_s", 0),
+            ("peak memory, GiB", "peak_gib", 2),
+        )
     ]
-    parts = [(name, *(_seconds(numbers[which]["parts"].get(name)) for which in numbers)) for name in [*PARTS, "rest"]]
     about = f"A step is {ours['samples']} samples; {ours['without_signal']:.0%} of the groups carry no signal."
-    return "\n\n".join(
-        [table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), table(("seconds of a step", *numbers), parts), about]
-    )
+    grpo, parts = table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), parts_of((stock, ours), 2)
+    return "\n\n".join([grpo, table(("seconds of a step", *numbers), parts), about])
 
 
-def _ratio(ours: dict[str, Any], stock: dict[str, Any]) -> str:
-    return f"{ours['samples_per_s'] / stock['samples_per_s']:.1f}"
+def parts_of(runs: Sequence[dict[str, Any]], digits: int) -> list[tuple[str, ...]]:
+    """Returns a row for each part of a step: the time of each run, empty where it has no such part."""
 
+    def shown(value: float | None) -> str:
+        return "" if value is None else f"{value:.{digits}f}"
 
-def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    return [(name, *(shown(run["parts"].get(name)) for run in runs)) for name in (*PARTS, "rest")]
 
 
 def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -94,10 +116,6 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _warm_start(out: Path) -> Path:
     """Returns the folder of a policy of the default shape after some hundred steps on boards that need care."""
-    from mapflake.env import VOCABULARY, EnvConfig, format_plan, generate, naive_plan_fails, render_prompt
-    from mapflake.trainer.params import WarmStartParams
-    from mapflake.trainer.warmstart import warm_start
-
     tasks = [t for h in (0.1, 0.2) for t in generate(EnvConfig.uniform((3, 4, 5, 6), h), 6000, seed=0)]
     tasks = [t for i, t in enumerate(tasks) if i % 3 == 0 or naive_plan_fails(t.instance)]
     pairs = [(render_prompt(t.instance, "compact"), format_plan(t.instance, t.solution.plan, "compact")) for t in tasks]
@@ -107,13 +125,6 @@ def _warm_start(out: Path) -> Path:
 
 def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
     """Returns the measurements of `STEPS` steps of `which` trainer; runs in a separate process."""
-    import torch
-
-    from mapflake.env import REWARD, EnvConfig, generate, reward_functions
-    from mapflake.trainer import grpo
-    from mapflake.trainer.params import RLParams
-    from mapflake.trainer.policy import load_policy
-
     torch.set_num_threads(1)
     params = RLParams(instances=64 * (STEPS + 1), epochs=1, save_every=1000)
     tasks = generate(EnvConfig.uniform((3, 4, 5, 6), 0.15, 0.2), params.instances, seed=1)
@@ -130,10 +141,6 @@ def _train(which: str, start: Path, out: Path) -> dict[str, Any]:
 
 def trainer_of(which: str, policy: Any, rows: Any, rewards: list[Callable[..., list[float]]], args: Any) -> Any:
     """Returns our trainer, or stock TRL's for the same policy, rows, rewards and arguments."""
-    from trl import GRPOTrainer
-
-    from mapflake.trainer.round_trainer import RoundTrainer
-
     if which == "ours":
         return RoundTrainer(policy, rows, rewards, args, seed=0)
     return GRPOTrainer(
@@ -143,8 +150,6 @@ def trainer_of(which: str, policy: Any, rows: Any, rewards: list[Callable[..., l
 
 def clocked(trainer: Any, which: str, clock: Callable[[], float] = time.perf_counter) -> list[dict[str, Any]]:
     """Trains and returns, for each step, its seconds and those of its parts, mean length and groups without signal."""
-    from transformers import ProgressCallback, TrainerCallback
-
     trainer.remove_callback(ProgressCallback)
     spent: dict[str, float] = {name: 0.0 for name, methods in PARTS.items() if which in methods}
     for name in spent:

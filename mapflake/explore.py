@@ -52,13 +52,9 @@ def failures(rounds: Iterable[Round]) -> list[Failure]:
 
 
 def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> HTML:
-    """Returns boards of a configuration and their statistics; it is projected and sampled as an engineer's is.
+    """Returns the first eight of `n` boards of a configuration, projected and sampled as an engineer's, and statistics.
 
-    Args:
-        agents: Agents on every board.
-        seed: Seed of the boards.
-        n: Number of boards; the first eight are shown.
-        ratios: `data_4`, `holes_4` and `waits_4` for size 4, and so on; data are weights, None for waits is no quota.
+    `ratios` are `data_4`, `holes_4` and `waits_4` for size 4, and so on; data are weights, None for waits is no quota.
 
     Raises:
         ValueError: No size has a data ratio above 0.

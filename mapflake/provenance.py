@@ -1,10 +1,9 @@
 """What decides a result: the code, as a hash that stages, ledgers, checkpoints and records keep.
 
-The line is drawn by imports. A result is decided by the module that makes it and by all that this module imports,
-except for the parts in `SHOWS`. A name that a package passes on, such as `mapflake.env.generate`, stands for the module
-that defines it. Of Python, comments, docstrings and layout do not count. A designer from outside the package is known
-by its own source (`identity`). Not covered: the versions of other packages, which are recorded (`versions`), and
-imports that are computed while the code runs.
+A result is decided by the module that makes it and by all that this module imports, except for the parts in `SHOWS`.
+A name that a package passes on, such as `mapflake.env.generate`, stands for the module that defines it. Of Python,
+comments, docstrings and layout do not count. A designer from outside the package is known by its own source
+(`identity`). Not covered: the versions of other packages, which are recorded (`versions`), and computed imports.
 """
 
 from __future__ import annotations
@@ -62,12 +61,9 @@ def deciding(
 
     Args:
         modules: Dotted names, as `__name__` has them.
-        source: Python source from outside the package, such as a notebook's; only what it imports is returned.
+        source: Python source from outside the package, such as a notebook's.
         shows: Parts of the package that do not count.
-        files: The package, as `package_files` gives it.
-
-    Raises:
-        ValueError: The package has no such module.
+        files: The package, as `package_files` gives it; a module that it has not is a ValueError.
     """
     files = package_files() if files is None else files
     found: dict[str, str] = {}
@@ -129,28 +125,26 @@ def _imported(text: str, at: str = "") -> tuple[str, ...]:
     """Returns the dotted names of mapflake that Python source, in a package `at`, imports or takes from its imports."""
     names: dict[str, str] = {}
     found: set[str] = set()
-    typed = [
-        node for node in ast.walk(_tree(text)) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-    ]
-    unused = {inner for node in typed for part in node.body for inner in ast.walk(part)}
 
     def dotted(node: ast.AST) -> str | None:
         if isinstance(node, ast.Attribute):
             return f"{base}.{node.attr}" if (base := dotted(node.value)) else None
         return names.get(node.id) if isinstance(node, ast.Name) else None
 
-    nodes = [node for node in ast.walk(_tree(text)) if node not in unused]
+    nodes = [*ast.walk(_tree(text))]
+    typed = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    unused = {inner for node in typed for part in node.body for inner in ast.walk(part)}
+    nodes = [node for node in nodes if node not in unused]
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             above = at.split(".")[: at.count(".") + 2 - node.level] if node.level else []
             module = ".".join(filter(None, [*above, node.module]))
             names |= {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
         elif isinstance(node, ast.Import):
-            found |= {one.name for one in node.names}
-            names |= {
-                one.asname or one.name.split(".")[0]: one.name if one.asname else one.name.split(".")[0]
-                for one in node.names
-            }
+            for one in node.names:
+                first = one.name.partition(".")[0]
+                names |= {one.asname: one.name} if one.asname else {first: first}
+                found.add(one.name)
     found |= {*names.values()} | {name for node in nodes if (name := dotted(node))}
     return tuple(sorted(name for name in found if name.startswith("mapflake.")))
 
@@ -182,9 +176,8 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
     """Returns what decides what a function, or an object that can be called, does: its name and a hash.
 
     The hash is of the file or notebook cell that defines it, of the package's code that this imports, and of the values
-    that it holds: those of its closure, defaults and fields, and the constants and functions of its module that it
-    names. What a file imports from elsewhere outside the package is not seen. A function with an attribute `version` is
-    known by its name and that instead.
+    that it holds: closure, defaults, fields, and the constants and functions of its module that it names. What a file
+    imports from elsewhere is not seen. A function with an attribute `version` is known by its name and that instead.
 
     Raises:
         ValueError: It has no source, or it holds a value that has no text of its own; asks for a `version`.
@@ -238,12 +231,11 @@ def _held(function: Any, seen: set[Any]) -> Any:
     code = function.__code__
     cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
     used = {name: function.__globals__[name] for name in _names(code) if name in function.__globals__}
-    plain = {
-        name: value
-        for name, value in used.items()
-        if isinstance(value, str | int | float | tuple)
-        or (inspect.isfunction(value) and value.__module__ == function.__module__)
-    }
+    plain = {}
+    for name, value in used.items():
+        own = inspect.isfunction(value) and value.__module__ == function.__module__
+        if own or isinstance(value, str | int | float | tuple):
+            plain[name] = value
     return _said([cells, function.__defaults__, function.__kwdefaults__, plain], seen)
 
 

@@ -1,7 +1,4 @@
-"""Seeds, strict parameters and JSON files, which every other module shares.
-
-Each class of parameters lives beside its owner, and the entry points set up logging. Nothing here imports torch.
-"""
+"""Seeds, strict parameters and JSON files, which every other module shares. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -28,9 +25,6 @@ _repr.maxlist = _repr.maxtuple = _repr.maxdict = 20
 _repr.maxstring = _repr.maxlong = _repr.maxother = 3 * MAX_SHOWN
 
 
-# ---------------------------------------------------------------- seeds
-
-
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
     digests = b"".join(hashlib.blake2b(repr(part).encode(), digest_size=8).digest() for part in path)
     return np.random.SeedSequence(seed, spawn_key=tuple(np.frombuffer(digests, "<u4").tolist()))
@@ -39,8 +33,8 @@ def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
 def rng_for(seed: int, *path: str | int) -> np.random.Generator:
     """Returns the generator of one named stream, e.g. `rng_for(seed, "train", round_index, i)`.
 
-    Streams with different paths are independent, and the same path gives the same numbers on every machine, in whatever
-    order of calls: numpy's `SeedSequence` with a spawn key of path hashes (our choice).
+    Streams with different paths are independent, and a path gives the same numbers on every machine, in whatever order
+    of calls: numpy's `SeedSequence` with a spawn key of path hashes (our choice).
     """
     return np.random.default_rng(_sequence(seed, path))
 
@@ -48,9 +42,6 @@ def rng_for(seed: int, *path: str | int) -> np.random.Generator:
 def seed_for(seed: int, *path: str | int, bits: int = 32) -> int:
     """Returns a seed of the stream `path`, of 32 or 64 bits, for what takes an integer instead of a generator."""
     return int(_sequence(seed, path).generate_state(1, np.uint32 if bits == 32 else np.uint64)[0])
-
-
-# ---------------------------------------------------------------- strict parameters
 
 
 class ParamError(ValueError):
@@ -112,9 +103,6 @@ def check_address(url: str | None, where: str) -> None:
         raise ValueError(f"{where}: has a user, a password or a query in it; a key comes from the environment alone")
 
 
-# ---------------------------------------------------------------- files
-
-
 def write_text(path: str | Path, text: str | Iterable[str]) -> None:
     """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half."""
     path = Path(path)
@@ -140,11 +128,7 @@ def shown(value: Any) -> str:
 
 
 def loads(text: str | bytes) -> Any:
-    """Returns the JSON value that `text` holds.
-
-    Raises:
-        ValueError: It holds none, or one that nests too deep or has a number too long to be read.
-    """
+    """Returns the JSON value that `text` holds; ValueError if it holds none, or one too deep or too long to be read."""
     try:
         return json.loads(text if isinstance(text, str) else text.decode())
     except (ValueError, RecursionError) as error:  # also of bytes that are no UTF-8, and of a number of 4300 digits
@@ -162,11 +146,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Returns the JSON value in `path`.
-
-    Raises:
-        ValueError: It holds none; names the file.
-    """
+    """Returns the JSON value in `path`; ValueError, which names the file, if it holds none."""
     try:
         return loads(Path(path).read_bytes())
     except ValueError as error:
@@ -191,9 +171,7 @@ def append_jsonl(path: str | Path, row: Mapping[str, Any]) -> None:
 
 
 def read_jsonl(path: str | Path, *, whole: bool = False) -> list[dict[str, Any]]:
-    """Returns the rows of `path`; a torn last line (no newline: a crash while appending) is left out.
-
-    `whole` is for files that are written at once: there a last line without a newline is a line like the others.
+    """Returns the rows of `path`; a torn last line (no newline: a crash while appending) is left out, unless `whole`.
 
     Raises:
         ValueError: A complete line is not a JSON object; names file and line.
@@ -215,11 +193,7 @@ def read_jsonl(path: str | Path, *, whole: bool = False) -> list[dict[str, Any]]
 
 
 T = TypeVar("T")
-
-
-@functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter = functools.cache(TypeAdapter)
 
 
 def to_json(record: Any) -> Any:

@@ -31,11 +31,7 @@ def kind(config: EnvConfig, seed: int) -> tuple[int, bool | None]:
 def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float = math.inf) -> Task:
     """Returns the board of a seed, with its answer; boards over seeds follow the ratios of `config`.
 
-    Args:
-        config: The distribution.
-        seed: An integer in 0..2^63 - 1.
-        split: The use of the board, one of `SPLITS`.
-        seconds: Time after which the search ends, by the clock; one board's check may outlast it.
+    The search ends after `seconds` by the clock; one board's check may outlast it.
 
     Raises:
         GenerationError: No board was found in `seconds`, or in as many attempts as `generate` makes.

@@ -34,37 +34,23 @@ def frozenlake(
 ) -> inspect_ai.Task:
     """Returns the task over the boards of a file that `save_tasks` wrote, or over `n` boards of the benchmark split.
 
-    Args:
-        tasks: The file; with it only `prompt_format` is used of the other arguments.
-        prompt_format: Format of prompts and answers.
-        n: Number of boards.
-        sizes: Sizes of the boards, in equal shares; `-T sizes=4,5` on the command line.
-        num_agents: Number of agents on every board.
-        hole_ratio: Share of the cells of a board that are holes.
-        wait_ratio: Share of the boards that need a wait.
-        seed: Seed of the boards.
+    With a file only `prompt_format` is used of the other arguments. `sizes` (`-T sizes=4,5` on the command line) have
+    equal shares; the ratios are those of `EnvConfig.uniform`.
 
     Raises:
         ValueError: An argument is out of range, or a line of the file cannot be read; names it.
     """
-    chosen = boards(tasks, n, _sizes(sizes), num_agents, hole_ratio, wait_ratio, seed)
-    samples = [_sample(task, prompt_format) for task in chosen]
-    return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
-
-
-def _sizes(sizes: str | int | list[int]) -> tuple[int, ...]:
-    """Returns the sizes of `-T sizes=4`, which comes as a number, or `-T sizes=4,5`, as a list or as text."""
+    # `-T sizes=4` comes as a number, `-T sizes=4,5` as a list or as text
     parts = sizes.split(",") if isinstance(sizes, str) else sizes if isinstance(sizes, list) else [sizes]
-    return tuple(int(part) for part in parts)
-
-
-def _sample(task: Task, prompt_format: str) -> Sample:
-    instance = task.instance
-    return Sample(
-        input=render_prompt(instance, prompt_format),
-        target=format_plan(instance, task.solution.plan, prompt_format),
-        metadata={"task": to_json(task), "prompt_format": prompt_format},
-    )
+    samples = [
+        Sample(
+            input=render_prompt(task.instance, prompt_format),
+            target=format_plan(task.instance, task.solution.plan, prompt_format),
+            metadata={"task": to_json(task), "prompt_format": prompt_format},
+        )
+        for task in boards(tasks, n, map(int, parts), num_agents, hole_ratio, wait_ratio, seed)
+    ]
+    return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
 
 
 @scorer(metrics={"*": [mean(), stderr()]})

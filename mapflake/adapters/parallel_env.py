@@ -46,12 +46,9 @@ class FrozenLake(ParallelEnv):
     }
 
     def __init__(self, tasks: Sequence[Task], *, max_steps: int | None = None, render_mode: str | None = None) -> None:
-        """Makes the environment of these boards.
+        """Makes the environment of boards, whose numbers of agents and sizes may differ; a game takes one at random.
 
-        Args:
-            tasks: The boards to play; each game takes one at random. Numbers of agents and sizes may differ.
-            max_steps: Joint moves of a game; None: three times the optimal makespan of its board, at least one.
-            render_mode: "ansi" (text) or None.
+        `max_steps` joint moves end a game; None: three times the optimal makespan of its board, at least one.
 
         Raises:
             ValueError: There are no tasks, or an argument is out of range.
@@ -71,6 +68,12 @@ class FrozenLake(ParallelEnv):
         self._rng = np.random.default_rng()
         self._start(self.tasks[0])
 
+    def _start(self, task: Task) -> None:
+        self.task = task
+        self.cells = task.instance.starts  # where the agents are; after a fall possibly not on the board
+        self.plan = Plan(("",) * task.instance.num_agents)  # the moves played so far
+        self.verdict: Verdict | None = None
+
     def observation_space(self, agent: str) -> Box:
         """Returns the space of the planes, one for all agents."""
         return self._view
@@ -84,9 +87,8 @@ class FrozenLake(ParallelEnv):
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
         """Starts a game; returns observations and infos of its agents.
 
-        Args:
-            seed: Seed of the choice of boards from now on; None goes on with the stream (at first: a random one).
-            options: `{"task": i}` plays `tasks[i]` in place of a random one.
+        `seed` is that of the choice of boards from now on; None goes on with the stream (at first: a random one).
+        `options={"task": i}` plays `tasks[i]` in place of a random one.
 
         Raises:
             ValueError: There is no such task.
@@ -101,19 +103,6 @@ class FrozenLake(ParallelEnv):
         self._start(self.tasks[index])
         self.agents = self.possible_agents[: self.task.instance.num_agents]
         return self._observations(), self._infos()
-
-    def _start(self, task: Task) -> None:
-        self.task = task
-        self.cells = task.instance.starts  # where the agents are; after a fall possibly not on the board
-        self._played: list[str] = []  # a string for each joint move
-        self.verdict: Verdict | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The moves played so far."""
-        if not self._played:
-            return Plan(("",) * self.task.instance.num_agents)
-        return Plan(tuple(map("".join, zip(*self._played, strict=True))))
 
     def step(
         self, actions: dict[str, int]
@@ -131,14 +120,15 @@ class FrozenLake(ParallelEnv):
         for agent, action in actions.items():
             if not self._moves[agent].contains(action):
                 raise ValueError(f"actions: {agent}: {action!r} is not an integer below {len(MOVES)}")
-        self._played.append("".join(MOVES[actions[agent]] for agent in playing))
         # The game so far broke no rule, so its last move alone decides: a game is not played again at every step.
-        here, move = replace(self.task.instance, starts=self.cells), Plan(tuple(self._played[-1]))
+        here = replace(self.task.instance, starts=self.cells)
+        move = Plan(tuple(MOVES[actions[agent]] for agent in playing))
+        self.plan = Plan(tuple(map("".join, zip(self.plan.moves, move.moves, strict=True))))
         kinds = check(here, move).kinds
         self.cells = execute(here, move)[-1]
         terminated = kinds != ("goal",)  # a rule is broken, or all are on their goals
         limit = self.max_steps or max(1, 3 * self.task.solution.makespan)
-        truncated = not terminated and len(self._played) >= limit
+        truncated = not terminated and self.plan.horizon >= limit
         score = 0.0
         if terminated or truncated:
             self.verdict = judge_plan(self.task, self.plan)

@@ -31,17 +31,8 @@ NAME = "mapflake"
 class MapflakeConfig:
     """The choice of boards: sizes, agents and holes are drawn uniformly between two bounds, both included.
 
-    Attributes:
-        min_size: Smallest board, from 3.
-        max_size: Largest board, to 10.
-        min_agents: Fewest agents, from 1.
-        max_agents: Most agents, to 9.
-        min_hole_ratio: Smallest share of cells that are holes, from 0.
-        max_hole_ratio: Largest share of cells that are holes, to 0.5.
-        wait_ratio: Share of the boards that need a wait; None leaves it to chance.
-        prompt_format: Format of questions and answers: chat, brief or compact.
-        seed: Seed of the entries; None draws one.
-        size: Number of entries.
+    Sizes are in 3..10, agents in 1..9, hole ratios in [0, 0.5]. `wait_ratio` is the share of the boards that need a
+    wait (None: left to chance), `size` the number of entries; `seed=None` draws a seed.
     """
 
     min_size: int = 4

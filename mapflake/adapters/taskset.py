@@ -2,10 +2,9 @@
 
 A task is one board in words, scored by `judge`: the reward is `reward` (0, 0.5, 1), the metrics are `valid`, `optimal`,
 `soc_optimal` and the eight checks. The hub's form of it, with `load_environment`, is in environments/mapflake.
-`vf-validate mapflake` plays every board's own answer. An answer takes one turn and no tools, so the
-package brings its harness: `OneTurn` asks once from this process, where verifiers' own programs would each want an
-environment of their own; `--env.agent.harness.id null` (or another) takes its place. Not covered: the interface v0,
-which is deprecated; a system prompt (`--env.taskset.system-prompt` adds one).
+`vf-validate mapflake` plays every board's own answer. The package brings its harness: `OneTurn` asks once from this
+process, where verifiers' own programs would each want an environment of their own; `--env.agent.harness.id null` (or
+another) takes its place. Not covered: the interface v0; a system prompt (`--env.taskset.system-prompt` adds one).
 """
 
 from __future__ import annotations
@@ -68,15 +67,10 @@ class FrozenLakeConfig(vf.TasksetConfig):
 
     Attributes:
         tasks: A file that `save_tasks` wrote; with it only `prompt_format` is used of the other fields.
-        prompt_format: Format of prompts and answers.
         n: Number of boards.
         split: The use of the boards: benchmark to evaluate, train to train.
         design: A generator configuration, as `repro.to_json` writes it; with it none of the next four fields is used.
-        sizes: Sizes of the boards, in equal shares.
-        num_agents: Number of agents on every board.
-        hole_ratio: Share of the cells of a board that are holes.
-        wait_ratio: Share of the boards that need a wait.
-        seed: Seed of the boards.
+        sizes: Sizes of the boards, in equal shares; the next three fields are as in `EnvConfig.uniform`.
     """
 
     tasks: str = ""

@@ -6,10 +6,10 @@
     trainer.add_callback(EngineerCallback(trainer, boards, "learnability", validation=tasks))
     trainer.train()
 
-An epoch is a round. A data loader reads a generation batch ahead, but it never reads past the end of an epoch: boards
-that are swapped between two epochs are in the next generation batch, and none is left from before. The rounds so far
-are in the `trainer_state.json` of the trainer's own checkpoints. Not covered: weights that are sharded over processes
-(pass a `policy` that can sample them), and arms whose engineer is trained (`design_rl`).
+An epoch is a round. A data loader never reads past the end of an epoch, so boards that are swapped between two epochs
+are in the next generation batch, and none is left from before. The rounds so far are in the `trainer_state.json` of the
+trainer's own checkpoints. Not covered: weights that are sharded over processes (pass a `policy` that can sample them),
+and arms whose engineer is trained (`design_rl`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +47,7 @@ with needs("train"):
 
 __all__ = ["DesignedBoards", "DynamicSampling", "EngineerCallback"]
 
-T = TypeVar("T")
-
-STATE = "mapflake"
-"""Key of the rounds in the trainer's state, which its checkpoints hold."""
+STATE = "mapflake"  # key of the rounds in the trainer's state, which its checkpoints hold
 
 MUST_BE_FALSE = {
     "shuffle_dataset": "boards come in an order of their own; TRL's would be another one after a resume",
@@ -67,10 +64,8 @@ class DesignedBoards:
 
     Attributes:
         start: The configuration of round 0.
-        instances: Boards of a round.
-        passes: How often a round goes through its boards.
+        instances: Boards of a round, through which it goes `passes` times.
         seed: Root of the random streams, as in `RoundSettings`.
-        prompt_format: One of `mapflake.env.PROMPT_FORMATS`.
         dataset: The rows of one round, `[instances * passes]`, with the columns of `to_dataset`.
         tasks: The boards of the current round, in the order in which they were drawn.
     """
@@ -84,7 +79,6 @@ class DesignedBoards:
         self.seed, self.prompt_format = seed, prompt_format
         self.tasks: list[Task] = []
         self._rows = to_dataset([], prompt_format)
-        self._drawn: tuple[EnvConfig, int, Fallback] | None = None  # configuration and round of the rows, and fallback
         self.dataset = Dataset.from_dict({"row": range(instances * passes)}).with_transform(self._at)
         self.draw(start, 0)
 
@@ -94,12 +88,9 @@ class DesignedBoards:
         Raises:
             GenerationError: No boards can be drawn, even without holes.
         """
-        if self._drawn and self._drawn[:2] == (config, index):
-            return self._drawn[2]
         self.tasks, fallback = sample_boards(config, self.instances, seed=seed_for(self.seed, "train", index))
         order = order_of_rows(self.instances, self.passes, seed_for(self.seed, "grpo", index))
         self._rows = to_dataset([self.tasks[i] for i in order], self.prompt_format)
-        self._drawn = config, index, fallback
         return fallback
 
     def _at(self, batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
@@ -182,10 +173,10 @@ class EngineerCallback(TrainerCallback):
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
             how = provenance.identity(RULES[designer]) if asked is None else asked.model_dump(mode="json")
-            who = {"arm": designer, "sizes": list(legal), "how": how}
+            self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
         else:
-            self.designer, who = designer, provenance.identity(designer)
-        self.arm = designer if isinstance(designer, str) else getattr(designer, "__name__", "designer")
+            self.designer, self.arm = designer, getattr(designer, "__name__", "designer")
+            who = provenance.identity(designer)
         self.parameters: dict[str, Any] = {
             "designer": who,
             "seed": boards.seed,
@@ -197,6 +188,7 @@ class EngineerCallback(TrainerCallback):
         }
         self.history: History = ()
         self.proposal: Proposal | None = None
+        self.config = boards.start  # of the current round, as is the fallback
         self.fallback: Fallback = {}
         self._steps = 0  # optimizer steps of a round
 
@@ -225,11 +217,12 @@ class EngineerCallback(TrainerCallback):
             self.proposal = self._first(lambda: designed(self.designer, self.history))
             self._keep(state)
         last = self.history[-1].config if self.history else self.boards.start
-        config = self.proposal.config if self.proposal and self.proposal.config else last
-        self.fallback = self.boards.draw(config, next_index(self.history))
+        asked = self.proposal.config if self.proposal and self.proposal.config else last
+        self.fallback = self.boards.draw(asked, next_index(self.history))
+        self.config = apply_fallback(asked, self.fallback)
         if state.global_step == self._steps * len(self.history):  # else the log of the checkpoint has it
-            met = apply_fallback(config, self.fallback)
-            design = {f"{s}x{s}/{name}": value for s, part in met.sizes.items() for name, value in part.ratios.items()}
+            sizes = self.config.sizes.items()
+            design = {f"{s}x{s}/{name}": value for s, part in sizes for name, value in part.ratios.items()}
             rejected = float(self.proposal is not None and self.proposal.config is None)
             self._log({"rejected": rejected, **{name: value for name, value in design.items() if value is not None}})
 
@@ -256,23 +249,20 @@ class EngineerCallback(TrainerCallback):
         return state.global_step == self._steps * (len(self.history) + 1)
 
     def _round(self, state: TrainerState) -> Round:
-        index, last = next_index(self.history), self.history[-1] if self.history else None
-        config = self.proposal.config if self.proposal and self.proposal.config else None
-        config = config or (last.config if last else self.boards.start)
-        rollouts = rollout(
-            self.policy, self.validation, samples=self.samples, seed=seed_for(self.boards.seed, "validation")
-        )
+        index = next_index(self.history)
+        seed = seed_for(self.boards.seed, "validation")
+        rollouts = rollout(self.policy, self.validation, samples=self.samples, seed=seed)
         curve = [row for row in state.log_history if "loss" in row and row["step"] > self._steps * index]
         report = diagnose(
             rollouts,
             training=environment_statistics(self.boards.tasks),
             behaviour=behaviour_of(curve) if curve else None,
-            before=last.report if last else None,
+            before=self.history[-1].report if self.history else None,
         )
         return Round(
             arm=self.arm,
             index=index,
-            config=apply_fallback(config, self.fallback),
+            config=self.config,
             report=report,
             seed=self.boards.seed,
             proposal=self.proposal,
@@ -296,27 +286,27 @@ class EngineerCallback(TrainerCallback):
             "proposal": self.proposal and repro.to_json(self.proposal),
         }
 
-    def _first(self, make: Callable[[], T]) -> T:
+    def _first(self, make: Callable[[], Any]) -> Any:
         """Returns in all processes what `make` gives in the first one, or raises an error in all of them.
 
         The training's global random numbers stay as they were: a design is made after a save, so what it drew from them
         would be missing after a resume.
         """
         python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  those that trainers use
-        made: list[Any] = [None, None]
-        error: Exception | None = None
+        made, error = None, None
         with torch.random.fork_rng():
             if self.trainer.accelerator.is_main_process:
                 try:
-                    made[0] = make()
+                    made = make()
                 except Exception as raised:  # the other processes wait for an answer
-                    error, made[1] = raised, f"{type(raised).__name__}: {raised}"
+                    error = raised
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
-        broadcast_object_list(made)
-        if made[1] is not None:
-            raise error or RuntimeError(f"in the first process: {made[1]}")
-        return cast(T, made[0])
+        told = [made, error and f"{type(error).__name__}: {error}"]
+        broadcast_object_list(told)
+        if told[1] is not None:
+            raise error or RuntimeError(f"in the first process: {told[1]}")
+        return told[0]
 
     def _log(self, values: Mapping[str, float]) -> None:
         """Logs as the trainer does, without the metrics of the training, which belong to the next row of its own."""

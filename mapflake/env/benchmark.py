@@ -30,7 +30,6 @@ def benchmark_sets(
 
     Each has a wait ratio, and `boards` boards of the split for every number of agents and size in `strata`, sorted by
     agents, sizes shuffled. The wait ratio is met in each stratum (halves upwards: 13, 25 and 38 of 50).
-    With another split, boards like those of the benchmark are drawn that are none of them.
 
     Raises:
         GenerationError: No board was found for a task.
@@ -39,13 +38,9 @@ def benchmark_sets(
     names = [f"wr{round(100 * ratio):03d}" for ratio in wait_ratios]
     if len({*names}) < len(names):
         raise ValueError(f"wait_ratios: {list(wait_ratios)} give two subsets one name, of {', '.join(names)}")
-    return {
-        name: [
-            task
-            for agents, sizes in strata.items()
-            for task in generate(
-                EnvConfig.uniform(sizes, hole_ratio, ratio, agents), boards * len(sizes), seed=seed, split=split
-            )
-        ]
-        for name, ratio in zip(names, wait_ratios, strict=True)
-    }
+    subsets: dict[str, list[Task]] = {name: [] for name in names}
+    for name, ratio in zip(names, wait_ratios, strict=True):
+        for agents, sizes in strata.items():
+            config = EnvConfig.uniform(sizes, hole_ratio, ratio, agents)
+            subsets[name] += generate(config, boards * len(sizes), seed=seed, split=split)
+    return subsets

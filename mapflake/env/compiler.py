@@ -8,6 +8,7 @@ folder, for this process alone. Not covered: cross-compiling, and compilers othe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -36,16 +37,12 @@ def load(*options: str) -> ctypes.CDLL:
     source = [(path.name, path.read_bytes()) for path in sorted(SOURCE.iterdir())]
     name = _hash(repr((source, FLAGS, options, sys.platform, platform.machine())).encode())
     cache = _cache()
-    for path in [] if cache is None else _cached(cache, name):
-        try:
-            return ctypes.CDLL(str(path))
-        except OSError:  # whole, but not for this machine: it may be on a disk that several machines share
-            continue
     if cache is not None:
-        try:
+        for path in _cached(cache, name):
+            with contextlib.suppress(OSError):  # not for this machine: several may share a disk
+                return ctypes.CDLL(str(path))
+        with contextlib.suppress(*FAILURES):  # no permission, no room, or a disk from which nothing may be executed
             return _build(name, options, cache)
-        except FAILURES:  # no permission, no room, or a disk from which nothing may be executed
-            pass
     return _build(name, options, None)
 
 
@@ -72,14 +69,12 @@ def _cache() -> Path | None:
 def _cached(cache: Path, name: str) -> list[Path]:
     """Returns the whole libraries of this name in the cache, and removes broken ones."""
     whole = []
-    try:
+    with contextlib.suppress(OSError):  # it cannot be read, or the broken one cannot be removed: build another
         for path in sorted(cache.glob(f"kernel-{name}-*.so")):
             if path.stem.endswith(_hash(path.read_bytes())):
                 whole.append(path)
             else:
                 path.unlink()
-    except OSError:  # it cannot be read, or the broken one cannot be removed: build another
-        pass
     return whole
 
 

@@ -1,10 +1,9 @@
 """The generator's configuration: for each board size a data ratio, a hole ratio and a wait ratio.
 
 This is the paper's design space (sizes 3x3 to 10x10, hole ratios up to 0.5); that impossible boards are errors here,
-and the rounding of the number of holes, are our choice. `DIMENSIONS` is the one table of the ratios of a size: all code
-that reads, writes, projects, explains or plots configurations goes through it, so one more entry is a new dimension for
-the generator and for its engineer. Not covered: replies of a model (`mapflake.engineer.read_reply`) and the projection
-onto legal configurations (`mapflake.engineer.project`).
+and the rounding of the number of holes, are our choice. `DIMENSIONS` is the one table of the ratios of a size: one more
+entry is a new dimension for the generator and for its engineer. Not covered: replies of a model
+(`mapflake.engineer.read_reply`) and the projection onto legal configurations (`mapflake.engineer.project`).
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ class SizeConfig:
         data_ratio: Share of the tasks, in [0, 1]; over all sizes these sum to 1.
         hole_ratio: Share of the cells that are holes, in [0, 0.5].
         wait_ratio: Share of this size's tasks that need a wait (`needs_wait`), in [0, 1]; None: unconstrained.
-        custom: Name and ratio of each custom dimension that is not 0, sorted by name, in whatever order they were
-            registered. They act on a board in this order.
+        custom: Name and ratio of each custom dimension that is not 0, by name, the order in which they act on a board.
     """
 
     data_ratio: float
@@ -89,13 +87,13 @@ class SizeConfig:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        custom = dict(self.custom)
-        if strangers := [name for name in custom if name not in custom_dimensions()]:
-            raise ValueError(f"{shown(strangers[0])}: unknown key; legal keys: {', '.join(DIMENSIONS)}")
+        for name in dict(self.custom):
+            if name not in custom_dimensions():
+                raise ValueError(f"{shown(name)}: unknown key; legal keys: {', '.join(DIMENSIONS)}")
         for name in PAPER:
             object.__setattr__(self, name, _checked(name, getattr(self, name)))
-        values = {name: _checked(name, custom[name]) for name in sorted(custom)}
-        object.__setattr__(self, "custom", tuple((name, value) for name, value in values.items() if value))
+        values = [(name, _checked(name, value)) for name, value in sorted(dict(self.custom).items())]
+        object.__setattr__(self, "custom", tuple((name, value) for name, value in values if value))
 
     def __repr__(self) -> str:
         return f"SizeConfig({', '.join(f'{name}={value!r}' for name, value in self._written().items())})"
@@ -103,8 +101,7 @@ class SizeConfig:
     @classmethod
     def from_ratios(cls, ratios: Mapping[str, Any]) -> SizeConfig:
         """Returns the distribution with these ratios, by name; the wait ratio and custom ones may be left out."""
-        paper = {name: value for name, value in ratios.items() if name in PAPER}
-        return cls(**paper, custom=tuple(pair for pair in ratios.items() if pair[0] not in PAPER))
+        return cls(**_fields(ratios))
 
     @property
     def ratios(self) -> dict[str, float | None]:
@@ -115,14 +112,17 @@ class SizeConfig:
     @model_validator(mode="before")
     @classmethod
     def _read(cls, ratios: Any) -> Any:
-        if not isinstance(ratios, Mapping):
-            return ratios
-        custom = tuple(pair for pair in ratios.items() if pair[0] not in PAPER)
-        return {name: value for name, value in ratios.items() if name in PAPER} | {"custom": custom}
+        return _fields(ratios) if isinstance(ratios, Mapping) else ratios
 
     @model_serializer
     def _written(self) -> dict[str, float | None]:
         return {name: value for name, value in self.ratios.items() if name in PAPER or value}
+
+
+def _fields(ratios: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a `SizeConfig` with these ratios."""
+    custom = tuple((name, value) for name, value in ratios.items() if name not in PAPER)
+    return {name: value for name, value in ratios.items() if name in PAPER} | {"custom": custom}
 
 
 def _checked(name: str, value: Any) -> float | None:
@@ -220,7 +220,6 @@ def num_holes(size: int, hole_ratio: float) -> int:
 def cells_needed(num_agents: int) -> int:
     """Returns the least number of free cells on which every agent can leave its start for another cell.
 
-    On a full board agents can only rotate along cycles, which takes free cells that all lie on cycles of the grid (4,
-    or 6 and more); else it is one more than agents.
+    On a full board agents can only rotate along cycles of the grid, of 4 cells, or 6 and more.
     """
     return num_agents if num_agents == 4 or num_agents >= 6 else num_agents + 1

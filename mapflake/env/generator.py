@@ -1,12 +1,11 @@
 """From a distribution of boards to tasks with their answers.
 
 A configuration and a number of tasks determine how many tasks of each kind (size, wait label) there are: the data
-ratios by largest remainder, the wait ratio of each size and the holes of a board rounded with halves upwards
-(shares.py). Task number k of its kind depends only on (seed, split, size, holes, agents, wait label, k) and on the
-excluded boards. So any worker can make any slice, and configurations that ask for boards of one kind get the same ones.
-A larger set contains a smaller one if it has as many tasks of each size: always if there is one size, or if all sizes
-have equal shares. Splits (splits.py) have no board in common; within one split boards may repeat, since there are few
-small ones. All tasks are solvable and no agent starts on its goal.
+ratios by largest remainder, wait ratios and holes rounded with halves upwards (shares.py). Task number k of its kind
+depends only on (seed, split, size, holes, agents, wait label, k) and on the excluded boards. So any worker can make any
+slice, and configurations that ask for boards of one kind get the same ones. A larger set contains a smaller one if no
+size has fewer tasks: always if there is one size, or if all sizes have equal shares. Splits (splits.py) have no board
+in common; within one split boards may repeat. All tasks are solvable and no agent starts on its goal.
 
 The sampling is our choice, the paper does not describe it: holes, starts and goals uniformly over all choices in which
 no agent starts on its goal, from SplitMix64 (Steele, Lea and Flood 2014); boards without a plan, with the wrong wait
@@ -22,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -37,28 +37,18 @@ from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
 from mapflake.repro import dumps, rng_for, seed_for, shown, to_json
 
-MAX_ATTEMPTS = 200_000
-"""Boards drawn for one task before giving up."""
-
-SEARCH_BUDGET = 100_000
-"""Nodes of the search for each random board; boards that take more are dropped, and counted."""
-
+MAX_ATTEMPTS = 200_000  # boards drawn for one task before giving up
+SEARCH_BUDGET = 100_000  # nodes of the search for each random board; boards that take more are dropped, and counted
 _WORD = (1 << 64) - 1
+Ratios = tuple[tuple[str, float], ...]
 
 
 class GenerationError(ValueError):
-    """A configuration from which a task could not be drawn; the message has the numbers.
-
-    Attributes:
-        size: The size of board that was not found.
-    """
+    """A configuration from which no task of some `size` could be drawn; the message has the numbers."""
 
     def __init__(self, message: str, size: int = 0) -> None:  # the default, so that it can be pickled
         super().__init__(message)
         self.size = size
-
-
-# ---------------------------------------------------------------- kinds of tasks
 
 
 class TaskSpec(NamedTuple):
@@ -72,23 +62,17 @@ class TaskSpec(NamedTuple):
 def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") -> list[TaskSpec]:
     """Returns the kinds of n tasks, shuffled."""
     kinds: list[tuple[int, bool | None]] = []
-    for size, count in apportion(n, config.data_ratios).items():
+    for size, boards in apportion(n, config.data_ratios).items():
         ratio = config.sizes[size].wait_ratio
         if ratio is None:
-            kinds += [(size, None)] * count
+            kinds += [(size, None)] * boards
         else:
-            waits = rounded_share(ratio, count)
-            kinds += [(size, True)] * waits + [(size, False)] * (count - waits)
+            waits = rounded_share(ratio, boards)
+            kinds += [(size, True)] * waits + [(size, False)] * (boards - waits)
     keys = rng_for(seed, "layout", split, dumps(to_json(config)), n).random(n)
-    before: Counter[tuple[int, bool | None]] = Counter()
-    specs = []
-    for i in np.argsort(keys, kind="stable"):
-        specs.append(TaskSpec(kinds[i][0], kinds[i][1], before[kinds[i]]))
-        before[kinds[i]] += 1
-    return specs
-
-
-# ---------------------------------------------------------------- generating
+    before = {kind: count() for kind in kinds}
+    shuffled = [kinds[i] for i in np.argsort(keys, kind="stable")]
+    return [TaskSpec(size, waits, next(before[size, waits])) for size, waits in shuffled]
 
 
 def generate(
@@ -111,9 +95,9 @@ def generate(
         ValueError: Unknown split, or n, seed or an index out of range, or a custom dimension that this process does
             not have in `DIMENSIONS`.
     """
-    for name, count in (("n", n), ("seed", seed)):
-        if type(count) is not int or count < 0:
-            raise ValueError(f"{name}: {count!r} is not an integer from 0")
+    for name, number in (("n", n), ("seed", seed)):
+        if type(number) is not int or number < 0:
+            raise ValueError(f"{name}: {number!r} is not an integer from 0")
     if split not in SPLITS:
         raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
     for name in sorted({name for part in config.sizes.values() for name, _ in part.custom} - {*DIMENSIONS}):
@@ -134,18 +118,9 @@ def generate(
 
 
 def find(
-    config: EnvConfig,
-    spec: TaskSpec,
-    seed: int,
-    split: str,
-    banned: frozenset = frozenset(),
-    seconds: float = math.inf,
+    config: EnvConfig, spec: TaskSpec, seed: int, split: str, banned: frozenset = frozenset(), seconds: float = math.inf
 ) -> Task:
-    """Returns the task of a kind, none of the `banned` canonical boards; in `seconds` by the clock, or not at all.
-
-    Raises:
-        GenerationError: No board was found.
-    """
+    """Returns the task of a kind, none of the `banned` canonical boards; GenerationError if none is found in time."""
     size, waits, agents = spec.size, spec.waits, config.num_agents
     custom = config.sizes[size].custom
     holes = num_holes(size, config.sizes[size].hole_ratio)
@@ -168,14 +143,7 @@ def find(
 
 
 def _sample(
-    custom: tuple[tuple[str, float], ...],
-    state: int,
-    size: int,
-    holes: int,
-    agents: int,
-    waits: bool | None,
-    buckets: int,
-    attempts: int,
+    custom: Ratios, state: int, size: int, holes: int, agents: int, waits: bool | None, buckets: int, attempts: int
 ) -> Sample:
     """Returns what `kernel.sample` does, also for boards with custom dimensions and without a compiler."""
     if not custom and kernel.takes(size, agents):
@@ -218,11 +186,8 @@ def _choose(state: int, cells: list[int], first: int) -> int:
     return state
 
 
-def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np.random.Generator) -> Instance:
-    """Returns the board as its custom dimensions change it, one after the other in the order of their names.
-
-    ValueError names the dimension whose transform changes what it must not; what a transform itself raises is raised.
-    """
+def _transformed(board: Instance, custom: Ratios, rng: np.random.Generator) -> Instance:
+    """Returns the board as its custom dimensions change it; an error names the one whose transform is at fault."""
     for name, level in custom:
         transform = DIMENSIONS[name].transform
         if transform is None:
@@ -243,16 +208,13 @@ def _transformed(board: Instance, custom: tuple[tuple[str, float], ...], rng: np
     return board
 
 
-# ---------------------------------------------------------------- statistics of boards
-
-
 @dataclass(frozen=True)
 class BoardStatistics:
     """Numbers of random boards of one kind, before any is thrown away.
 
     Attributes:
-        boards: All that were drawn; no agent starts on its goal.
-        connected: Of these, those on which every agent can reach its goal, others aside.
+        boards: All that were drawn.
+        connected: Those on which every agent can reach its goal, others aside.
         over_budget: Connected ones that are neither solved nor proven to have no plan.
         solved: Connected ones with a plan.
         waits: Solved ones that need a wait.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
@@ -75,13 +75,12 @@ class Instance:
         if len(self.starts) != len(self.goals):
             raise ValueError(f"{len(self.starts)} starts but {len(self.goals)} goals: each agent needs one of each")
         for what, cells in (("start", self.starts), ("goal", self.goals)):
-            seen: dict[Cell, int] = {}
+            first: dict[Cell, int] = {}
             for agent, cell in enumerate(cells):
                 if cell in self.holes:
                     raise ValueError(f"{what} of agent {agent}: cell {cell} is a hole")
-                if cell in seen:
-                    raise ValueError(f"{what} of agent {agent}: cell {cell} is the {what} of agent {seen[cell]} too")
-                seen[cell] = agent
+                if first.setdefault(cell, agent) != agent:
+                    raise ValueError(f"{what} of agent {agent}: cell {cell} is the {what} of agent {first[cell]} too")
 
     def _cells(self, what: str, cells: Iterable[Cell]) -> tuple[Cell, ...]:
         checked = []
@@ -111,12 +110,7 @@ class Instance:
 
     def to_text(self) -> str:
         """Returns the board as text, see the module docstring; `from_text` reads it back."""
-        marks = dict.fromkeys(self.holes, "H")
-        for agent, cell in enumerate(self.starts, start=1):
-            marks[cell] = f"S{agent}"
-        for agent, cell in enumerate(self.goals, start=1):
-            marks[cell] = marks.get(cell, "") + f"G{agent}"
-        return board_text(self.size, marks)
+        return text_at(self, self.starts, "S")
 
     def to_png(self, plan: Plan | None = None) -> bytes:
         """Returns the board as a picture (PNG): rings are starts, squares goals, arrows the plan, dots its waits.
@@ -168,26 +162,19 @@ class Instance:
         return cls(len(rows), frozenset(holes), starts, goals)
 
 
-def board_text(size: int, marks: Mapping[Cell, str]) -> str:
-    """Returns the marks of a board's cells in rows and columns, `.` for a cell without one."""
+def text_at(instance: Instance, cells: Sequence[Cell], prefix: str = "") -> str:
+    """Returns the board with `1` (after the prefix) where agent 1 is and `G1` on its goal, as `1G2` where both are.
+
+    An agent whose cell in `cells`, `[num_agents]`, is off the board is not shown.
+    """
+    marks = dict.fromkeys(instance.holes, "H")
+    for letter, places in ((prefix, cells), ("G", instance.goals)):
+        for agent, cell in enumerate(places, start=1):
+            marks[cell] = marks.get(cell, "") + f"{letter}{agent}"
+    size = instance.size
     rows = [[marks.get((row, col), ".") for col in range(size)] for row in range(size)]
     width = max(len(mark) for row in rows for mark in row)
     return "\n".join(" ".join(mark.ljust(width) for mark in row).rstrip() for row in rows)
-
-
-def text_at(instance: Instance, cells: Sequence[Cell]) -> str:
-    """Returns the board with `1` where agent 1 is and `G1` on its goal, as `1G2` where both are.
-
-    Args:
-        instance: The board.
-        cells: Where the agents are, `[num_agents]`; one that is off the board is not shown.
-    """
-    marks = dict.fromkeys(instance.holes, "H")
-    for agent, cell in enumerate(cells, start=1):
-        marks[cell] = marks.get(cell, "") + str(agent)
-    for agent, cell in enumerate(instance.goals, start=1):
-        marks[cell] = marks.get(cell, "") + f"G{agent}"
-    return board_text(instance.size, marks)
 
 
 @dataclass(frozen=True)
@@ -197,7 +184,7 @@ class Plan:
     A plan may be wrong: it holds any number of strings with any letters, and `check` reports their violations.
     """
 
-    moves: tuple[str, ...] = field(default=())
+    moves: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         moves = tuple(self.moves) if isinstance(self.moves, Iterable) else (None,)
@@ -226,11 +213,10 @@ def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
     paths = []
     for (row, col), moves in zip(instance.starts, plan.moves, strict=True):
         path = [(row, col)]
-        for move in moves:
+        for move in moves.ljust(horizon, "W"):
             down, right = DELTAS.get(move, (0, 0))
             row, col = row + down, col + right
             path.append((row, col))
-        path += [(row, col)] * (horizon - len(moves))
         paths.append(path)
     return list(zip(*paths, strict=True))
 

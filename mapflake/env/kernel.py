@@ -7,6 +7,7 @@ several processors: a search releases the GIL, and all that it writes to is a sp
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -26,9 +27,7 @@ MAX_BUDGET = (1 << 63) - 1  # nodes are counted in 64 bits; that many take thous
 NO_MEMORY = 5  # a status beside those of plain.py
 
 
-class _Answer(ctypes.Structure):
-    """The kernel's answer, see csrc/kernel.c."""
-
+class _Answer(ctypes.Structure):  # see csrc/kernel.c
     _fields_ = (
         ("status", ctypes.c_int32),
         ("agent", ctypes.c_int32 * 2),
@@ -47,18 +46,14 @@ class _Space:
         if not self.memory:
             raise MemoryError("the solver found no memory")
         self.answer = _Answer()
-        self.answer_at = ctypes.addressof(self.answer)
 
     def __del__(self) -> None:
-        if getattr(self, "memory", None):
+        if self.memory:
             self._free(self.memory)
 
 
 class Kernel:
-    """A loaded library, and its idle spaces: a call takes one, or makes one, and puts it back.
-
-    As many are kept as the machine has processors. A space keeps up to 64 MB of a large search for the next one.
-    """
+    """A loaded library, and its idle spaces, at most one for each processor, each of up to 64 MB."""
 
     def __init__(self, library: Any) -> None:
         pointer, integer, word, text = ctypes.POINTER, ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
@@ -72,21 +67,31 @@ class Kernel:
             space, pointer(word), integer, integer, integer, integer, integer, integer, ctypes.c_int64, text,
             pointer(integer), answer,
         )  # fmt: skip
-        self.library, self.solve, self.sample = library, library.mapflake_solve, library.mapflake_sample
+        self.library = library
         self._idle: list[_Space] = []
-        self._kept = os.cpu_count() or 1
 
-    def take(self) -> _Space:
-        """Returns a space that nobody else has."""
+    def call(self, function: str, *arguments: Any) -> tuple[int, Answer]:
+        """Returns what a function of the library returns, and its answer, in a space that no other thread has."""
         try:
-            return self._idle.pop()  # in one step, like append: no other thread gets the same one
+            space = self._idle.pop()  # in one step, like append: no other thread gets the same one
         except IndexError:
-            return _Space(self.library)
+            space = _Space(self.library)
+        try:
+            answer = space.answer
+            returned = getattr(self.library, function)(space.memory, *arguments, ctypes.addressof(answer))
+            if answer.status == NO_MEMORY:
+                raise MemoryError("the solver found no memory")
+            if answer.status == SOLVED:
+                moves = tuple(answer.moves.decode().split(" "))
+                return returned, Answer(SOLVED, (), moves, answer.best_sum, bool(answer.needs_wait))
+            concerned = {APART: 1, PAIR: 2}.get(answer.status, 0)
+            return returned, Answer(answer.status, tuple(answer.agent[:concerned]))
+        finally:
+            if len(self._idle) < (os.cpu_count() or 1):
+                self._idle.append(space)
 
-    def put_back(self, space: _Space) -> None:
-        """Keeps a space for a later call."""
-        if len(self._idle) < self._kept:
-            self._idle.append(space)
+
+_warning = ["no compiled solver (%s): the plain one is exact too, but slow"]  # until a thread has taken it to say it
 
 
 @cache
@@ -95,19 +100,19 @@ def library(small: bool) -> Kernel | None:
     try:
         return Kernel(compiler.load(*(("-DSMALL",) if small else ())))
     except compiler.FAILURES as error:
-        mine = object()
-        if _warned.setdefault("warned", mine) is mine:  # in one step: of several threads, one warns
-            why = compiler.reason(error)
-            logger.warning("no compiled solver (%s): the plain one is exact too, but slow", why)
+        why = compiler.reason(error)
+        with contextlib.suppress(IndexError):
+            logger.warning(_warning.pop(), why)
         return None
 
 
-_warned: dict[str, object] = {}
+def _kernel(size: int) -> Any:
+    return library(size <= SMALL_SIZE)
 
 
 def takes(size: int, agents: int) -> bool:
     """Returns True if the kernel can be built and takes boards of this size with so many agents."""
-    return size <= KERNEL_SIZE and agents <= KERNEL_AGENTS and library(size <= SMALL_SIZE) is not None
+    return size <= KERNEL_SIZE and agents <= KERNEL_AGENTS and _kernel(size) is not None
 
 
 def search(instance: Instance, what: int, budget: int) -> Answer:
@@ -119,34 +124,18 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
         holes |= 1 << (row + 1) * width + col
     starts = bytes([(row + 1) * width + col for row, col in instance.starts])
     goals = bytes([(row + 1) * width + col for row, col in instance.goals])
-    low, high = holes & 0xFFFFFFFFFFFFFFFF, holes >> 64
-    kernel = _kernel(size)
-    space = kernel.take()
-    try:
-        kernel.solve(
-            space.memory, size, low, high, len(starts), starts, goals, what, min(budget, MAX_BUDGET), space.answer_at
-        )
-        return _read(space.answer)
-    finally:
-        kernel.put_back(space)
+    board = (size, holes & 0xFFFFFFFFFFFFFFFF, holes >> 64, len(starts), starts, goals)
+    return _kernel(size).call("mapflake_solve", *board, what, min(budget, MAX_BUDGET))[1]
 
 
 class Sample(NamedTuple):
-    """The result of sampling boards.
+    """The result of sampling boards."""
 
-    Attributes:
-        state: State of the random numbers after the last board.
-        boards: Number of boards drawn.
-        dropped: How many of them, of the split that was asked for, were over budget.
-        found: The last board, if it can be solved and has the label and bucket asked for.
-        answer: The answer for the last board, found or not.
-    """
-
-    state: int
-    boards: int
-    dropped: int
-    found: Instance | None
-    answer: Answer
+    state: int  # of the random numbers after the last board
+    boards: int  # how many were drawn
+    dropped: int  # how many of them, of the split that was asked for, were over budget
+    found: Instance | None  # the last board, if it can be solved and has the label and bucket asked for
+    answer: Answer  # for the last board, found or not
 
 
 def sample(
@@ -160,47 +149,13 @@ def sample(
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
     wanted = -1 if waits is None else int(waits)
-    kernel = _kernel(size)
-    space = kernel.take()
-    try:
-        boards = kernel.sample(
-            space.memory,
-            stream,
-            size,
-            holes,
-            agents,
-            wanted,
-            buckets,
-            attempts,
-            budget,
-            board,
-            dropped,
-            space.answer_at,
-        )
-        answer = _read(space.answer)
-    finally:
-        kernel.put_back(space)
+    asked = (stream, size, holes, agents, wanted, buckets, attempts, budget, board, dropped)
+    boards, answer = _kernel(size).call("mapflake_sample", *asked)
     found = board_of(size, holes, agents, board.raw[: holes + 2 * agents]) if boards > 0 else None
     return Sample(stream.value, abs(boards), dropped.value, found, answer)
-
-
-def _kernel(size: int) -> Kernel:
-    kernel = library(size <= SMALL_SIZE)
-    if kernel is None:
-        raise RuntimeError("no compiled solver: ask `takes` first")
-    return kernel
 
 
 def board_of(size: int, holes: int, agents: int, cells: Sequence[int]) -> Instance:
     """Returns the board with these holes, starts and goals, in this order, each as row * size + col."""
     places = [divmod(cell, size) for cell in cells]
     return Instance(size, frozenset(places[:holes]), tuple(places[holes:-agents]), tuple(places[-agents:]))
-
-
-def _read(answer: _Answer) -> Answer:
-    status = answer.status
-    if status != SOLVED:
-        if status == NO_MEMORY:
-            raise MemoryError("the solver found no memory")
-        return Answer(status, tuple(answer.agent[: {APART: 1, PAIR: 2}.get(status, 0)]))
-    return Answer(SOLVED, (), tuple(answer.moves.decode().split(" ")), answer.best_sum, bool(answer.needs_wait))

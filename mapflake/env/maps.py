@@ -30,13 +30,7 @@ _AGENT = re.compile(r"\S+\s+\S+" + 6 * r"\s+([0-9]{1,5})" + r"\s+\S+")  # width,
 
 @dataclass(frozen=True)
 class GridMap:
-    """A map without agents, of any width and height.
-
-    Attributes:
-        height: Rows.
-        width: Columns.
-        holes: Cells that cannot be walked on.
-    """
+    """A map without agents, of any width and height; `holes` cannot be walked on."""
 
     height: int
     width: int

@@ -66,7 +66,11 @@ def draw(ax: Axes, board: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -
     for agent, cells in enumerate(zip(*trajectory, strict=True)):
         _path(ax, board, agent, cells)
     goals(ax, board, covered=board.starts)
-    _starts(ax, board)
+    small = scale(ax, board)
+    for agent, cell in enumerate(board.starts):
+        radius = 0.19 if cell in board.goals else 0.3
+        ax.add_patch(Circle(middle(cell), radius, fc="white", ec=colour(agent), lw=2.4 * small, zorder=5))
+        number(ax, middle(cell), agent, INK, 10 * small, zorder=6)
 
 
 def ground(ax: Axes, board: Instance) -> None:
@@ -95,14 +99,6 @@ def goals(ax: Axes, board: Instance, covered: Sequence[Cell] = ()) -> None:
             number(ax, (x + 0.37, y - 0.33), agent, colour(agent), 7.5 * small, zorder=6)
         else:
             number(ax, (x, y), agent, ink(agent), 10 * small, zorder=6)
-
-
-def _starts(ax: Axes, board: Instance) -> None:
-    small = scale(ax, board)
-    for agent, cell in enumerate(board.starts):
-        radius = 0.19 if cell in board.goals else 0.3
-        ax.add_patch(Circle(middle(cell), radius, fc="white", ec=colour(agent), lw=2.4 * small, zorder=5))
-        number(ax, middle(cell), agent, INK, 10 * small, zorder=6)
 
 
 def _path(ax: Axes, board: Instance, agent: int, path: Sequence[Cell]) -> None:

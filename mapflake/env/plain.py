@@ -27,26 +27,16 @@ and the wait label; the wait label alone."""
 
 
 class Answer(NamedTuple):
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        status: How it ended; all but `agents` count only if SOLVED.
-        agents: The agents concerned, if APART (one) or PAIR (two).
-        moves: A string for each agent, without trailing waits; empty if only the label was asked.
-        best_sum: The optimal sum of costs; 0 if only the makespan or the label was asked.
-        needs_wait: The wait label, if it was asked.
-    """
-
-    status: int
-    agents: tuple[int, ...] = ()
-    moves: tuple[str, ...] = ()
-    best_sum: int = 0
-    needs_wait: bool = False
+    status: int  # all but `agents` count only if SOLVED
+    agents: tuple[int, ...] = ()  # those concerned, if APART (one) or PAIR (two)
+    moves: tuple[str, ...] = ()  # a string for each agent, without trailing waits; empty if only the label was asked
+    best_sum: int = 0  # the optimal sum of costs; 0 if only the makespan or the label was asked
+    needs_wait: bool = False  # the wait label, if it was asked
 
 
-Position = Cell | None
-"""Cell of an agent, or None for one that is parked: on its goal for good, at no more cost."""
-
+Position = Cell | None  # None: parked, on the goal for good, at no more cost
 Path = list[Cell]
 _LETTERS = {step: letter for letter, step in DELTAS.items()}
 
@@ -89,10 +79,10 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
 
 
 class _Space:
-    """One board with the distances to all goals, and the nodes spent on it so far."""
+    """One board with the distances to all goals, and the nodes that are left to spend on it."""
 
     def __init__(self, instance: Instance, budget: int) -> None:
-        self.starts, self.goals, self.budget, self.nodes = instance.starts, instance.goals, budget, 0
+        self.starts, self.goals, self.nodes_left = instance.starts, instance.goals, budget
         self.to_goal = [distances(instance, goal) for goal in instance.goals]
 
     def options(self, agent: int, cell: Cell, waits: bool) -> Iterator[Position]:
@@ -119,15 +109,11 @@ def _needs_wait(space: _Space, best: int) -> bool:
 def _plan(
     space: _Space, *, soonest: bool, waits: bool = True, horizon: float = math.inf, most: float = math.inf
 ) -> list[Path]:
-    """Returns optimal paths of all agents: independence detection.
+    """Returns optimal paths of all agents: independence detection. Raises _NoPlan, or _Spent.
 
     Each group's optimum is a bound from below for the whole, so paths without a conflict are optimal together. The
     makespan is minimised, if `soonest`, else the sum of costs; no agent may arrive after `horizon`, and no sum of costs
     may exceed `most`. Without `waits` agents move at every step until they are parked; that takes `most`.
-
-    Raises:
-        _NoPlan: There are no such paths.
-        _Spent: The budget is spent.
     """
 
     def planned(group: tuple[int, ...]) -> list[Path]:
@@ -161,8 +147,8 @@ def _joint(
     def push(time: int, makespan: int, costs: int, here: tuple[Position, ...], then: tuple, origin: int) -> None:
         if makespan > horizon or costs > most:
             return
-        space.nodes += 1
-        if space.nodes > space.budget:
+        space.nodes_left -= 1
+        if space.nodes_left < 0:
             raise _Spent
         bound = (makespan, costs) if soonest else (costs, makespan)
         heappush(heap, (bound, -time, -len(then), next(order), makespan, costs, here, then, origin))

@@ -4,8 +4,7 @@ Never looks at a clock and draws no random numbers: the same instance gives the 
 10x10 with up to 10 agents take the compiled kernel (kernel.py): an increasing-cost-tree search (Sharon et al. 2013,
 *The increasing cost tree search for optimal multi-agent pathfinding*) with pair tables, and A* over joint states for
 small crowded boards. Other boards, and machines without a C compiler, take the solver in plain.py: the same costs and
-labels, many times more slowly, by other plans of these costs, and with its own count of nodes. An instance without a
-plan is proven so, or BudgetExceeded is raised.
+labels, more slowly, by other plans of these costs, and with its own count of nodes.
 
 Among plans of optimal makespan one with the least sum of costs is returned, and the other way round (the kernel takes
 any of them where that search grows out of proportion). The paper takes its ground truth from Conflict-Based Search; any
@@ -51,9 +50,7 @@ class Solution:
 
 
 def solve(instance: Instance, objective: str = "makespan", node_budget: int = NODE_BUDGET) -> Solution:
-    """Returns an optimal plan, for the objective "makespan" or "sum_of_costs".
-
-    The budget of search nodes is the only bound on the time this can take.
+    """Returns an optimal plan, for the objective "makespan" or "sum_of_costs"; only `node_budget` bounds the time.
 
     Raises:
         Unsolvable: There is no plan.

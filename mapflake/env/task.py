@@ -2,9 +2,8 @@
 
 `needs_wait` and the best sum of costs belong to the board, the plan is one of optimal makespan (the paper's optimal
 rate is about the makespan). Files are JSONL with the schema in the first line and then one task a line, as
-`repro.to_json` writes it: `{"instance": {"size", "holes", "starts", "goals"}, "solution": {"plan": {"moves"},
-"makespan", "sum_of_costs"}, "needs_wait", "best_sum_of_costs"}`. Plans are verified as they are read; that they are
-optimal is believed. Not covered: `datasets` and Parquet (dataset.py).
+`repro.to_json` writes it (docs/environment.md). Plans are verified as they are read; that they are optimal is believed.
+Not covered: `datasets` and Parquet (dataset.py).
 """
 
 from __future__ import annotations
@@ -80,10 +79,9 @@ def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = N
     Its plan is as optimal as before, and it belongs to the same split.
     """
     instance, moves = transform(task.instance, k, agent_order), task.solution.plan.moves
+    order = range(len(moves)) if agent_order is None else agent_order
     turned = str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
-    plan = Plan(
-        tuple(moves[agent].translate(turned) for agent in (range(len(moves)) if agent_order is None else agent_order))
-    )
+    plan = Plan(tuple(moves[agent].translate(turned) for agent in order))
     return replace(task, instance=instance, solution=replace(task.solution, plan=plan))
 
 
@@ -120,10 +118,9 @@ def judge_plan(task: Task, plan: Plan) -> Verdict:
 
 
 def naive_plan_fails(instance: Instance) -> bool:
-    """Returns True if the plan of agents that see neither holes nor each other is not valid.
+    """Returns True if a plan that sees neither holes nor other agents is not valid: up or down, then left or right.
 
-    Each agent first goes up or down, then left or right, straight to its goal. That solves about half of all
-    unconstrained boards, and a policy that learns from those does not learn more.
+    That plan solves about half of all unconstrained boards, and a policy that learns from those does not learn more.
     """
     moves = []
     for (row, col), (to_row, to_col) in zip(instance.starts, instance.goals, strict=True):

@@ -13,10 +13,10 @@ also in JSON with slips; two different plans are no answer. docs/environment.md 
 `brief` is chat in a fifth of the tokens, for small pretrained models that a warm start has shown it: cells are named as
 in compact, and the answer has the same scratchpad, a line for each time step, before the JSON. It is read as chat is.
 
-Wrong letters and a wrong number of move lists are no parse errors: they come back inside the Plan and the verifier
-reports them (`?`, which is never legal, stands for a step of more than one letter). Both parsers are linear in the text
-and raise nothing but PlanParseError on it. The wording of the paper's prompts is not public; all of this is our choice.
-Not covered: chat templates, tokenizers.
+Wrong letters and a wrong number of move lists are no parse errors: the verifier reports them (`?`, which is never
+legal, stands for a step of more than one letter). Both parsers are linear in the text and raise nothing but
+PlanParseError. The wording of the paper's prompts is not public; all of this is our choice. Not covered: chat
+templates, tokenizers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from itertools import chain, combinations, pairwise
+from collections.abc import Iterator
+from itertools import chain, combinations, count, pairwise
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
 
@@ -36,7 +37,7 @@ SIZES, AGENTS = range(3, 11), range(1, 6)
 
 _ROWS = "abcdefghij"
 _CELLS = tuple(f"{row}{col}" for row in _ROWS for col in range(len(_ROWS)))
-_LEGAL = tuple(f"<{''.join(moves)}>" for count in range(5) for moves in combinations("UDLR", count))
+_LEGAL = tuple(f"<{''.join(moves)}>" for length in range(5) for moves in combinations("UDLR", length))
 _CELL_WORDS, _LEGAL_WORDS = frozenset(_CELLS), frozenset(_LEGAL)
 
 VOCABULARY: tuple[str, ...] = (
@@ -52,12 +53,9 @@ VOCABULARY: tuple[str, ...] = (
 )
 """All words of the compact prompt format, without padding and end of text."""
 
-MAX_COMPACT = 100_000
-MAX_ANSWER = 20_000
-"""Characters of a compact completion, and of the list of moves in a chat; both far beyond any plan worth checking."""
-
-MAX_PLANS = 100
-"""Plans in a chat's answer, equal or not."""
+MAX_COMPACT = 100_000  # characters of a compact completion
+MAX_ANSWER = 20_000  # characters of the list of moves in a chat; both are far beyond any plan worth checking
+MAX_PLANS = 100  # in a chat's answer, equal or not
 
 
 class PlanParseError(ValueError):
@@ -70,7 +68,14 @@ def render_prompt(instance: Instance, prompt_format: str = "chat") -> str:
     Raises:
         ValueError: Unknown prompt_format, or a board that it has no names for.
     """
-    return _RENDER[check_prompt_format(prompt_format)](instance)
+    if check_prompt_format(prompt_format) == "chat":
+        return _render_chat(instance)
+    if instance.size not in SIZES or instance.num_agents not in AGENTS:
+        raise ValueError(
+            f"the prompt formats compact and brief have words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} "
+            f"agents, not for size {instance.size} with {instance.num_agents} agents"
+        )
+    return _render_compact(instance) if prompt_format == "compact" else _render_brief(instance)
 
 
 def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> str:
@@ -115,28 +120,21 @@ def check_prompt_format(prompt_format: str) -> str:
     return prompt_format
 
 
-# ---------------------------------------------------------------- compact
-
-
 def cell_word(cell: Cell) -> str:
     """Returns the compact name of a cell: letter = row, digit = column, e.g. `b0` for (1, 0)."""
     return f"{_ROWS[cell[0]]}{cell[1]}"
 
 
+def _agents(instance: Instance) -> Iterator[tuple[int, Cell, Cell]]:
+    """Returns number, start and goal of each agent."""
+    return zip(count(1), instance.starts, instance.goals, strict=False)
+
+
 def _render_compact(instance: Instance) -> str:
-    _check_names(instance)
     words = [f"size{instance.size}", "holes", *map(cell_word, sorted(instance.holes))]
-    for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1):
+    for agent, start, goal in _agents(instance):
         words += [f"agent{agent}", cell_word(start), "to", cell_word(goal)]
     return " ".join([*words, "plan"])
-
-
-def _check_names(instance: Instance) -> None:
-    if instance.size not in SIZES or instance.num_agents not in AGENTS:
-        raise ValueError(
-            f"the prompt formats compact and brief have words for sizes {SIZES[0]}-{SIZES[-1]} and up to {AGENTS[-1]} "
-            f"agents, not for size {instance.size} with {instance.num_agents} agents"
-        )
 
 
 def _steps(instance: Instance, plan: Plan) -> list[list[tuple[str, str, str]]]:
@@ -177,8 +175,6 @@ def _parse_compact(text: str, num_agents: int) -> Plan:
     return Plan(tuple("".join([move if len(move) == 1 else "?" for move in moves]) for moves in columns[1::3]))
 
 
-# ---------------------------------------------------------------- chat
-
 _CHAT = """\
 {agents} on a frozen lake, a grid of {size}x{size} cells. Row 0 is at the top, column 0 at the left.
 
@@ -204,36 +200,28 @@ an agent whose string has ended waits:
 
 
 def _render_chat(instance: Instance) -> str:
-    count = instance.num_agents
     where = [
         f"Agent {agent} goes from row {start[0]}, column {start[1]} to row {goal[0]}, column {goal[1]}."
-        for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
+        for agent, start, goal in _agents(instance)
     ]
     return _CHAT.format(
-        agents="1 agent is" if count == 1 else f"{count} agents are",
+        agents="1 agent is" if len(where) == 1 else f"{len(where)} agents are",
         size=instance.size,
         board=instance.to_text(),
         where="\n".join(where),
-        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, count + 1)),
+        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, len(where) + 1)),
     )
 
 
 def _render_brief(instance: Instance) -> str:
-    _check_names(instance)
     last = cell_word((instance.size - 1, instance.size - 1))
     holes = " ".join(map(cell_word, sorted(instance.holes))) or "none"
-    agents = [
-        f"Agent {agent}: {cell_word(start)} to {cell_word(goal)}."
-        for agent, (start, goal) in enumerate(zip(instance.starts, instance.goals, strict=True), start=1)
-    ]
+    agents = [f"Agent {agent}: {cell_word(start)} to {cell_word(goal)}." for agent, start, goal in _agents(instance)]
     return f"Grid a0 to {last}. Holes: {holes}. {' '.join(agents)} Plan without a collision."
 
 
-_RENDER = {"chat": _render_chat, "brief": _render_brief, "compact": _render_compact}
-
-_KEY = re.compile(
-    r"""plan(["'])\s*+:\s*+"""
-)  # the quote before it is looked at apart: so it is found three times as fast
+# The quote before `plan` is looked at apart: so it is found three times as fast.
+_KEY = re.compile(r"""plan(["'])\s*+:\s*+""")
 _STRING = r"""(?:"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')"""
 _STEPS = rf"\[\s*+(?:{_STRING}\s*+(?:,\s*+{_STRING}\s*+)*+(?:,\s*+)?+)?+\]"
 _ENTRY = rf"(?:{_STRING}|{_STEPS})"
@@ -244,19 +232,17 @@ _WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R", "WAIT": "W"}
 
 
 def _parse_chat(text: str) -> Plan:
-    reasons = []
+    reason = ""
     for part in reversed(_spoken(text)):
         plans, why = _plans(part)
         if len(plans) > 1:
             raise PlanParseError("the answer has two different plans")
         if plans:
             return plans.pop()
-        reasons += [why] if why else []
-    if reasons:
-        raise PlanParseError(reasons[0])
-    if "<think>" in text.rpartition("</think>")[2]:
-        raise PlanParseError("the reasoning was never closed")
-    raise PlanParseError('no answer: no "plan" with a list of moves')
+        reason = reason or why
+    if not reason and "<think>" in text.rpartition("</think>")[2]:
+        reason = "the reasoning was never closed"
+    raise PlanParseError(reason or 'no answer: no "plan" with a list of moves')
 
 
 def _spoken(text: str) -> list[str]:

@@ -16,20 +16,17 @@ KINDS = ("parse", "agents", "move", "bounds", "hole", "vertex", "edge", "goal")
 """The eight checks in order: parses; one move list for each agent; only legal moves; in bounds; no hole; no two
 agents in one cell; no two agents swapping cells; every agent ends on its goal."""
 
-_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
-
 
 @dataclass(frozen=True)
 class Violation:
     """One violation of the rules by a plan.
 
     Attributes:
-        kind: One of `KINDS`.
-        time: Number of the joint move at fault, from 1 (positions after it are `execute(...)[time]`); `goal` has
-            the last; 0 for `parse` and `agents`, and for `goal` in an empty plan.
-        agents: The agents concerned, ascending, from 0; empty for `parse` and `agents`.
-        cell: Where it happened: the cell entered (`edge`: by the first of the two agents), or the cell where the
-            agent stands (`move`, `goal`); None for `parse` and `agents`.
+        kind: One of `KINDS`; `parse` and `agents` have none of the rest.
+        time: Number of the joint move at fault, from 1 (positions after it are `execute(...)[time]`); `goal` has the
+            last, 0 in an empty plan.
+        agents: The agents concerned, ascending, from 0.
+        cell: The cell entered (`edge`: by the first of the two agents), or where the agent stands (`move`, `goal`).
     """
 
     kind: str
@@ -84,8 +81,7 @@ def check(instance: Instance, plan: Plan) -> Verdict:
         if cell != goal:
             violations.append(Violation("goal", plan.horizon, (agent,), cell))
     if violations:
-        violations.sort(key=lambda v: (v.time, _RANK[v.kind], v.agents))
-        return Verdict(tuple(violations))
+        return Verdict(tuple(sorted(violations, key=lambda v: (v.time, KINDS.index(v.kind), v.agents))))
     costs = [len(moves.rstrip("W")) for moves in plan.moves]
     return Verdict((), makespan=max(costs), sum_of_costs=sum(costs))
 

@@ -39,13 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("readme", help="write README.md's claims from reports/cells")
     commands.add_parser("page", help="write reports/<profile>.md of the active run: a transcript, tables, what it took")
     commands.add_parser("report", help="write the active run as one HTML file, with its boards, designs and reports")
-    hub = commands.add_parser(
-        "cards", help="write folders for the Hugging Face hub: boards, and an arm's last checkpoint"
-    )
+    hub = commands.add_parser("cards", help="write folders for the Hugging Face hub: boards, an arm's last checkpoint")
     hub.add_argument("arm", nargs="?", default="engineer")
     chosen = parser.parse_args(arguments)
 
-    from mapflake.nb import notebooks, params, stages
+    from mapflake.nb import notebooks, params, progress, publish, report, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
@@ -56,17 +54,17 @@ def main(arguments: list[str] | None = None) -> int:
             "prepare": lambda: params.prepare(base),
             "choose": lambda: params.choose(base, chosen.name),
             "dry": lambda: print(_module("dry").dry(base, chosen.name)),
-            "left": lambda: print(_module("progress").left(base, chosen.jobs, published=chosen.published), flush=True),
+            "left": lambda: print(progress.left(base, chosen.jobs, published=chosen.published), flush=True),
             "warm_start": lambda: stages.warm_start(base),
             "student": lambda: stages.student(base, chosen.seed),
             "others": lambda: stages.others(base, chosen.seed),
             "bank": lambda: stages.bank(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
-            "publish": lambda: _module("publish").publish(base),
-            "readme": lambda: _module("publish").write_readme(base),
+            "publish": lambda: publish.publish(base),
+            "readme": lambda: publish.write_readme(base),
             "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, chosen.arm)), sep="\n"),
             "page": lambda: print(_module("page").write(base).relative_to(base)),
-            "report": lambda: print(_module("report").report(base).relative_to(base)),
+            "report": lambda: print(report.report(base).relative_to(base)),
         }
         if chosen.command in ("cards", "page", "report"):
             profile = params.load(base).run.profile

@@ -27,8 +27,7 @@ TAGS = ["multi-agent-path-finding", "reinforcement-learning", "planning", "mapfl
 def cards(root: Path, arm: str = "engineer") -> list[Path]:
     """Writes `runs/<profile>/hub/boards` and `hub/<arm>` of the active run's first seed, and returns both.
 
-    Raises:
-        FileNotFoundError: A stage is missing; names it.
+    Raises FileNotFoundError, which names the stage, if one is missing.
     """
     run = params.load(root).run
     here, seed = f"runs/{run.profile}", run.seeds[0]
@@ -42,13 +41,7 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
 
 
 def write_boards(source: Path, out: Path) -> None:
-    """Writes a dataset folder: a Parquet file for each set of boards (`env.to_dataset`), and its card.
-
-    What is in `out` is replaced; `source` is notebook 01's folder.
-
-    Raises:
-        FileNotFoundError: A set of boards is missing.
-    """
+    """Writes notebook 01's folder as a dataset folder, anew: a Parquet file for each set of boards, and a card."""
     shutil.rmtree(out, ignore_errors=True)
     settings = repro.read_json(source / "settings.json")
     files = {"train": "demonstrations", "validation": "validation"}
@@ -62,6 +55,7 @@ def write_boards(source: Path, out: Path) -> None:
         counts[split] = len(tasks)
         waits = sum(task.needs_wait for task in tasks) / len(tasks)
         rows.append(f"| {split} | {len(tasks)} | {', '.join(map(str, agents))} | {waits:.0%} |")
+    paths = [{"split": split, "path": f"data/{split}.parquet"} for split in counts]
     data = DatasetCardData(
         license="mit",
         language="en",
@@ -69,12 +63,7 @@ def write_boards(source: Path, out: Path) -> None:
         task_categories=["text-generation"],
         size_categories=[next(word for bound, word in BOUNDS.items() if sum(counts.values()) < bound)],
         tags=TAGS,
-        configs=[
-            {
-                "config_name": "default",
-                "data_files": [{"split": split, "path": f"data/{split}.parquet"} for split in counts],
-            }
-        ],
+        configs=[{"config_name": "default", "data_files": paths}],
     )
     text = f"""---
 {data.to_yaml()}

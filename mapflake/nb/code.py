@@ -10,15 +10,7 @@ from mapflake.nb import notebooks
 from mapflake.nb.folders import NOTEBOOKS
 from mapflake.provenance import OUTSIDE, SHOWS, deciding, package_files, without_comments
 
-FUNCTIONS = {
-    "warm_start": ("nb/stages.py", "warm_start"),
-    "student": ("nb/stages.py", "student"),
-    "bank": ("nb/stages.py", "bank"),
-    "others": ("nb/stages.py", "others"),
-    "publish": ("nb/publish.py",),
-}
-"""Stage that is no notebook -> the file that runs it and the functions in it, or the whole file."""
-
+FUNCTIONS = ("warm_start", "student", "bank", "others")  # stages that are functions of `stages`
 DRAWS = ("analysis", "publish")  # figures are results of theirs
 
 
@@ -29,9 +21,11 @@ def stage_code(root: Path, files: Mapping[str, str] | None = None) -> dict[str, 
     for stage, name in NOTEBOOKS.items():
         cells = notebooks.code_cells(notebooks.read(root / "notebooks" / f"{name}.ipynb"))
         sources[stage] = "\n".join(cell.source for _, cell in cells)
-    for stage, (file, *functions) in FUNCTIONS.items():
+    for stage in (*FUNCTIONS, "publish"):
+        file = "nb/stages.py" if stage in FUNCTIONS else "nb/publish.py"
         tree = ast.parse(files[file])
-        tree.body = [node for node in tree.body if not functions or getattr(node, "name", None) in functions]
+        if stage in FUNCTIONS:
+            tree.body = [node for node in tree.body if getattr(node, "name", None) == stage]
         sources[stage] = without_comments(ast.unparse(tree))
         own[stage] = {file: sources[stage]}
     found = {}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mapflake.engineer import Grpo, build_prompt, design_rl
 from mapflake.engineer.bank import round_cost
@@ -27,15 +27,13 @@ GIB, HOUR = 2**30, 3600
 SOLUTION = 30  # tokens of a solved board's answer, about
 CHARACTERS = 2.8  # of a prompt for each token of a language model's tokenizer, measured on SmolLM2's
 
-
 # What is assumed of a GPU: a card like an RTX 4090, from its data sheet.
 GPU_MEMORY = 24 * GIB
 BANDWIDTH = 0.5 * 1.0e12  # bytes a second of weights, cached keys and values that sampling reads: half of its own
 FLOPS = 0.3 * 1.6e14  # operations a second of training: three tenths of its bfloat16 peak
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The shape of a decoder of Qwen3's architecture, its output head tied to the embedding."""
 
     hidden: int
@@ -76,8 +74,7 @@ SHAPES = {  # the configurations of these models on the hub
 }
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """What a kind of work takes each time: completions sampled, and tokens read and written for each of them."""
 
     name: str
@@ -96,26 +93,27 @@ class Work:
 def dry(root: Path, name: str | None) -> str:
     """Returns what the entry `name` of `runs`, or without a name the active run, would take, as text.
 
-    Raises:
-        ParamError: There is no such run, a parameter is illegal, or the shape of its model is not known.
+    Raises ParamError if there is no such run, or the shape of its model is not known.
     """
     file = params.load(root)
-    if name and name not in file.runs:
-        raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
-    run = file.runs[name] if name else file.run
+    run = file.named(name) if name else file.run
     sections = params.effective(file, run.profile)
     shape, work = shape_of(sections), works(run, sections)
-    model = sections.warm_start.base or "a policy from scratch"
-    on_gpu = [memory(shape, sections, work), hours(shape, work)]
-    on_cpu = ["Time: docs/runs.md says how long runs on a CPU have taken."]
-    parts = [
-        f"{name or 'run'}: {model}, {shape.parameters / 1e6:,.1f} M parameters",
-        stages(run, sections),
-        budget(work),
-        *(on_gpu if sections.warm_start.base else on_cpu),
-        disk(shape, run, sections),
-        checks(root, sections, room(shape, run, sections)),
-    ]
+    title = f"{name or 'run'}: {sections.warm_start.base or 'a policy from scratch'}"
+    parts = [f"{title}, {shape.parameters / 1e6:,.1f} M parameters", stages(run, sections), budget(work)]
+    if sections.warm_start.base:
+        parts += [memory(shape, sections, work), hours(shape, work)]
+    else:
+        parts.append("Time: docs/runs.md says how long runs on a CPU have taken.")
+    lora, weights = sections.baseline_rl.rl.lora, 2 * shape.parameters
+    each, what = (4 * shape.adapters(lora), "adapters alone") if lora else (weights, "whole weights")
+    checkpoints = work[2].times + 2 * len(run.seeds)  # of each round, of each student and its design RL
+    parts.append(
+        f"Disk: {weights / GIB:.1f} GiB of weights from the hub; {checkpoints} checkpoints of {each / GIB:.2f} GiB "
+        f"({what}) = {checkpoints * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file system "
+        "links nothing"
+    )
+    parts.append(machine(root, sections, weights + 2 * checkpoints * each))
     return "\n\n".join(parts)
 
 
@@ -133,14 +131,12 @@ def shape_of(sections: Sections) -> Shape:
 
 def works(run: RunParams, sections: Sections) -> list[Work]:
     """Returns the work of all cells of a run that takes time on a GPU."""
-    rl, sizes, loop = sections.baseline_rl.rl, sections.env_design.sizes, sections.baseline_rl
+    loop, rl, sizes = sections.baseline_rl, sections.baseline_rl.rl, sections.env_design.sizes
     form = sections.warm_start.prompt_format
     boards = generate(EnvConfig.uniform(sizes, 0.2), 4 * len(sizes), seed=0)
     board = round(sum(_tokens(render_prompt(task.instance, form), form) for task in boards) / len(boards))
-    one = synthetic_report(0, sizes, seed=0)
-    written = reply_format(form)
-    asked = sections.engineer_loop.engineer
-    report = build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=written)
+    one, asked = synthetic_report(0, sizes, seed=0), sections.engineer_loop.engineer
+    report = build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=reply_format(form))
     prompt, reply = _tokens(report, form), asked.max_new_tokens or (100 if form == "compact" else 4096)
     validation, benchmark = board_counts(sections)
     seeds, arms = len(run.seeds), len(run.arms)
@@ -149,13 +145,12 @@ def works(run: RunParams, sections: Sections) -> list[Work]:
     bank_rounds = len(run.bank) * bank.rounds
     rounds = seeds * (2 + 2 * loop.rounds)  # of a seed two rounds 0, and those of fixed and the engineer
     rounds += seeds * sum(rounds_of(arm, run, sections) for arm in run.arms)
-    before, tables = sections.trained_engineer.before, sections.trained_engineer.before.tables
-    table = len(kinds(sizes)) * tables.boards * tables.samples
+    before = sections.trained_engineer.before
+    table = len(kinds(sizes)) * before.tables.boards * before.tables.samples
     designs = before.rl.instances - before.boards
     measured = seeds * (3 + 1 + arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
     designed = seeds * (1 + engineers) * loop.rounds
-    longest = rl.max_new_tokens
-    students = sections.students
+    longest, students = rl.max_new_tokens, sections.students
     taught = students.training or sections.warm_start.training
     steps = sum(students.age(seed) for seed in run.seeds) + sum(bank.ages[one % len(bank.ages)] for one in run.bank)
     lessons = steps * taught.batch_size if taught else 0
@@ -198,9 +193,6 @@ def board_counts(sections: Sections) -> tuple[int, int]:
 
 def _tokens(text: str, form: str) -> int:
     return len(text.split()) if form == "compact" else round(len(text) / CHARACTERS)
-
-
-# ---------------------------------------------------------------- what is said
 
 
 def stages(run: RunParams, sections: Sections) -> str:
@@ -265,12 +257,11 @@ def memory_parts(shape: Shape, rl: RLParams, prompt: int) -> dict[str, float]:
 
 def hours(shape: Shape, work: list[Work]) -> str:
     """Returns the hours of sampling and of training, with their arithmetic, if every completion is cut at its limit."""
-    weights = 2 * shape.parameters
     lines, total = [], 0.0
     for one in work:
         length = one.prompt + one.longest / 2  # cached, on average
         at_once = max(1, min(64, one.completions))
-        rate = at_once * BANDWIDTH / (weights + at_once * length * shape.cached)
+        rate = at_once * BANDWIDTH / (2 * shape.parameters + at_once * length * shape.cached)
         sampling = one.tokens / rate
         read = one.times * one.completions * (one.prompt + one.longest)
         training = 8 * shape.parameters * read / FLOPS if one.trained else 0.0
@@ -286,45 +277,24 @@ def hours(shape: Shape, work: list[Work]) -> str:
         f"  assumed: {BANDWIDTH:.1e} bytes a second in sampling, 64 completions at once, each step reading the "
         f"weights and the keys and values of half a completion; 8 operations a parameter and token in training"
     )
-    return "\n".join(
-        ["GPU-hours, if every completion is as long as it may be", *lines, rates, f"  in all {total / HOUR:.1f} h"]
-    )
+    title = "GPU-hours, if every completion is as long as it may be"
+    return "\n".join([title, *lines, rates, f"  in all {total / HOUR:.1f} h"])
 
 
-def disk(shape: Shape, run: RunParams, sections: Sections) -> str:
-    """Returns the room that the weights on the hub and the checkpoints of all rounds take."""
-    weights, each, cells = room(shape, run, sections)
-    what = "adapters alone" if sections.baseline_rl.rl.lora else "whole weights"
-    return (
-        f"Disk: {weights / GIB:.1f} GiB of weights from the hub; {cells} checkpoints of {each / GIB:.2f} GiB ({what}) "
-        f"= {cells * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file system links nothing"
-    )
-
-
-def room(shape: Shape, run: RunParams, sections: Sections) -> tuple[int, int, int]:
-    """Returns the bytes of the weights, the bytes of a round's checkpoint, and the number of checkpoints."""
-    lora, rounds = sections.baseline_rl.rl.lora, sections.baseline_rl.rounds
-    each = 4 * shape.adapters(lora) if lora else 2 * shape.parameters
-    cells = len(run.seeds) * (1 + 1 + 2 * rounds + 2 + sum(rounds_of(arm, run, sections) for arm in run.arms))
-    cells += len(run.bank) * sections.trained_engineer.bank.rounds
-    return 2 * shape.parameters, each, cells
-
-
-def checks(root: Path, sections: Sections, asked: tuple[int, int, int]) -> str:
-    """Returns what of the machine is there: CUDA, its memory, vLLM, room on the disk for what `room` says."""
+def machine(root: Path, sections: Sections, wanted: int) -> str:
+    """Returns what of the machine is there: CUDA, its memory, vLLM, and `wanted` bytes on the disk."""
     import torch
 
-    cuda = torch.cuda.is_available()
-    weights, each, cells = asked
-    free, wanted = shutil.disk_usage(root).free, weights + 2 * cells * each
-    found = {"CUDA": f"{torch.cuda.get_device_name(0)}" if cuda else "missing: torch sees no GPU"}
-    if cuda:
+    found = {"CUDA": "missing: torch sees no GPU"}
+    if torch.cuda.is_available():
+        found["CUDA"] = torch.cuda.get_device_name(0)
         has = torch.cuda.get_device_properties(0).total_memory
         less = "" if has > 0.9 * GPU_MEMORY else f": less than {GPU_MEMORY / GIB:.0f}"
         found["memory"] = f"{has / GIB:.0f} GiB{less}"
     if sections.baseline_rl.rl.vllm != "off":
         there = importlib.util.find_spec("vllm") is not None
         found["vLLM"] = "installed" if there else "missing: make install EXTRAS=dev,gpu"
+    free = shutil.disk_usage(root).free
     enough = "enough" if free > wanted else "TOO LITTLE"
     found["disk"] = f"{free / GIB:.0f} GiB are free: {enough} for {wanted / GIB:.1f}"
     return "\n".join(["This machine", *(f"  {what}: {said}" for what, said in found.items())])

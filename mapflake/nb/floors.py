@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mapflake.extras import needs
 
@@ -23,31 +23,25 @@ def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], d
     """Returns a sentence that names the floors that were missed, or "" if none was; what was not run has no floor.
 
     Args:
-        before: For each training seed the rates on the validation boards before RL, with the keys of `START`. A seed
-            without such boards lacks the key.
+        before: For each training seed the rates on the validation boards before RL, those of `START` that it has.
         gains: What GRPO on boards gains.
         designs: The records of RL on designs.
     """
-    said = [text for reached, text in (*_start(before), *_boards(gains), *_designs(designs)) if not reached]
-    return f"Of the targets set beforehand (floors), these were missed: {'; '.join(said)}." if said else ""
-
-
-def _start(before: Sequence[Mapping[str, float]]) -> Iterator[tuple[bool, str]]:
+    floors: list[tuple[bool, str]] = []
     for what, floor in START.items():
         if rates := [seed[what] for seed in before if what in seed]:
             mean = sum(rates) / len(rates)
-            yield mean >= floor, f"{what} before RL {mean:.1%} (floor {floor:.0%})"
-
-
-def _boards(gains: Sequence[Difference]) -> Iterator[tuple[bool, str]]:
+            floors.append((mean >= floor, f"{what} before RL {mean:.1%} (floor {floor:.0%})"))
     for gain in gains:
         reached = gain.estimate.excludes_zero and gain.estimate.mean > 0
-        yield reached, f"GRPO on boards gains {points(gain.estimate)} points (floor: clear of zero)"
+        floors.append((reached, f"GRPO on boards gains {points(gain.estimate)} points (floor: clear of zero)"))
+    if designs:
+        floors += _of_designs(designs)
+    said = [text for reached, text in floors if not reached]
+    return f"Of the targets set beforehand (floors), these were missed: {'; '.join(said)}." if said else ""
 
 
-def _designs(designs: engineers.Records) -> Iterator[tuple[bool, str]]:
-    if not designs:
-        return
+def _of_designs(designs: engineers.Records) -> list[tuple[bool, str]]:
     found = engineers.readings(designs)
     means = found[found["situations"] == engineers.MADE_UP].groupby("engineer").mean(numeric_only=True)
     legal, after = means.loc[engineers.BEFORE, "accepted"], means.loc[engineers.AFTER]
@@ -55,11 +49,16 @@ def _designs(designs: engineers.Records) -> Iterator[tuple[bool, str]]:
     rule = others.filter(like="rule").max()
     most = others["best of one size"] - others["best of one size for another's"]
     solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
-    yield legal >= LEGAL, f"legal designs before RL on designs {legal:.1%} (floor {LEGAL:.0%})"
-    yield after["own"] > rule, f"designs earn {after['own']:.2f} (floor: above {rule:.2f}, the best hand rule)"
-    yield (
-        after["reading"] >= READING,
+    read = (
         f"told another's report, designs lose {after['reading']:z.2f} (floor {READING:.2f}; the best design of one "
-        f"size for each situation loses {most:.2f})",
+        f"size for each situation loses {most:.2f})"
     )
-    yield solving >= SOLVING, f"RL on designs changes valid by {100 * solving:+.1f} points (floor {100 * SOLVING:+.0f})"
+    return [
+        (legal >= LEGAL, f"legal designs before RL on designs {legal:.1%} (floor {LEGAL:.0%})"),
+        (after["own"] > rule, f"designs earn {after['own']:.2f} (floor: above {rule:.2f}, the best hand rule)"),
+        (after["reading"] >= READING, read),
+        (
+            solving >= SOLVING,
+            f"RL on designs changes valid by {100 * solving:+.1f} points (floor {100 * SOLVING:+.0f})",
+        ),
+    ]

@@ -1,8 +1,7 @@
 """The folders of a run: what a notebook writes, and what it needs from earlier ones.
 
 `runs/<run>/<stage>/` holds what one stage made. A stage of the pipeline goes on in the folder that an interrupted one
-left: the ledger and the trainer know what of it is finished. By hand (`runs/interactive`), a notebook begins in an
-empty folder.
+left; by hand (`runs/interactive`), a notebook begins in an empty folder.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from pathlib import Path
 
 REPORTS = "reports"
 
-STAGE_LOCK = "MAPFLAKE_STAGE_LOCK"
-"""The environment variable by which a stage tells the notebook that it runs which lock it holds."""
+STAGE_LOCK = "MAPFLAKE_STAGE_LOCK"  # the environment variable by which a stage tells its notebook which lock it holds
 
-NOTEBOOKS = {
+NOTEBOOKS = {  # stage -> the notebook that makes it
     "env_design": "01_env_design",
     "baseline_rl": "02_baseline_rl",
     "engineer_loop": "03_engineer_loop",
@@ -27,15 +25,10 @@ NOTEBOOKS = {
     "ablations": "05_ablations",
     "analysis": "06_analysis",
 }
-"""Stage -> the notebook that makes it."""
 
 
 def root() -> Path:
-    """Returns the repository's root: the nearest folder, from the working directory upwards, with mapflake in it.
-
-    Raises:
-        FileNotFoundError: The working directory is not inside the repository.
-    """
+    """Returns the repository's root, from the working directory upwards; FileNotFoundError if it is not inside one."""
     here = Path.cwd().resolve()
     for folder in (here, *here.parents):
         if (folder / "params.yaml").is_file() and (folder / "mapflake" / "nb").is_dir():
@@ -52,8 +45,7 @@ def stage_lock(base: Path, run: str, stage: str) -> Path:
 def single_writer(path: str | Path) -> Iterator[None]:
     """Holds the lock file `path` while the block runs; the lock goes with the process, also after kill -9.
 
-    Raises:
-        RuntimeError: Another process holds it; says which.
+    Raises RuntimeError, which names the process, if another one holds it.
     """
     import fcntl  # POSIX only, as is DVC's use of this pipeline
 
@@ -108,11 +100,7 @@ def cells(run: str) -> Path:
 
 
 def student(run: str, folder: str) -> str | Path:
-    """Returns a student's checkpoint, or its name on the hub.
-
-    Args:
-        run: The run's folder from the root.
-        folder: The student's in it, e.g. `student/0`, or `bank/1/student`.
+    """Returns the checkpoint, or the name on the hub, of the student in a folder of the run, e.g. `bank/1/student`.
 
     Raises:
         FileNotFoundError: As for `require`.

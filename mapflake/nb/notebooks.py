@@ -1,8 +1,4 @@
-"""Notebooks as they are kept: what one may contain, its code alone, and an executed one made comparable.
-
-Not covered: running (`stages`). Everything here is a pure function of the notebook, so that the same run gives the same
-bytes in every clone.
-"""
+"""Notebooks as they are kept: what one may contain, its code alone, and an executed one made comparable."""
 
 from __future__ import annotations
 
@@ -28,11 +24,7 @@ class NotebookError(ValueError):
 
 
 def read(path: Path) -> Any:
-    """Returns the notebook in `path` (nbformat 4).
-
-    Raises:
-        NotebookError: It is not there or not a notebook.
-    """
+    """Returns the notebook in `path` (nbformat 4); NotebookError if it is not there or not a notebook."""
     try:
         return nbformat.read(path, as_version=4)
     except Exception as error:  # nbformat raises several unrelated types on a damaged file
@@ -49,8 +41,7 @@ def code_cells(notebook: Any) -> Iterator[tuple[int, Any]]:
 def defaults(notebook: Any, name: str) -> dict[str, Any]:
     """Returns the names and literal values that the cell tagged `parameters` assigns, in order.
 
-    Raises:
-        NotebookError: There is not exactly one such cell, or it holds more than plain assignments.
+    Raises NotebookError if there is not exactly one such cell, or it holds more than plain assignments.
     """
     found = [(n, cell) for n, cell in code_cells(notebook) if "parameters" in cell.metadata.get("tags", [])]
     if len(found) != 1:
@@ -70,11 +61,7 @@ def defaults(notebook: Any, name: str) -> dict[str, Any]:
 
 
 def check(notebook: Any, name: str, parameters: Iterable[str]) -> None:
-    """Checks that the code compiles and that the parameters cell has exactly `parameters`.
-
-    Raises:
-        NotebookError: Names notebook, cell and what is legal.
-    """
+    """Raises NotebookError if the code does not compile, or the parameters cell has not exactly `parameters`."""
     for number, cell in code_cells(notebook):
         _parse(cell.source, name, number)
     if differing := {*defaults(notebook, name)} ^ {*parameters}:
@@ -83,10 +70,7 @@ def check(notebook: Any, name: str, parameters: Iterable[str]) -> None:
 
 
 def code_view(notebook: Any, name: str) -> str:
-    """Returns the notebook's code alone, by jupytext: what a stage depends on.
-
-    Outputs, ids, markdown and the default values of the parameters are left out.
-    """
+    """Returns the notebook's code alone, by jupytext: no outputs, ids, markdown, nor default values of parameters."""
     import jupytext  # takes seconds, and only `prepare` needs it
 
     cells = []
@@ -99,10 +83,9 @@ def code_view(notebook: Any, name: str) -> str:
 
 
 def normalise(notebook: Any, root: str) -> str:
-    """Returns an executed notebook as JSON text that is the same for the same results.
+    """Returns an executed notebook as JSON text that is the same for the same results, in every clone.
 
-    Left out: timestamps, durations, random ids, versions of Python, progress (stderr, carriage returns, HTML bars),
-    memory addresses. The path `root` becomes `.`.
+    Left out: timestamps, random ids, versions, progress (stderr, carriage returns, HTML bars), memory addresses.
     """
     cells = []
     for number, cell in enumerate(notebook.cells, start=1):  # all anew: of the metadata the tags alone survive
@@ -132,15 +115,11 @@ def _clean_outputs(outputs: list[Any], root: str) -> list[Any]:
     for output in kept:
         if output.output_type == "stream":
             lines = [line for line in output.text.split("\n") if "\r" not in line]
-            output.text = _clean_text("\n".join(lines), root)
+            output.text = ADDRESS.sub("", "\n".join(lines).replace(root, "."))
         for mime, value in output.get("data", {}).items():
             if isinstance(value, str) and (mime.startswith("text/") or mime == "image/svg+xml"):
-                output.data[mime] = _clean_text(value, root)
+                output.data[mime] = ADDRESS.sub("", value.replace(root, "."))
     return [output for output in kept if output.output_type != "stream" or output.text]
-
-
-def _clean_text(text: str, root: str) -> str:
-    return ADDRESS.sub("", text.replace(root, "."))
 
 
 def _parse(source: str, name: str, number: int) -> ast.Module:

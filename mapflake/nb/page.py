@@ -1,8 +1,7 @@
 """The page of a run, reports/<profile>.md: what a model learned, a decoded transcript, tables, and what each part took.
 
-It is made for the run `llm`, whose texts can be read, from the records of the run's cells and from what its stages left
-in `runs/<profile>`; nothing is trained or sampled. A part that was not run yet is named in a line. Minutes and memory
-are those of the machine that ran it.
+It is made for the run `llm`, whose texts can be read, from its records and from what its stages left in
+`runs/<profile>`; nothing is trained or sampled. A part that was not run yet is named in a line.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ read by a model that was not taught to answer it. Qwen3-4B was not run here."""
 def write(root: Path) -> Path:
     """Writes the active run's `reports/<profile>.md` and the figures on it, and returns its path.
 
-    Raises:
-        FileNotFoundError: Not even round 0 of the run is there.
+    Raises FileNotFoundError if not even round 0 of the run is there.
     """
     profile = params.load(root).run.profile
     path = root / REPORTS / f"{profile}.md"
@@ -63,14 +61,14 @@ def page(root: Path, profile: str) -> str:
     found, designs = study.load(cells), engineers.load(cells)
     seeds = found.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
+    longer = Ledger(run / f"ablations/fixed_longer-{seeds[0]}/rounds.jsonl").rounds  # on from there; none if not run
     before = {seed: _before(run, seed) for seed in seeds}
     gains = study.compare(found, LONG, BASE, boards="validation")
     again, measured_again = _measured_again(pictures)
     rewards = [MISSING.format("reinforcement learning on designs")]
     if designs:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
-        figure = plots.response(engineers.responses(designs))
-        plots.show(figure, pictures / "response.png")
+        plots.show(plots.response(engineers.responses(designs)), pictures / "response.png")
         rewards = [
             table.to_markdown(index=False, disable_numparse=True),
             f"![what it asks for as one row of the report changes]({profile}/response.png)",
@@ -87,7 +85,7 @@ def page(root: Path, profile: str) -> str:
         *(transcript.design(found, seeds[0]) or [MISSING.format("a round that a model designed")]),
         _notebook(run / f"engineer_loop/{seeds[0]}/notebook.ipynb", pictures),
         "## The supervised start, and reinforcement learning on boards",
-        *_curves(run, fixed + _after_fixed(run, seeds[0]), pictures),
+        *_curves(run, fixed + longer, pictures),
         *_solved(run, before),
         measured_again,
         "## Reinforcement learning on designs",
@@ -104,36 +102,34 @@ def page(root: Path, profile: str) -> str:
 
 
 def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records) -> list[str]:
-    """Returns what was found, in one sentence for solving, for designing, and for what designs teach."""
+    """Returns what was found of solving, of designing, and of what designs teach."""
     start = estimate(found.rates(BASE)).text(".1f", 100)
     gained = study.compare(found, [ROUND_0], BASE)
     agents = " and ".join(map(str, sorted({*found.boards["agents"]})))
-    said = [f"After its supervised start the model solves {start}% of the benchmark's boards with {agents} agents"]
-    said[0] += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
+    solving = f"After its supervised start the model solves {start}% of the benchmark's boards with {agents} agents"
+    solving += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
     for gain in gains:
-        said[0] += (
+        solving += (
             f" On the validation boards, {len(found.history(gain.arm, found.seeds(gain.arm)[0]))} rounds with the "
             f"fixed configuration change its valid rate by {points(gain.estimate)} points ({gain.estimate.seeds} "
             "training seeds)."
         )
     rows = engineers.readings(designs) if designs else pd.DataFrame()
-    if rows.empty:
-        said.append(MISSING.format("reinforcement learning on designs"))
-    else:
+    designing = MISSING.format("reinforcement learning on designs")
+    if not rows.empty:
         means = rows[rows["situations"] == engineers.MADE_UP].groupby("engineer")[["own", "another's"]].mean()
         before, (after, elsewhere) = means.loc[engineers.BEFORE, "own"], means.loc[engineers.AFTER]
-        said.append(
+        designing = (
             f"In unseen situations its designs earn a reward of {before:.2f} before reinforcement learning on designs "
             f"and {after:.2f} after it; in the situations of other students the latter earn {elsewhere:.2f}."
         )
-    taught = study.compare(found, ["engineer_trained"], "fixed")
-    said.append(
-        f"On the benchmark, the students of the trained engineer differ from those of the fixed configuration by "
-        f"{points(taught[0].estimate)} points."
-        if taught
-        else MISSING.format("rounds that the trained engineer designs")
-    )
-    return said
+    teaching = MISSING.format("rounds that the trained engineer designs")
+    if taught := study.compare(found, ["engineer_trained"], "fixed"):
+        teaching = (
+            f"On the benchmark, the students of the trained engineer differ from those of the fixed configuration by "
+            f"{points(taught[0].estimate)} points."
+        )
+    return [solving, designing, teaching]
 
 
 def _before(run: Path, seed: int) -> list[Rollout]:
@@ -158,11 +154,6 @@ def _measured_again(folder: Path) -> tuple[list[Difference], str]:
         f"(intervals over boards); over training seeds it is {points(gain.estimate)}."
     )
     return [gain], said
-
-
-def _after_fixed(run: Path, seed: int) -> History:
-    """Returns the rounds of `fixed_longer`, which goes on where `fixed` ended; none if it was not run."""
-    return Ledger(run / f"ablations/fixed_longer-{seed}/rounds.jsonl").rounds
 
 
 def _notebook(executed: Path, target: Path) -> str:
@@ -201,14 +192,14 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
         measured = {name(BASE): rollouts}
         if (twin / f"baseline_rl/{seed}/before.jsonl").is_file():
             measured[f"{name(BASE)}, random weights"] = _before(twin, seed)
-        first, *fixed = Ledger(run / f"baseline_rl/{seed}/rounds.jsonl").rounds
-        ledgers = {ROUND_0: [first], "fixed": fixed}
-        ledgers["engineer"] = [*Ledger(run / f"engineer_loop/{seed}/rounds.jsonl").rounds]
-        for folder in sorted(run.glob(f"ablations/*-{seed}")):
-            ledgers[folder.name.rpartition("-")[0]] = [*Ledger(folder / "rounds.jsonl").rounds]
-        measured |= {
-            name(arm): evaluate.load_rollouts(rounds[-1].files["rollouts"]) for arm, rounds in ledgers.items() if rounds
-        }
+        fixed = Ledger(run / f"baseline_rl/{seed}/rounds.jsonl").rounds
+        ledgers = {ROUND_0: fixed[:1], "fixed": fixed[1:]}
+        folders = {"engineer": run / f"engineer_loop/{seed}"}
+        folders |= {path.name.rpartition("-")[0]: path for path in sorted(run.glob(f"ablations/*-{seed}"))}
+        ledgers |= {arm: Ledger(folder / "rounds.jsonl").rounds for arm, folder in folders.items()}
+        for arm, rounds in ledgers.items():
+            if rounds:
+                measured[name(arm)] = evaluate.load_rollouts(rounds[-1].files["rollouts"])
         rows += [{"": arm, **_rates(found)} for arm, found in measured.items()]
         start = evaluate.frame(measured[name(BASE)])
         for arm in (ROUND_0, *LONG):
@@ -217,29 +208,27 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
                 text = "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in change))
                 changes.setdefault(name(arm), []).append(text)
     table = 100 * pd.DataFrame(rows).groupby("", sort=False).mean()
-    about = f"Percent of answers on the validation boards at temperature 1, mean of training seeds {[*before]}."
-    about += " Points by which valid has changed since before RL, for each training seed with its interval over boards:"
-    about += f" {'; '.join(f'{arm} ' + ', '.join(found) for arm, found in changes.items())}."
-    about += " The naive plan sends every agent straight to its goal and ignores holes and other agents."
+    changed = "; ".join(f"{arm} {', '.join(found)}" for arm, found in changes.items())
+    about = (
+        f"Percent of answers on the validation boards at temperature 1, mean of training seeds {[*before]}. Points by "
+        "which valid has changed since before RL, for each training seed with its interval over boards: "
+        f"{changed}. The naive plan sends every agent straight to its goal and ignores holes and other agents."
+    )
     missing = "" if twin.is_dir() else MISSING.format("the same architecture with random weights")
     return [table.to_markdown(floatfmt=".1f"), about, missing]
 
 
 def _rates(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Returns shares of answers: parsed, valid, and valid by kind of board."""
-    kinds = {
+    kinds: dict[str, Sequence[Rollout]] = {
         "valid": rollouts,
         "where the naive plan fails": [r for r in rollouts if naive_plan_fails(r.task.instance)],
         "where a wait is needed": [r for r in rollouts if r.task.needs_wait],
     }
-    kinds |= {
-        f"{size}x{size}": [r for r in rollouts if r.task.instance.size == size]
-        for size in sorted({r.task.instance.size for r in rollouts})
-    }
-    parsed = sum(KINDS[0] not in r.verdict.kinds for r in rollouts) / len(rollouts)
-    return {"parsed": parsed} | {
-        kind: sum(r.verdict.valid for r in some) / len(some) for kind, some in kinds.items() if some
-    }
+    for size in sorted({r.task.instance.size for r in rollouts}):
+        kinds[f"{size}x{size}"] = [r for r in rollouts if r.task.instance.size == size]
+    rates = {"parsed": sum(KINDS[0] not in r.verdict.kinds for r in rollouts) / len(rollouts)}
+    return rates | {kind: sum(r.verdict.valid for r in some) / len(some) for kind, some in kinds.items() if some}
 
 
 def _across(root: Path) -> list[str]:
@@ -254,8 +243,7 @@ def _across(root: Path) -> list[str]:
     replies = [one.proposal for history in histories for one in history if one.proposal]
     legal = sum(reply.config is not None for reply in replies) / len(replies)
     asked = histories[0][-1].parameters["about"]
-    how = asked["engineer"]
-    grammar = ", decoded under the grammar of legal replies" if how["constrained"] else ""
+    grammar = ", decoded under the grammar of legal replies" if asked["engineer"]["constrained"] else ""
     (own,) = study.compare(found, [ACROSS], control, agents=2)
     response = student(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
     about = (
@@ -264,9 +252,8 @@ def _across(root: Path) -> list[str]:
         f"{points(own.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
         f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} squares wider. "
         "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
-        "engineer are not counted."
+        f"engineer are not counted.{_earlier(root, asked)}"
     )
-    about += _earlier(root, asked)
     return [study.in_parts(study.table(found)), about]
 
 
@@ -285,18 +272,15 @@ def _costs(run: Path) -> str:
         times = repro.read_jsonl(path)
         stage = times[0]["stage"]
         curves = [repro.read_jsonl(curve) for curve in sorted((run / stage).rglob("curve.jsonl"))]
-        rows.append(
-            {
-                "stage": stage,
-                "minutes": round(sum(row["seconds"] for row in times) / 60, 1),
-                "CPU minutes": round(sum(row["cpu_seconds"] for row in times) / 60, 1),
-                "peak memory, GiB": max(row.get("peak_gib", 0) for row in times) or "",
-                "tokens taught": sum(
-                    max((row.get("num_input_tokens_seen", 0) for row in c), default=0) for c in curves
-                ),
-                "tokens sampled": round(sum(row.get("sampled_tokens", 0) for c in curves for row in c)),
-            }
-        )
+        row = {
+            "stage": stage,
+            "minutes": round(sum(row["seconds"] for row in times) / 60, 1),
+            "CPU minutes": round(sum(row["cpu_seconds"] for row in times) / 60, 1),
+            "peak memory, GiB": max(row.get("peak_gib", 0) for row in times) or "",
+            "tokens taught": sum(max((row.get("num_input_tokens_seen", 0) for row in c), default=0) for c in curves),
+            "tokens sampled": round(sum(row.get("sampled_tokens", 0) for c in curves for row in c)),
+        }
+        rows.append(row)
     if not rows:
         return MISSING.format("a stage of the pipeline, which notes its time")
     return pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)

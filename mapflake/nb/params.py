@@ -1,8 +1,7 @@
 """params.yaml: one section for each notebook, profiles laid over them, everything validated before anything runs.
 
-The line `run` names what is active: a profile, arms and training seeds; dvc.yaml's matrices read it. A stage reads
-`build/params/<stage>.json`, written by `prepare`, so that an edit of a comment, or of a profile that is not active,
-runs nothing again.
+The line `run` names what is active; dvc.yaml's matrices read it. A stage reads `build/params/<stage>.json`, written by
+`prepare`, so that an edit of a comment, or of a profile that is not active, runs nothing again.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ from mapflake.nb.schema import ParamsFile, RunParams, Sections
 from mapflake.repro import ParamError, shown
 
 RUN_LINE = re.compile(r"^run:.*\n(?:[ \t].*\n)*", re.MULTILINE)  # one line, or as `dvc exp run -S` writes it
-BUILD_PARAMS = "build/params"
-BUILD_CODE = "build/code"
+BUILD_PARAMS, BUILD_CODE = "build/params", "build/code"
 
 TAKES = {
     "env_design": "env_design.*",
@@ -46,10 +44,7 @@ TAKES = {
         bank_runs=trained_engineer.bank run.bank warm_start students""",
     "analysis": "analysis.* run.arms run.seeds students.ages",
 }
-"""Stage -> the keys of params.yaml that it takes, by their last part (or the name before `=`); `*` is all of a section.
-
-A value goes from params.yaml to `build/params/<stage>.json`, and from there into the parameters cell of the notebook.
-"""
+"""Stage -> the keys of params.yaml that it takes, named by their last part, or before `=`; `*` is all of a section."""
 
 ITEMS = {
     "baseline_rl": ("seed",),
@@ -61,11 +56,7 @@ ITEMS = {
 
 
 def load(root: Path) -> ParamsFile:
-    """Returns params.yaml, each key checked.
-
-    Raises:
-        ParamError: It is not YAML, or one line for each offending key.
-    """
+    """Returns params.yaml, each key checked; ParamError has one line for each offending key."""
     try:
         raw = YAML(typ="safe", pure=True).load((root / "params.yaml").read_text(encoding="utf-8"))
     except (YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:  # of `!!int ""`
@@ -74,11 +65,7 @@ def load(root: Path) -> ParamsFile:
 
 
 def effective(file: ParamsFile, profile: str) -> Sections:
-    """Returns the sections with the changes of a profile.
-
-    Raises:
-        ParamError: One line for each offending key.
-    """
+    """Returns the sections with the changes of a profile; ParamError has one line for each offending key."""
     base = {name: getattr(file, name).model_dump(mode="json") for name in Sections.model_fields}
     return Sections.parse(_merge(base, file.profiles[profile]), f"profiles.{profile}")
 
@@ -93,9 +80,7 @@ def _merge(base: Any, overlay: Any) -> Any:
 def check(root: Path) -> tuple[ParamsFile, Sections]:
     """Returns the file and the active sections after checking all profiles, runs and notebooks; writes nothing.
 
-    Raises:
-        ParamError: One line for each offending key.
-        NotebookError: A notebook does not fit its section.
+    Raises ParamError, or NotebookError if a notebook does not fit its section.
     """
     file = load(root)
     profiles = {name: effective(file, name) for name in file.profiles}
@@ -110,23 +95,18 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         made[run.profile] |= {*run.arms}
     for name, sections in profiles.items():
         sections.check_engineers(f"profiles.{name}", made[name])
-    for name, sections in profiles.items():  # a comparison that a profile inherits may be one for others' runs
-        own = not file.profiles[name] or "analysis" in file.profiles[name]
+        own = not file.profiles[name] or "analysis" in file.profiles[name]  # else it may be for the runs of others
         sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
     active = profiles[file.run.profile]
     for arm in file.run.arms:
         asked = active.asked("run.arms", arm)
         if asked and asked.model.startswith("runs/") and not (root / asked.model).is_dir():
             raise ParamError(f"run.arms: {arm!r} is designed by the model in {asked.model}, which is not there")
-    trained = active.trained_engineer
-    for key, rl in (
-        ("baseline_rl", active.baseline_rl.rl),
-        ("trained_engineer.before", trained.before.rl),
-        ("trained_engineer.every_round", trained.every_round.rl),
-    ):
-        if rl.vllm != "off" and importlib.util.find_spec("vllm") is None:
+    for key in ("baseline_rl", "trained_engineer.before", "trained_engineer.every_round"):
+        vllm = operator.attrgetter(f"{key}.rl.vllm")(active)
+        if vllm != "off" and importlib.util.find_spec("vllm") is None:
             where = f"profiles.{file.run.profile}.{key}.rl.vllm"
-            raise ParamError(f"{where}: {rl.vllm} takes vLLM, which is not installed (the extra `gpu`)")
+            raise ParamError(f"{where}: {vllm} takes vLLM, which is not installed (the extra `gpu`)")
     values = taken(file.run, active)
     for stage, name in NOTEBOOKS.items():
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
@@ -174,28 +154,17 @@ def prepare(root: Path) -> None:
 
 
 def prepared(root: Path, name: str) -> dict[str, Any]:
-    """Returns the prepared parameters of a section, or of an arm (`ablations/heuristic`).
-
-    Raises:
-        ParamError: There are none.
-    """
+    """Returns the prepared parameters of a section, or of an arm (`ablations/heuristic`); ParamError without any."""
     path = root / BUILD_PARAMS / f"{name}.json"
     if not path.is_file():
         raise ParamError(f"{path.relative_to(root)} is missing: `dvc repro prepare` makes it for what is in `run`")
-    values: dict[str, Any] = repro.read_json(path)
-    return values
+    return dict(repro.read_json(path))
 
 
 def choose(root: Path, name: str) -> None:
-    """Makes one of `runs` the active one: rewrites the line `run` of params.yaml and nothing else.
-
-    Raises:
-        ParamError: There is no such run.
-    """
+    """Makes one of `runs` the active one: rewrites the line `run` of params.yaml and nothing else."""
     file = load(root)
-    if name not in file.runs:
-        raise ParamError(f"{shown(name)} is not legal: one of {', '.join(file.runs)}")
-    run = file.runs[name]
+    run = file.named(name)
     if run != file.run:
         arms = ", ".join(run.arms)
         line = f"run: {{profile: {run.profile}, arms: [{arms}], seeds: {run.seeds}, bank: {run.bank}}}\n"

@@ -12,22 +12,16 @@ from mapflake.nb.schema import RunParams
 
 
 def left(root: Path, jobs: int, *, published: bool = False) -> str:
-    """Returns a sentence: how many cells of the active run are done, and about how many minutes are left.
+    """Returns a sentence: how many cells of the active run are done, and how many minutes are left with `jobs` at once.
 
-    A missing cell takes the mean of the finished ones of its stage on this machine. Where a stage has none yet, its
-    cells are not counted, and the minutes are the least that it takes.
-
-    Args:
-        root: The repository.
-        jobs: How many cells run at once.
-        published: Whether a cell whose record is there is done although it was not run here.
+    A missing cell takes the mean of the finished ones of its stage on this machine; of a stage that has none yet, none
+    is counted. With `published`, a cell whose record is there is done although it was not run here.
     """
     run = params.load(root).run
     times, records = root / f"runs/{run.profile}/times", root / REPORTS / "cells" / run.profile
     took: dict[str, list[int]] = {}
-    missing, total = [], 0
-    for stage, record in cells(run):
-        total += 1
+    missing, stages = [], [*cells(run)]
+    for stage, record in stages:
         path = times / f"{stage.replace('/', '_')}.jsonl"
         rows = [row for row in repro.read_jsonl(path) if row.get("done")] if path.is_file() else []
         kind = stage.partition("/")[0]
@@ -35,7 +29,7 @@ def left(root: Path, jobs: int, *, published: bool = False) -> str:
             took.setdefault(kind, []).append(max(row["seconds"] for row in rows))
         elif not (published and record and (records / f"{record}.json").is_file()):
             missing.append(kind)
-    said = f"{total - len(missing)} of {total} cells are done"
+    said = f"{len(stages) - len(missing)} of {len(stages)} cells are done"
     known = [kind for kind in missing if kind in took]
     if not known:
         return said

@@ -24,8 +24,7 @@ def publish(root: Path) -> None:
     """Copies results.md, metrics, figures/ and notebooks/ of the active run to `reports`; of cells, the first seed's.
 
     What a stage that is recorded but not in this clone made (`dvc repro --allow-missing`) stays as it was published.
-    Beside metrics.json, which has every number, there are two extracts for DVC: summary.json is what `dvc exp show` and
-    `dvc metrics diff` compare, validation.json (rates by arm and round) what `dvc plots show` draws.
+    Of metrics.json there are two extracts for DVC: summary.json for its tables, validation.json for its plots.
     """
     run, target = params.load(root).run, root / REPORTS
     source, seed = root / "runs" / run.profile, run.seeds[0]
@@ -33,13 +32,15 @@ def publish(root: Path) -> None:
     stages |= {f"{name}/{seed}": name for name in ("baseline_rl", "engineer_loop", "trained_engineer")}
     stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.arms}
     copies = {source / "analysis/results.md": target / "results.md"}
+    elsewhere: tuple[str, ...] = ()
     for stage, name in stages.items():
-        if (source / stage / "notebook.ipynb").is_file():
-            number = NOTEBOOKS[stage.partition("/")[0]][:2]
-            copies[source / stage / "notebook.ipynb"] = target / "notebooks" / f"{number}_{name}.ipynb"
-            figures = sorted((source / stage / "figures").glob("*.[pg][ni][gf]"))
-            copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
-    elsewhere = tuple(name for stage, name in stages.items() if not (source / stage / "notebook.ipynb").is_file())
+        if not (source / stage / "notebook.ipynb").is_file():
+            elsewhere += (name,)
+            continue
+        number = NOTEBOOKS[stage.partition("/")[0]][:2]
+        copies[source / stage / "notebook.ipynb"] = target / "notebooks" / f"{number}_{name}.ipynb"
+        figures = sorted((source / stage / "figures").glob("*.[pg][ni][gf]"))
+        copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
     for folder in ("figures", "notebooks"):
         (target / folder).mkdir(parents=True, exist_ok=True)
         for old in (target / folder).iterdir():
@@ -78,8 +79,7 @@ def write_readme(root: Path) -> None:
 def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
     """Returns `text` with the claims of the gate and of the records in `cells` between their marks.
 
-    Raises:
-        ValueError: It has no marks, or a claim does not hold.
+    Raises ValueError if it has no marks, or a claim does not hold.
     """
     from mapflake import study  # pandas and scipy, which no stage needs
 

@@ -11,13 +11,9 @@ from mapflake.nb.folders import require
 
 
 def report(root: Path) -> Path:
-    """Writes `runs/<profile>/report.html` and returns its path.
+    """Writes `runs/<profile>/report.html` and returns its path; arms without a finished round are left out.
 
-    Arms without a finished round are left out.
-
-    Raises:
-        FileNotFoundError: Not even round 0 is there.
-        ImportError: Vega-Altair is not installed (the extra `lab`).
+    Raises FileNotFoundError if not even round 0 is there, ImportError if Vega-Altair is missing (the extra `lab`).
     """
     from mapflake.plots.page import page
     from mapflake.study.names import name

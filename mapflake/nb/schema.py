@@ -1,7 +1,6 @@
-"""params.yaml as classes: strict, a section for each notebook, made of the owners' own classes.
+"""params.yaml as classes: strict, a section for each notebook. A value that passes here must not fail after a training.
 
-What is impossible together (five agents on a 3x3 board that is half holes) is found here too, by building the
-configurations that the notebook will ask for. A value that passes here must not fail after a training.
+What is impossible together (five agents on a 3x3 board that is half holes) is found by building the configurations.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import DesignRLParams
 from mapflake.engineer.students import group_of
 from mapflake.env import EnvConfig, benchmark_sets
-from mapflake.repro import ParamError, Params, from_json
+from mapflake.repro import ParamError, Params, from_json, shown
 from mapflake.trainer.params import RLParams
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -43,11 +42,7 @@ Sizes = Annotated[list[Size], Field(min_length=1), Once]
 
 
 class ValidationParams(Params):
-    """The fixed validation set, from which reports are made: `boards` boards for each wait ratio and size.
-
-    They have the benchmark's hole ratio. `sizes` may leave out sizes of designs; null is all of them. Notebook 04
-    compares a quarter as many made-up situations as there are boards with each other: hence at least 8.
-    """
+    """The validation set, from which reports are made: `boards` for each wait ratio and size (null: all sizes)."""
 
     agents: Agents
     boards: Count
@@ -56,10 +51,7 @@ class ValidationParams(Params):
 
 
 class DemonstrationsParams(Params):
-    """Solved boards of one number of agents for the warm start; waits unconstrained, or in this share of the boards.
-
-    `sizes` may leave out sizes that are too crowded; null is all of them.
-    """
+    """Solved boards for the warm start. `wait_ratio` null is any, `sizes` null is all."""
 
     agents: Agents
     boards: Count
@@ -84,10 +76,7 @@ class BenchmarkParams(Params):
 
 
 class EnvDesign(Params):
-    """Notebook 01: the boards that everything else is measured on and started from.
-
-    `sizes` are those that a design may ask for.
-    """
+    """Notebook 01: the boards that everything else is measured on. `sizes` are those that a design may ask for."""
 
     seed: Seed
     sizes: Sizes
@@ -106,11 +95,11 @@ class EnvDesign(Params):
         asked = [("validation", self.validation.agents, validated, [self.benchmark.hole_ratio])]
         asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
         for where, agents, sizes, ratios in asked:
-            for ratio in ratios:
-                try:
+            try:
+                for ratio in ratios:
                     EnvConfig.uniform(sizes, ratio, num_agents=agents)
-                except ValueError as error:
-                    raise ValueError(f"{where}: {error}") from None
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
         strata = {stratum.agents: stratum.sizes for stratum in self.benchmark.strata}
         try:  # no board is drawn: these are the checks of names and strata alone
             benchmark_sets(self.seed, **self.benchmark.model_dump() | {"strata": strata, "boards": 0})
@@ -118,25 +107,20 @@ class EnvDesign(Params):
             raise ValueError(f"benchmark: {error}") from None
         for number, part in enumerate(self.demonstrations):
             if part.boards < len(self.hole_ratios):
-                raise ValueError(
-                    f"demonstrations.{number}.boards: {part.boards} boards are none for each of "
-                    f"{len(self.hole_ratios)} hole_ratios"
-                )
+                few = f"{part.boards} boards are none for each of {len(self.hole_ratios)} hole_ratios"
+                raise ValueError(f"demonstrations.{number}.boards: {few}")
         drawn = self.validation.boards * len(validated) * len(self.validation.wait_ratios)
-        if drawn < 8:
+        if drawn < 8:  # notebook 04 compares a quarter as many situations with each other
             raise ValueError(f"validation.boards: {drawn} boards in all, takes at least 8")
         return self
 
 
 class BaselineRL(Params):
-    """Notebook 02: round 0, and the rounds on a fixed configuration; the budget of a round, for every arm.
-
-    `samples` is at most 9: a record keeps one digit for each board (`study.write_record`).
-    """
+    """Notebook 02: round 0, and the rounds on a fixed configuration; the budget of a round, for every arm."""
 
     rl: RLParams
     rounds: Count
-    samples: Annotated[int, Field(ge=1, le=9)]
+    samples: Annotated[int, Field(ge=1, le=9)]  # a record keeps one digit for each board
 
 
 class EngineerLoop(Params):
@@ -168,13 +152,7 @@ class Ablations(Params):
 
 
 class TrainedEngineer(Params):
-    """Notebook 04, and the bank that it learns from: reinforcement over designs.
-
-    Attributes:
-        bank: The runs of the bank; `before` says which tables are measured there.
-        before: The training before round 0.
-        every_round: That of the engineers that are trained in every round (`engineer_cotrained`).
-    """
+    """Notebook 04: reinforcement over designs, `before` round 0 or in `every_round`, and its bank of situations."""
 
     bank: BankParams
     before: DesignRLParams
@@ -182,10 +160,7 @@ class TrainedEngineer(Params):
 
 
 class Comparison(Params):
-    """The questions asked first, named before the runs: an arm against others, in one metric on the benchmark.
-
-    They are corrected together; the first is the primary one. `sizes` and `agents` keep boards of these alone.
-    """
+    """The questions asked first: an arm against others, in one metric, on boards of the benchmark of these sizes."""
 
     metric: Literal["valid", "optimal"]
     arm: str
@@ -207,7 +182,7 @@ class Analysis(Params):
 
 
 class Sections(Params):
-    """All sections, of the profile `study` as they are written, of another with its changes."""
+    """All sections: as they are written, or with the changes of a profile."""
 
     env_design: EnvDesign
     warm_start: BaseParams
@@ -241,7 +216,8 @@ class Sections(Params):
 
         The prompt is that of a made-up report after round 0, counted in words: a real one has at least as many tokens.
         """
-        early = (synthetic_report(i, self.env_design.sizes, seed=0) for i in itertools.count())
+        sizes = self.env_design.sizes
+        early = (synthetic_report(i, sizes, seed=0) for i in itertools.count())
         one = next(one for one in early if len(one.history) == 1)
         for arm in dict.fromkeys((*sorted(arms), *self.ablations.designers)):
             if arm in BEGINNINGS:
@@ -249,11 +225,10 @@ class Sections(Params):
             asked = self.asked(f"{where}.ablations", arm)
             if asked is None:
                 continue
-            ours = asked.model in ("current", "base")
-            form = reply_format(self.warm_start.prompt_format) if ours else "json"
-            told: dict[str, Any] = {"variant": asked.variant, "prompt_format": form, "budget": asked.prompt_tokens}
+            form = reply_format(self.warm_start.prompt_format) if asked.model in ("current", "base") else "json"
+            limit = asked.prompt_tokens
             try:
-                build_prompt(one.report, one.history, self.env_design.sizes, **told)
+                build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=form, budget=limit)
             except ValueError as error:
                 raise ParamError(f"{where}: prompt_tokens of {arm!r}: {error}") from None
 
@@ -263,10 +238,8 @@ class Sections(Params):
         for key, arm in [("arm", asked.arm), *(("against", other) for other in asked.against)]:
             self.asked(f"{where}.analysis.comparison.{key}", arm)
             if arm not in made:
-                raise ParamError(
-                    f"{where}.analysis.comparison.{key}: no run makes the arm {arm!r}; those that are made: "
-                    f"{', '.join(sorted(made))}"
-                )
+                others = f"those that are made: {', '.join(sorted(made))}"
+                raise ParamError(f"{where}.analysis.comparison.{key}: no run makes the arm {arm!r}; {others}")
 
     def check_arms(self, where: str, run: RunParams) -> None:
         """Raises ParamError that begins with `where` if an arm of a run is none, or lacks what it takes."""
@@ -281,22 +254,15 @@ class Sections(Params):
                 if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")
                 if odd := [seed for seed in run.seeds if not {*group_of(seed, ages)} <= {*run.seeds}]:
-                    group = group_of(odd[0], ages)
-                    raise ParamError(
-                        f"{where}: {arm!r} takes the reports of whole groups, a seed of each age; seed {odd[0]} is of "
-                        f"the group {group}"
-                    )
+                    group = f"seed {odd[0]} is of the group {group_of(odd[0], ages)}"
+                    raise ParamError(f"{where}: {arm!r} takes the reports of whole groups, a seed of each age; {group}")
 
 
-ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]
-"""It becomes the name of folders in runs/ and reports/cells."""
+ProfileName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,39}$")]  # it becomes the name of folders
 
 
 class RunParams(Params):
-    """The line `run`: a profile and its cells, arm x training seed.
-
-    The arms `fixed` and `engineer` are in every run; `arms` lists the others. `bank` numbers the runs of the bank.
-    """
+    """The line `run`: a profile, its arms beside `fixed` and `engineer`, its seeds, and the runs of its bank."""
 
     profile: str
     arms: Annotated[list[str], Field(min_length=1), Once]
@@ -317,3 +283,9 @@ class ParamsFile(Sections):
         if "interactive" in self.profiles:
             raise ValueError("profiles: 'interactive' is the folder of runs by hand, runs/interactive")
         return self
+
+    def named(self, name: str) -> RunParams:
+        """Returns an entry of `runs`; ParamError if there is none."""
+        if name not in self.runs:
+            raise ParamError(f"{shown(name)} is not legal: one of {', '.join(self.runs)}")
+        return self.runs[name]

@@ -1,8 +1,7 @@
-"""Runs one notebook as a stage of the pipeline: papermill, with what papermill leaves open.
+"""The stages of the pipeline: notebooks, run by papermill, and those that have none.
 
-Output is passed through as it comes (live progress under `dvc repro`). A failure keeps the notebook as far as it got
-and shows the cell; `sys.exit(0)` in a cell is a failure. An interrupted stage keeps its folder (`persist` in dvc.yaml),
-and its ledger and trainer go on from there.
+Output is passed through as it comes. A failure keeps the notebook as far as it got and shows the cell. An interrupted
+stage keeps its folder (`persist` in dvc.yaml), and its ledger and trainer go on from there.
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ class StageError(RuntimeError):
 def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
     """Runs `notebooks/<name>.ipynb` with the active parameters; its results are in `runs/<profile>/<stage>`.
 
-    `items` is the entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`.
-
-    Raises:
-        StageError: The notebook failed or changed since `prepare`, or another process runs this stage.
-        NotebookError, ParamError: It does not fit its parameters.
+    `items` is the entry of dvc.yaml's matrix that this run is for, e.g. `{"arm": "heuristic", "seed": 0}`. Raises
+    StageError, and NotebookError or ParamError if the notebook does not fit its parameters.
     """
     section = next(section for section, notebook in NOTEBOOKS.items() if notebook == name)
     values = {**items, **params.prepared(root, f"{section}/{items['arm']}" if "arm" in items else section)}
@@ -64,15 +60,10 @@ def student(root: Path, seed: int) -> None:
 
     values = params.prepared(root, "student")
     base = BaseParams.parse(values["warm_start"], "warm_start")
+    students = StudentParams.parse(values["students"], "students")
     with _stage(root, f"student/{seed}") as (run, folder):
-        student_of(
-            base,
-            StudentParams.parse(values["students"], "students"),
-            base.taken_as_it_is or require(run, "warm_start/checkpoint"),
-            require(run, "env_design/settings.json").parent,
-            folder,
-            seed=seed,
-        )
+        warm_start = base.taken_as_it_is or require(run, "warm_start/checkpoint")
+        student_of(base, students, warm_start, require(run, "env_design/settings.json").parent, folder, seed=seed)
 
 
 def bank(root: Path, number: int) -> None:
@@ -85,66 +76,53 @@ def bank(root: Path, number: int) -> None:
     from mapflake.trainer.params import RLParams
 
     values = params.prepared(root, "bank")
-    base, runs = (
-        BaseParams.parse(values["warm_start"], "warm_start"),
-        BankParams.parse(values["bank_runs"], "bank_runs"),
-    )
+    base = BaseParams.parse(values["warm_start"], "warm_start")
     students = StudentParams.parse(values["students"], "students")
+    runs = BankParams.parse(values["bank_runs"], "bank_runs")
+    tables, trainer = TableParams.parse(values["tables"], "tables"), Grpo(RLParams.parse(values["rl"], "rl"))
     with _stage(root, f"bank/{number}") as (run, folder):
         warm_start = base.taken_as_it_is or require(run, "warm_start/checkpoint")
         boards = require(run, "env_design/settings.json").parent
-        bank_run(
-            folder,
-            number,
-            Grpo(RLParams.parse(values["rl"], "rl")),
-            bank_start(base, students, runs, warm_start, boards, folder, number),
-            env.load_tasks(boards / "validation.jsonl"),
-            repro.read_json(boards / "settings.json")["sizes"],
-            runs,
-            TableParams.parse(values["tables"], "tables"),
-            samples=values["samples"],
-        )
+        start = bank_start(base, students, runs, warm_start, boards, folder, number)
+        validation = env.load_tasks(boards / "validation.jsonl")
+        sizes = repro.read_json(boards / "settings.json")["sizes"]
+        bank_run(folder, number, trainer, start, validation, sizes, runs, tables, samples=values["samples"])
 
 
 def others(root: Path, seed: int) -> None:
     """Writes hashes of the reports that a training seed's arms can be told, in `runs/<profile>/others/<seed>`.
 
-    They are those of the students of its group (`students.group_of`). So an arm's stage depends on these students, and
-    on no other: reports are read from the records, which are in git.
+    So an arm's stage depends on the students of its group (`students.group_of`) and no other, by their records in git.
     """
     group = params.prepared(root, "others")["groups"][str(seed)]
     with _stage(root, f"others/{seed}") as (run, folder):
         cells = root / REPORTS / "cells" / Path(run).name
-        names = [f"{arm}-{one}" for one in group for arm in ("round_0", "fixed")]
-        records = {
-            name: repro.read_json(cells / f"{name}.json") for name in names if (cells / f"{name}.json").is_file()
-        }
-        reports = {name: [row["report"] for row in record["rounds"]] for name, record in records.items()}
-        repro.write_json(folder / "reports.json", {name: repro.json_sha256(told) for name, told in reports.items()})
+        hashes = {}
+        for path in [cells / f"{arm}-{one}.json" for one in group for arm in ("round_0", "fixed")]:
+            if path.is_file():
+                hashes[path.stem] = repro.json_sha256([row["report"] for row in repro.read_json(path)["rounds"]])
+        repro.write_json(folder / "reports.json", hashes)
 
 
 @contextlib.contextmanager
 def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     """Yields the active run's folder, from the root, and the stage's in it, while this process alone may write there.
 
-    Sets what processes started meanwhile inherit: the package of this clone, whichever one is installed; wandb's mode;
-    the lock, by which `folders.start` knows the stage's own notebook.
-    How long it took and the most memory that one of its processes held are kept in `times` beside the stages, also if
-    it was interrupted: no result has a time in it.
-
-    Raises:
-        StageError: Another process runs this stage: perhaps one that outlived a killed `dvc repro`.
+    Sets what processes started meanwhile inherit: the package of this clone, wandb's mode, and the lock by which
+    `folders.start` knows the stage's own notebook. Time and peak memory go to `times`, also after an interruption.
+    Raises StageError if another process runs this stage: perhaps one that outlived a killed `dvc repro`.
     """
     file, began = params.load(root), time.monotonic()
     run = f"runs/{file.run.profile}"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     os.environ |= {"WANDB_MODE": file.wandb, "TOKENIZERS_PARALLELISM": "false"}
+    lock = stage_lock(root, run, stage)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(single_writer(stage_lock(root, run, stage)))
+            stack.enter_context(single_writer(lock))
         except RuntimeError as error:
             raise StageError(f"[{stage}] another process runs this stage: {error}") from None
-        os.environ[STAGE_LOCK] = str(stage_lock(root, run, stage))
+        os.environ[STAGE_LOCK] = str(lock)
         folder = root / run / stage
         folder.mkdir(parents=True, exist_ok=True)
         done = False
@@ -165,8 +143,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
 def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path) -> Any:
     """Returns the executed notebook; `partial` holds it as far as it got while it runs and after a failure.
 
-    Raises:
-        StageError: A cell failed or stopped the notebook, the kernel died, or the run was interrupted.
+    Raises StageError if a cell failed or stopped the notebook, the kernel died, or the run was interrupted.
     """
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -177,7 +154,7 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
     name, seen = notebook.stem, f"; the notebook as far as it got: {partial.relative_to(root)}"
     # No port, and no warning about an open one; sockets of its own, or kernels that start at once would share theirs.
     sockets = tempfile.TemporaryDirectory(prefix="kernel-")
-    kernel = {"transport": "ipc", "ip": f"{sockets.name}/ipc"}
+    kernel = Config(KernelManager={"transport": "ipc", "ip": f"{sockets.name}/ipc"})
     try:
         executed = papermill.execute_notebook(
             notebook,
@@ -189,7 +166,7 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
             progress_bar=False,
             stdout_file=sys.stdout,
             stderr_file=sys.stderr,
-            config=Config(KernelManager=kernel),
+            config=kernel,
         )
     except PapermillExecutionError as error:
         print(error, file=sys.stderr)

@@ -6,8 +6,10 @@ where it happens, and a line below the board.
 
 from __future__ import annotations
 
+import base64
+import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from mapflake.extras import needs
 
 with needs("lab"):
     import matplotlib
+    import numpy as np
     import PIL.Image
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,7 +27,6 @@ with needs("lab"):
 
 from mapflake.env import Cell, Instance, Plan, Violation, check, execute, pictures
 from mapflake.env.pictures import ALARM, colour, ink, path_offset
-from mapflake.plots import style
 
 if TYPE_CHECKING:
     from IPython.display import HTML
@@ -53,13 +55,10 @@ Trajectory = Sequence[tuple[Cell, ...]]  # the agents' cells at time 0, 1, ..., 
 def gallery(
     instances: Sequence[Instance], plans: Sequence[Plan | None] | None = None, titles: Sequence[str] | None = None
 ) -> Figure:
-    """Returns a figure of boards side by side: starts as rings, goals as squares, paths, violations as crosses.
+    """Returns a figure of boards side by side: starts as rings, goals as squares, `titles` above.
 
-    Args:
-        instances: The boards.
-        plans: The plan to draw on each, valid or not. A dot is a wait, in the corner of a cell with a ring or square. A
-            cross marks a violation, with its step; the lines below the board describe it.
-        titles: Line above each board.
+    The plans, valid or not, are drawn as paths. A dot is a wait, in the corner of a cell with a ring or square. A cross
+    marks a violation, with its step; the lines below the board describe it.
     """
     columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
@@ -70,11 +69,10 @@ def gallery(
     height = side + 0.35 * bool(titles) + 0.2 + 0.16 * lines
     figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for i, ax in enumerate(axes):
-        if i < len(instances):
-            _draw(ax, instances[i], plans[i] if plans else None, titles[i] if titles else "")
-        else:
-            ax.set_axis_off()
+    for i, instance in enumerate(instances):
+        _draw(axes[i], instance, plans[i] if plans else None, titles[i] if titles else "")
+    for ax in axes[len(instances) :]:
+        ax.set_axis_off()
     return figure
 
 
@@ -101,17 +99,28 @@ def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | No
     Raises:
         ValueError: A plan has not one string of moves for each agent.
     """
-    pictures = list(_frames(instance, plans))
-    seconds = [STEP / FRAMES] * (len(pictures) - 1) + [STEP * HOLD]
-    return style.play(pictures, seconds, path)
+    from IPython.display import HTML
+
+    pictures = _frames(instance, plans)
+    # Whatever has a colour is still there in the last picture; MAXCOVERAGE keeps white white.
+    palette = pictures[-1].quantize(128, method=PIL.Image.Quantize.MAXCOVERAGE)
+    frames = [picture.quantize(palette=palette, dither=PIL.Image.Dither.NONE) for picture in pictures]
+    milliseconds = [round(1000 * STEP / FRAMES)] * (len(frames) - 1) + [round(1000 * STEP * HOLD)]
+    written = io.BytesIO()
+    frames[0].save(written, "gif", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(written.getvalue())
+    return HTML(f'<img src="data:image/gif;base64,{base64.b64encode(written.getvalue()).decode()}"/>')
 
 
-def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image.Image]:
-    """Yields the pictures of a GIF, from time 0 to the last move of all."""
+def _frames(instance: Instance, plans: Mapping[str, Plan]) -> list[PIL.Image.Image]:
+    """Returns the pictures of a GIF, from time 0 to the last move of all."""
     side = min(0.55 * instance.size, 6)
     lines = max(len(describe_all(check(instance, plan).violations)) for plan in plans.values())
     below, above = 0.1 + 0.17 * max(1, lines), 0.48  # inches
     height = side + below + above
+    found = []
     with matplotlib.rc_context({"font.family": ["DejaVu Sans"]}):  # comes with matplotlib
         figure = Figure(figsize=(max(side, 2.6) * len(plans), height), dpi=100)
         canvas = FigureCanvasAgg(figure)
@@ -121,21 +130,19 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> Iterator[PIL.Image
             for ax, (title, plan) in zip(axes, plans.items(), strict=True):
                 ax.clear()
                 draw_frame(ax, instance, plan, frame / FRAMES, title)
-            yield style.picture(canvas)
+            canvas.draw()
+            found.append(PIL.Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    return found
 
 
 def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
     """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
 
-    Args:
-        ax: Axes to draw on.
-        instance: The board.
-        plan: One string of moves for each agent, valid or not.
-        time: Steps since the start; between two integers agents are under way. Later than the last move, all is over.
-        title: Stands above the step; below the board are the violations so far, or the success.
+    `time` is in steps since the start; between two integers agents are under way. Later than the last move, all is
+    over. The title and the step stand above the board, the violations so far or the success below it.
 
     Raises:
-        ValueError: The plan has not one string for each agent.
+        ValueError: The plan has not one string of moves for each agent.
     """
     trajectory, verdict = execute(instance, plan), check(instance, plan)
     pictures.ground(ax, instance)
@@ -145,7 +152,7 @@ def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str
         place, face = (col + shift, row + shift), colour(agent)
         ax.add_patch(Circle(place, 0.235, fc=face, ec="white", lw=1.5, zorder=above))
         pictures.number(ax, place, agent, ink(agent), 10, zorder=above + 0.05, clip_on=True)
-    found = [violation for violation in verdict.violations if seen_from(violation) <= time]
+    found = [violation for violation in verdict.violations if _seen_from(violation) <= time]
     for violation in found:
         _cross(ax, instance, violation, trajectory)
     ax.set_title(f"{title}\nstep {min(math.ceil(time), plan.horizon)} of {plan.horizon}".strip(), fontsize=9)
@@ -168,7 +175,7 @@ def describe_all(violations: Sequence[Violation]) -> list[str]:
     return lines if len(lines) <= LINES else [*lines[: LINES - 1], f"and {len(lines) - LINES + 1} more"]
 
 
-def seen_from(violation: Violation) -> float:
+def _seen_from(violation: Violation) -> float:
     """Returns when a violation shows: in the middle of a swap, at the end of any other move, at the end of the plan."""
     if violation.kind == "goal":
         return violation.time

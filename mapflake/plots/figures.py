@@ -1,7 +1,6 @@
 """Figures of training and of arms: rates, learning curves, configurations over rounds, failures, feasible boards.
 
-Every figure shows 95% intervals where it shows an estimate, and says n. Tables come in as data frames, long, one row an
-estimate.
+Tables come in as data frames, long, one row an estimate. An estimate is shown with its 95% interval and n.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ FEW = 20  # boards with a plan, below which a share of them says little
 def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
     """Returns a panel for valid and one for optimal: estimate and 95% interval over `x`, a line for each `hue`.
 
-    Args:
-        table: Rows of `evaluate.rates`: columns x, hue, boards (n), `<metric>`, `<metric>_low`, `<metric>_high`.
-        x: Column of the horizontal axis.
-        hue: Column of the lines; an arm looks the same in all figures.
+    `table` is from `evaluate.rates`, by these two columns; an arm looks the same in all figures.
     """
     figure = Figure(figsize=(7.6, 3.5), layout="constrained")
     axes = figure.subplots(1, len(METRICS), sharey=True)
@@ -45,8 +41,7 @@ def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
                 at, rows[metric], yerr=errors, label=str(group), **look, ms=5.5, markeredgecolor="white",
                 markeredgewidth=0.6, capsize=2.5, lw=1.6, elinewidth=1.1,
             )  # fmt: skip
-        label = "board size" if x == "size" else x
-        ax.set(xlabel=label, xlim=(-0.5, len(places) - 0.5))
+        ax.set(xlabel="board size" if x == "size" else x, xlim=(-0.5, len(places) - 0.5))
         ax.set_title(metric, loc="left")
         ax.set_xticks(range(len(places)), [style.tick(x, value) for value in places])
         style.percent(ax, largest)
@@ -68,17 +63,11 @@ def curves(
     levels: Mapping[str, float] | None = None,
     xlabel: str = "GRPO step, on the arm's boards",
 ) -> Figure:
-    """Returns a panel a metric over `x`, a line for each `hue`: raw points faint, a running mean on top.
+    """Returns a panel a metric over `x`, a line for each `hue`: raw points faint, a running mean of `smooth` on top.
 
-    Args:
-        table: Columns x, hue and the metrics.
-        metrics: Columns to show; shares get a percent axis.
-        x: Column of the horizontal axis.
-        hue: Column of the lines; an arm looks the same in all figures.
-        smooth: Points of the running mean.
-        boundaries: Steps at which a round begins, marked by a line.
-        levels: Yardsticks by name, lines across the first panel.
-        xlabel: Of the horizontal axis.
+    `table` has the columns x, hue and the metrics, of which shares get a percent axis. `boundaries` are the steps at
+    which a round begins, marked by a line, `levels` yardsticks by name, lines across the first panel. An arm looks the
+    same in all figures.
     """
     figure = Figure(figsize=(3.7 * len(metrics) + 0.2, 3.4), layout="constrained")
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]
@@ -191,10 +180,9 @@ def _percent(share: float) -> str:
 
 @style.styled
 def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
-    """Returns what a policy can do (above) and which boards its engineer asks for (below), by size, a column a stage.
+    """Returns what a policy can do (above) and which boards its engineer asks for (below), by size.
 
-    Both tables have a row a size and a column a stage of the policy, the earliest first: of valid rates, and of mean
-    data ratios.
+    Both tables, of valid rates and of mean data ratios, have a row a size and a column a stage of the policy.
     """
     figure = Figure(figsize=(max(2.0 * len(success.columns), 4.0) + 0.6, 3.9), layout="constrained")
     axes = figure.subplots(2, len(success.columns), squeeze=False, sharex=True, sharey="row")
@@ -212,10 +200,10 @@ def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
 
 @style.styled
 def response(table: pd.DataFrame) -> Figure:
-    """Returns what an engineer asks for as one row of its report is moved (`reading.response`).
+    """Returns what an engineer asks for as one row of its report is moved (`reading.response`): flat is not read.
 
     Left: the share of boards of a size against the success told of that size, a line a size. Right: the share of boards
-    that need a wait against success on those. A flat line says that the row is not read.
+    that need a wait against success on those.
     """
     figure = Figure(figsize=(7.4, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -226,10 +214,8 @@ def response(table: pd.DataFrame) -> Figure:
     waits = table[table["moved"] == "waits"]
     right.plot(waits["told"], waits["asked"], "o-", color=style.COLORS[0], markersize=4)
     left.set(xlabel="success of this size in the report", title="Share of boards asked for, by size")
-    right.set(
-        xlabel="success in the report where a wait\nis needed, as a share of that elsewhere",
-        title="Share that needs a wait",
-    )
+    elsewhere = "success in the report where a wait\nis needed, as a share of that elsewhere"
+    right.set(xlabel=elsewhere, title="Share that needs a wait")
     for ax, rows in ((left, sizes), (right, waits)):
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         style.percent(ax, float(np.nanmax([*rows["asked"], 0.0])))

@@ -27,26 +27,19 @@ with needs("lab"):
     import vl_convert
 
 BOARDS = 10
-CHOSEN = "Those on which the rounds changed most, as many of each size as there are; the first of each board's answers."
 
 
 def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
-    """Returns the page of a run.
+    """Returns the page of a run; `about` is a sentence below its title.
 
-    Args:
-        arms: Name of each arm -> its rounds from round 0 on, with the files of their rollouts.
-        title: The page's title.
-        about: A sentence below it.
+    `arms` has the rounds of each arm, by its name, from round 0 on, with the files of their rollouts.
 
     Raises:
         ValueError: There is no arm, or an arm has no rounds.
     """
     if not arms or not all(arms.values()):
         raise ValueError("a page shows at least one arm, and of each at least round 0")
-    rollouts = {
-        name: [_first_answers(evaluate.load_rollouts(one.files["rollouts"])) for one in history]
-        for name, history in arms.items()
-    }
+    rollouts = {name: [_first_answers(one) for one in history] for name, history in arms.items()}
     data = {
         "arms": [{"name": name, "rounds": _rounds(history)} for name, history in arms.items()],
         "boards": [_board(key, rollouts) for key in changed_most(rollouts)],
@@ -57,7 +50,6 @@ def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
     parts = {
         "title": escape(title),
         "about": escape(about),
-        "chosen": CHOSEN,
         "data": repro.dumps(data).replace("<", "\\u003c"),  # no text can close the element
         "library": vl_convert.javascript_bundle(vl_version=f"{major}.{minor}"),  # type: ignore[call-arg]
     }
@@ -137,23 +129,19 @@ def changed_most(rollouts: Mapping[str, Sequence[Mapping[str, Rollout]]], n: int
 
     Sizes take turns, so that each has its boards; among boards alike the smaller key comes first.
     """
-    changes = dict.fromkeys(next(iter(rollouts.values()))[0], 0)
-    for rounds in rollouts.values():
-        for before, after in itertools.pairwise(rounds):
-            for key in changes:
-                changes[key] += before[key].verdict.valid != after[key].verdict.valid
-    size = {key: one.task.instance.size for key, one in next(iter(rollouts.values()))[0].items()}
-    turns: dict[int, int] = {}
-    ranked = []
+    first = next(iter(rollouts.values()))[0]
+    pairs = [pair for rounds in rollouts.values() for pair in itertools.pairwise(rounds)]
+    changes = {key: sum(one[key].verdict.valid != other[key].verdict.valid for one, other in pairs) for key in first}
+    ranked: dict[int, list[str]] = {}
     for key in sorted(changes, key=lambda key: (-changes[key], key)):
-        ranked.append((turns.get(size[key], 0), size[key], key))
-        turns[size[key]] = turns.get(size[key], 0) + 1
-    return [key for _, _, key in sorted(sorted(ranked)[:n], key=lambda one: (one[1], one[0]))]
+        ranked.setdefault(first[key].task.instance.size, []).append(key)
+    turns = sorted((turn, size) for size, keys in ranked.items() for turn in range(len(keys)))[:n]
+    return [ranked[size][turn] for size, turn in sorted((size, turn) for turn, size in turns)]
 
 
-def _first_answers(rollouts: Sequence[Rollout]) -> dict[str, Rollout]:
-    """Returns the first answer to each board, by the board's key."""
-    return {one.task.instance.key: one for one in reversed(rollouts)}
+def _first_answers(one: Round) -> dict[str, Rollout]:
+    """Returns the first answer to each board after a round, by the board's key."""
+    return {one.task.instance.key: one for one in reversed(evaluate.load_rollouts(one.files["rollouts"]))}
 
 
 def _config(one: Round) -> list[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Figures of the study: arms against each other over training seeds, learning curves, designs.
 
-Differences are in points and paired; a stroke is one seed, a bar the 95% interval over seeds and boards, which takes
-two seeds (`study.statistics`).
+Differences are in points and paired; a stroke is one seed, a bar the 95% interval over seeds and boards.
 """
 
 from __future__ import annotations
@@ -37,13 +36,10 @@ DESIGNS = {
 
 @style.styled
 def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Figure:
-    """Returns a panel for each comparison: an arm a row, its difference in points with interval, a stroke a seed.
+    """Returns a panel for each title and its differences from `study.compare`: an arm a row, a stroke a seed.
 
-    Filled where p is below 5% after Holm's correction for the arms of the panel.
-
-    Args:
-        compared: Title -> from `study.compare`; a row for each arm in any of them, no panel for an empty one.
-        against: The other side, as the axis names it.
+    Filled where p is below 5% after Holm's correction for the arms of the panel. There is a row for each arm in any of
+    them, and no panel for an empty one; the axis names the other side as `against`.
     """
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
@@ -128,13 +124,12 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
         ax.set_title(f"{name(arm)} ({len(by_seed)})", loc="left", fontsize=7)
         ax.set_xticks([0, *rounds[: len(found)]])
     axes[0, 0].set_ylim(-1.2 * largest, 1.2 * largest)
-    for ax in list(axes.flat)[len(kept) - columns : len(kept)]:
+    for ax in axes.flat[len(kept) - columns : len(kept)]:
         ax.tick_params(axis="x", labelbottom=True)  # also where the row below is not full
-    for ax in list(axes.flat)[len(kept) :]:
+    for ax in axes.flat[len(kept) :]:
         ax.set_visible(False)
-    figure.supxlabel(
-        "round (0: shared by the arms of a seed); (n) seeds, grey: one seed; bar: 95% interval", fontsize=8.5
-    )
+    note = "round (0: shared by the arms of a seed); (n) seeds, grey: one seed; bar: 95% interval"
+    figure.supxlabel(note, fontsize=8.5)
     figure.supylabel("valid: points against fixed", fontsize=8)
     return figure
 
@@ -167,12 +162,9 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 @style.styled
 def doses(table: pd.DataFrame) -> Figure:
-    """Returns dose and response: what an engineer lost by a report, against how far the report was from its student's.
+    """Returns what an engineer lost by a report, against how far this was from its student's (`engineers.doses`).
 
     A dot is a training seed and a control. Above zero: the engineer that was told its own student's report ended ahead.
-
-    Args:
-        table: From `study.engineers.doses`.
     """
     if table.empty:
         return _nothing()
@@ -194,12 +186,9 @@ def doses(table: pd.DataFrame) -> Figure:
 
 @style.styled
 def first_designs(table: pd.DataFrame) -> Figure:
-    """Returns the mean size of the boards that an engineer asks for first, by the valid rate that its report states.
+    """Returns the mean size of the boards that an engineer asks for first (`engineers.first_designs`).
 
     A line is a training seed: the same weights, told the report of their own student and that of another one.
-
-    Args:
-        table: From `study.engineers.first_designs`.
     """
     if table.empty:
         return _nothing()

@@ -1,17 +1,15 @@
 """The style of all figures of numbers, the one way to save them, and what their panels share.
 
-Figures can be read in grey: markers and line styles differ besides the colours. They are made without pyplot: no global
-state, and a notebook shows just what it saves.
+Figures can be read in grey: markers and line styles differ besides the colours. They are made without pyplot.
 """
 
 from __future__ import annotations
 
-import base64
 import functools
 import io
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -20,7 +18,6 @@ import numpy as np
 import PIL.Image
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -29,12 +26,11 @@ from mapflake.study.names import NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
-    from IPython.display import HTML, Image
+    from IPython.display import Image
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":", "-.")
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
-DPI = 150
 SHARES = ("valid", "optimal", "soc_optimal", "groups_without_signal", "needs_wait", "naive_plan_fails")
 """Columns that are shares and get a percent axis."""
 
@@ -74,38 +70,12 @@ def show(figure: Figure, path: str | Path) -> Image:
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn, small = io.BytesIO(), io.BytesIO()
     with matplotlib.rc_context({"figure.facecolor": "white", "font.family": ["DejaVu Sans"]}):
-        figure.savefig(drawn, format="png", dpi=DPI)
+        figure.savefig(drawn, format="png", dpi=150)
     with PIL.Image.open(drawn) as picture:
         few = picture.convert("RGB").quantize(128, dither=PIL.Image.Dither.NONE)
         few.save(small, format="png", optimize=True)
     path.write_bytes(small.getvalue())
     return Image(data=small.getvalue(), format="png", width=round(figure.get_figwidth() * 96))
-
-
-def picture(canvas: FigureCanvasAgg) -> PIL.Image.Image:
-    """Returns what a figure looks like now, a frame for `play`."""
-    canvas.draw()
-    return PIL.Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
-
-
-def play(pictures: Sequence[PIL.Image.Image], seconds: Sequence[float], path: str | Path | None = None) -> HTML:
-    """Returns pictures as an animation, for the end of a notebook cell.
-
-    Args:
-        pictures: The frames, of one size; whatever has a colour is still there in the last one.
-        seconds: How long each is shown.
-        path: GIF to write as well: the same bytes for the same pictures.
-    """
-    from IPython.display import HTML
-
-    palette = pictures[-1].quantize(128, method=PIL.Image.Quantize.MAXCOVERAGE)  # keeps white white
-    frames = [picture.quantize(palette=palette, dither=PIL.Image.Dither.NONE) for picture in pictures]
-    durations, written = [round(1000 * one) for one in seconds], io.BytesIO()
-    frames[0].save(written, "gif", save_all=True, append_images=frames[1:], duration=durations, loop=0)
-    if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(written.getvalue())
-    return HTML(f'<img src="data:image/gif;base64,{base64.b64encode(written.getvalue()).decode()}"/>')
 
 
 def tick(name: str, value: Any) -> str:

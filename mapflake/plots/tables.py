@@ -1,9 +1,7 @@
 """Tables for figures and for reading: tasks, rounds and their curves, and which boards can be generated at all.
 
-`acceptance` says how many random boards a configuration takes, `feasibility_table` describes 144 kinds of boards: the
-whole design space. Shares refer to random boards, before the generator keeps the boards of one split (8 in 10 for
-training). A share of 200 boards has a standard error of at most 3.5 points. Boards over the solver's budget count as
-not solved, although they may well need a wait.
+Shares in `acceptance` and `feasibility_table` refer to random boards, before the generator keeps those of one split.
+Boards over the solver's budget count as not solved, although they may well need a wait.
 """
 
 from __future__ import annotations
@@ -53,13 +51,12 @@ def tasks(chosen: Iterable[Task]) -> pd.DataFrame:
     """Returns one row a task: agents, size, hole_ratio (to 0.1), makespan, needs_wait, naive_plan_fails and these.
 
     `distance` is the longest of the agents' shortest paths, a lower bound of the makespan. `excess` is the optimal sum
-    of costs minus the sum of shortest paths; it is above 0 only where agents are in each other's way.
+    of costs minus the sum of shortest paths: above 0 only where agents are in each other's way.
     """
     rows = []
     for task in chosen:
         board = task.instance
-        ends = zip(board.starts, board.goals, strict=True)
-        shortest = [distances(board, goal)[start] for start, goal in ends]
+        shortest = [distances(board, goal)[start] for start, goal in zip(board.starts, board.goals, strict=True)]
         rows.append(
             {
                 "agents": board.num_agents,
@@ -128,10 +125,9 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
 def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
     """Returns one row a size: shares of random boards, and how many boards the generator samples for one that it keeps.
 
-    Returns:
-        Columns size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved and needs_wait (shares, the
-        last one of the solved boards), and attempts: the expected number of boards sampled for one of the wanted mix,
-        infinite where none of a wanted kind was found.
+    The columns are size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved, over_budget,
+    needs_wait (a share of the solved boards), and attempts: the expected number of boards sampled for one of the wanted
+    mix, infinite where none of a wanted kind was found.
     """
     rows = []
     for size, part in config.sizes.items():
@@ -146,10 +142,10 @@ def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
 
 
 def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
-    """Returns one row for each of 144 kinds of boards, from so many random boards each.
+    """Returns one row for each of 144 kinds of boards, the whole design space, from so many random boards each.
 
-    Columns agents, size, hole_ratio, holes, then boards, connected, solved, over_budget and needs_wait as in
-    `acceptance`. A kind with fewer free cells than its agents need, see `cells_needed`, has 0 boards and NaN.
+    The columns are agents, size, hole_ratio, holes, and boards to needs_wait as in `acceptance`. A kind with fewer free
+    cells than its agents need, see `cells_needed`, has 0 boards and NaN.
     """
     rows: list[dict[str, Any]] = []
     for agents, size, ratio in itertools.product(AGENTS, SIZES, HOLE_RATIOS):
@@ -162,10 +158,6 @@ def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
 
 
 def _shares(found: BoardStatistics) -> dict[str, float]:
-    return {
-        "boards": found.boards,
-        "connected": round(found.connected / found.boards, 4),
-        "solved": round(found.solved / found.boards, 4),
-        "over_budget": round(found.over_budget / found.boards, 4),
-        "needs_wait": round(found.waits / found.solved, 4) if found.solved else np.nan,
-    }
+    shares = {key: round(getattr(found, key) / found.boards, 4) for key in ("connected", "solved", "over_budget")}
+    waits = round(found.waits / found.solved, 4) if found.solved else np.nan
+    return {"boards": found.boards, **shares, "needs_wait": waits}

@@ -23,12 +23,11 @@ from mapflake.study.records import METRICS, Outcomes, Record
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Finished cells that belong together; rates are mean shares of the samples, `[seeds, boards]`.
+    """Finished cells that belong together.
 
     Attributes:
         records: (arm, seed) -> record.
-        sets: "validation" and each subset of the benchmark -> a row a board: board (its number), agents, size,
-            and whether it needs a wait.
+        sets: "validation" and each subset of the benchmark -> a row a board: its number, agents, size, `needs_wait`.
     """
 
     records: Mapping[tuple[str, int], Record]
@@ -58,18 +57,18 @@ class Study:
     def rates(
         self, arm: str, metric: str = "valid", boards: str = "benchmark", *, index: int = -1, **kept: Any
     ) -> pd.DataFrame:
-        """Returns an arm's rates, `[seeds, boards]`; a board in several subsets of the benchmark is one.
+        """Returns an arm's rates, mean shares of the samples, `[seeds, boards]`; the last arguments as for `compare`.
 
-        Args:
-            arm: One of `arms`, or what all begin with.
-            metric: One of `records.METRICS`.
-            boards: "benchmark" or one of its subsets; "validation", which designers see.
-            index: Which of `measured_rounds` on the validation boards; the others are of the last checkpoint.
-            kept: Only boards of these, e.g. `agents=2`, `size=[5, 6, 7]` or `needs_wait=True`.
+        A board in several subsets of the benchmark is one. `index` is which of `measured_rounds` on the validation
+        boards; the benchmark is of the last checkpoint.
         """
+        return self._rates(arm, metric, boards, index)[self.chosen(boards, kept)]
+
+    def chosen(self, boards: str, kept: Mapping[str, Any]) -> list[int]:
+        """Returns the numbers of the boards of a set that have one of the values in `kept`, key by key."""
+        about = self.about(boards)
         legal = {key: np.atleast_1d(values) for key, values in kept.items()}
-        chosen = self.about(boards).isin(legal)[[*kept]].all(axis=1)
-        return self._rates(arm, metric, boards, index).loc[:, chosen.to_numpy()]
+        return about.index[about.isin(legal)[[*kept]].all(axis=1)].tolist()
 
     def about(self, boards: str) -> pd.DataFrame:
         """Returns agents, size and `needs_wait` of each board of a set, or of the whole benchmark, by its number."""
@@ -86,8 +85,7 @@ class Study:
         sums = []
         for seed in self.seeds(arm):
             record = self.records[arm, seed]
-            one = record.validation[index] if boards == "validation" else None
-            found = [one] if one else [record.benchmark[name] for name in names]
+            found = [record.validation[index] if boards == "validation" else record.benchmark[name] for name in names]
             sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
         return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
 
@@ -113,9 +111,9 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         paths = [p for p in paths if p.stem.rpartition("-")[0] in (*BEGINNINGS, *arms)]
     if seeds is not None:
         paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
-    if not paths or not boards.is_file():
-        if not boards.is_file():
-            raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
+    if not boards.is_file():
+        raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
+    if not paths:
         raise ValueError(f"{folder}: no records: notebook 02 makes the first; in the pipeline, `dvc repro baseline_rl`")
     sets = repro.read_json(boards)["sets"]
     records: dict[tuple[str, int], Record] = {}

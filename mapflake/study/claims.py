@@ -1,8 +1,7 @@
-"""The numbered claims of the README. Each rests on one difference and is refused if that fails.
+"""The numbered claims of the README, each refused if its difference does not support it.
 
-A claim is about two arms of the study, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`).
-
-The sentences are written by hand; their numbers come from the records. Each interval is for its own comparison;
+A claim is about two arms of the study, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`). The
+sentences are written by hand; their numbers come from the records. Each interval is for its own comparison;
 reports/results.md has the p-values corrected for several comparisons.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import Difference, compare, place
@@ -22,22 +21,20 @@ from mapflake.study.statistics import Estimate, student
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence on the difference between two arms in the share of valid plans.
+    """A sentence, without numbers, on the difference between two arms in the share of valid plans.
 
     Attributes:
-        text: The sentence, without numbers.
+        text: The sentence.
         arm: The arm that the sentence is about.
-        against: The arm that it is compared with; in `GATE_CLAIMS`, the key of the value.
-        shows: `more`: the 95% interval lies above 0; `less`: below 0; `no difference`: the interval includes 0;
-            `late start`: before its first design the arm is behind the other one (`head_start`); `reads`: its first
-            design follows the report (`engineers.first_designs`).
+        against: The arm that it is compared with; in `GATE_CLAIMS`, a key of `study.gate.values`.
+        shows: A key of `SUPPORTED`; `late start` is about `head_start`, `reads` about `engineers.first_designs`.
         kept: The boards of the benchmark, as `Study.rates` takes them.
     """
 
     text: str
     arm: str
     against: str
-    shows: Literal["more", "less", "no difference", "late start", "reads"]
+    shows: str
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -68,7 +65,6 @@ GATE_CLAIMS = (
         *("the best design", "reading", "no difference"),
     ),
 )
-"""Claims about designs: each is `against` what a value of `study.gate.values` is."""
 
 TWO_AGENTS = {"agents": 2}
 """The boards of the questions that were written down before the study: the paper's benchmark, agents as in training."""
@@ -114,10 +110,10 @@ CLAIMS = (
 
 
 def head_start(study: Study, arm: str) -> Estimate:
-    """Returns by how much an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
+    """Returns how far an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
 
-    Both train on the same configuration, the arm from weights of its own. It is the difference in the valid rates of
-    their reports, on the validation boards, with Student's interval over the training seeds.
+    Both train on the same configuration, the arm from weights of its own. The valid rates are those of their reports,
+    on the validation boards; Student's interval over the training seeds.
 
     Raises:
         ValueError: The arm was not run, or its round 0 has another configuration than the shared one.
@@ -134,18 +130,7 @@ def head_start(study: Study, arm: str) -> Estimate:
 
 
 def _line(claim: Claim, found: Estimate | None, unit: str, where: str, scale: float = 1) -> str:
-    """Returns a claim with its difference.
-
-    Args:
-        claim: The claim.
-        found: The difference; None if the arms were not run.
-        unit: That of the number shown.
-        where: The rest of the sentence.
-        scale: By what the difference is multiplied to have this unit.
-
-    Raises:
-        ValueError: The difference was not measured over two seeds, or does not support the claim.
-    """
+    """Returns a claim with its difference, times `scale`; raises as for `claims_markdown`."""
     if found is None or found.seeds < 2:
         raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
     said = f"{found.text('+.1f', scale)} {unit}"
@@ -160,13 +145,8 @@ def claims_markdown(
 ) -> str:
     """Returns the claims as a numbered list in Markdown, those of the gate first, each with its difference.
 
-    A claim about rates on the benchmark also has the valid rates and the extra samples of both arms.
-
-    Args:
-        study: Finished cells.
-        claims: Those about arms.
-        gate: Of reports/laboratory/gate.json: values of `gate.values` in points, and how many `students` and `seeds`.
-        ages: The number of ages of students.
+    A claim about rates on the benchmark also has the valid rates and the extra samples of both arms. `gate` is the
+    content of reports/laboratory/gate.json, `ages` the number of ages of students.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
@@ -202,5 +182,4 @@ def _where(claim: Claim, row: Difference, study: Study) -> str:
     rates = [study.rates(arm, boards=row.boards, **row.kept).loc[common].to_numpy().mean() for arm in sides]
     own, other = (float(spent(study)["extra"].get(arm, 0.0)) for arm in sides)
     cost = f", extra samples {own:.0%} against {other:.0%}" if own or other else ""
-    said = " against ".join(f"{100 * rate:.1f}%" for rate in rates)
-    return f" ({said}) on {place(row)}, {row.estimate.seeds} training seeds{cost}"
+    return f" ({rates[0]:.1%} against {rates[1]:.1%}) on {place(row)}, {row.estimate.seeds} training seeds{cost}"

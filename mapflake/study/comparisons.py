@@ -23,15 +23,10 @@ ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["f
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between an arm and the mean of one or several others.
+    """The difference in rates, as shares, between an arm and the mean of others; `compare` explains the first fields.
 
     Attributes:
-        arm: The arm.
-        against: The others.
-        metric: One of `records.METRICS`.
-        boards: "benchmark", one of its subsets, or "validation".
-        kept: The subset of these boards, e.g. `{"agents": 2}`; empty: all of them.
-        estimate: The mean difference in rates, a share, with its 95% interval.
+        estimate: The mean difference, with its 95% interval.
         by_seed: The mean difference of each training seed.
         holm: The p-value after Holm's correction for the differences made together; None with one seed.
     """
@@ -69,7 +64,7 @@ def compare(
         arms: The arms.
         against: The arm to compare with, or several, whose mean is subtracted.
         metric: One of `records.METRICS`.
-        boards: The set of boards, as `Study.rates` takes it.
+        boards: "benchmark", one of its subsets, or "validation".
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
 
     Raises:
@@ -80,11 +75,10 @@ def compare(
     if not others:
         return []
     common = set.intersection(*({*study.seeds(other)} for other in others))
-    theirs = [study.rates(other, metric, boards, **kept) for other in others if common]
     rows = []
     for arm in arms:
         if arm not in others and common & {*study.seeds(arm)}:
-            values = paired(study.rates(arm, metric, boards, **kept), *theirs)
+            values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, *others)))
             by_seed = tuple(values.mean(axis=1))
             rows.append(Difference(arm, others, metric, boards, kept, estimate(values), by_seed))
     return _corrected(rows)
@@ -106,7 +100,7 @@ def _check(
     about = study.about(boards)
     if unknown := {*kept} - {*about}:
         raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
-    if not about.isin({key: np.atleast_1d(values) for key, values in kept.items()})[[*kept]].all(axis=1).any():
+    if not study.chosen(boards, kept):
         raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
 
 
@@ -134,11 +128,11 @@ def power(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
     The variance is estimated on the validation boards. The table is empty if the two arms share fewer than two seeds.
     """
     arm, against, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
-    shown, counts = [], (4, 8, 16, 32)
+    shown = {}
     if len({*study.seeds(arm)} & {*study.seeds(against)}) > 1:
         differences = paired(*(study.rates(side, metric, "validation") for side in (arm, against)))
-        shown = [100 * statistics.detectable(differences, n) for n in counts]
-    return pd.DataFrame({"seeds": counts[: len(shown)], "detectable, points": shown}).set_index("seeds")
+        shown = {seeds: 100 * statistics.detectable(differences, seeds) for seeds in (4, 8, 16, 32)}
+    return pd.Series(shown, name="detectable, points", dtype=float).rename_axis("seeds").to_frame()
 
 
 def points(estimate: Estimate, star: bool = False) -> str:
@@ -149,10 +143,8 @@ def points(estimate: Estimate, star: bool = False) -> str:
 def place(row: Difference) -> str:
     """Returns the boards of a difference in words."""
     number = row.estimate.boards
-    where = {
-        "validation": "the validation boards",
-        "benchmark": f"the benchmark's {number} boards",
-    }.get(row.boards, f"{row.boards}, {number} boards")
+    named = {"validation": "the validation boards", "benchmark": f"the benchmark's {number} boards"}
+    where = named.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
     agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
     waits = " that need a wait" if row.kept.get("needs_wait") else ""
@@ -162,14 +154,14 @@ def place(row: Difference) -> str:
 def listed(rows: Sequence[Difference]) -> pd.DataFrame:
     """Returns differences as a table of text, one row for each: points, and p corrected for those made together."""
     shown = [
-        {
-            "arm": name(row.arm),
-            "against": " and ".join(map(name, row.against)),
-            "boards": place(row),
-            "seeds": row.estimate.seeds,
-            "points": points(row.estimate, row.significant),
-            "p": "" if row.holm is None else f"{row.holm:.2g}",
-        }
+        (
+            name(row.arm),
+            " and ".join(map(name, row.against)),
+            place(row),
+            row.estimate.seeds,
+            points(row.estimate, row.significant),
+            "" if row.holm is None else f"{row.holm:.2g}",
+        )
         for row in rows
     ]
     return pd.DataFrame(shown, columns=["arm", "against", "boards", "seeds", "points", "p"]).set_index("arm")

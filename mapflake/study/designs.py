@@ -15,8 +15,7 @@ from mapflake.study.cells import Study
 
 FRONTIER = 0.5  # a size counts as solved from this valid rate on; our choice
 ALIKE = 0.051  # ratios that differ by less count as unchanged: one step of the compact prompt format; our choice
-COLUMNS = ["arm", "seed", "round", "below_frontier", "hole_ratio", "wait_ratio"]
-COLUMNS += ["moved", "kept", "rejected"]
+COLUMNS = ["arm", "seed", "round", "below_frontier", "hole_ratio", "wait_ratio", "moved", "kept", "rejected"]
 
 
 def changes(study: Study) -> pd.DataFrame:
@@ -120,7 +119,8 @@ def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> 
     able = [size for size, rate in valid.items() if rate >= FRONTIER]
     parts, share = after.sizes, after.data_ratios
     waits = {size: part.wait_ratio for size, part in parts.items() if part.wait_ratio is not None}
-    alike = [_alike(before.sizes[s].ratios, parts[s].ratios) for s in able if share.get(s) and s in before.sizes]
+    used = [size for size in able if share.get(size) and size in before.sizes]
+    alike = [_alike(before.sizes[size].ratios, parts[size].ratios) for size in used]
     return {
         "below_frontier": max(able, default=min(valid)) - sum(size * ratio for size, ratio in share.items()),
         "hole_ratio": sum(parts[size].hole_ratio * ratio for size, ratio in share.items()),

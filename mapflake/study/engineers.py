@@ -36,11 +36,10 @@ def readings(records: Records) -> pd.DataFrame:
     """
     rows = []
     for seed, record in enumerate(records):
-        for key, measured in record["reading"].items():
+        later = {f"{where} / {LATER}": measured for where, measured in record["after boards"].items()}
+        for key, measured in (record["reading"] | later).items():
             where, stage = key.split(" / ")
             rows.append({"seed": seed, "situations": where, "engineer": stage, **measured})
-        for where, measured in record["after boards"].items():
-            rows.append({"seed": seed, "situations": where, "engineer": LATER, **measured})
     return pd.DataFrame(rows)
 
 
@@ -69,15 +68,10 @@ def responses(records: Records) -> pd.DataFrame:
 def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
     """Returns how far the reports told to the trained engineer were from its own student's, and what they cost.
 
-    A row for each training seed and control (another student's report, that of the next age, the mean of all ages),
-    with the columns `seed`, `report`, `distance` and `gained`. `distance` is the valid rate that was told minus the
-    student's own, in points, a mean over the designs. `gained` is how many points of `asked` the engineer that is told
-    its own report ends above the one that is not.
-
-    Args:
-        study: Finished cells, those of `fixed` among them, whose reports are told.
-        ages: How many ages of students there are.
-        asked: Metric and boards, as for `Study.rates`.
+    A row for each training seed and control (another student's report, that of the next of the `ages`, the mean of
+    all), with the columns `seed`, `report`, `distance` and `gained`. `distance` is the valid rate that was told, by the
+    cells of `fixed`, minus the student's own, in points, a mean over the designs. `gained` is how many points of
+    `asked` (as for `Study.rates`) the engineer that is told its own report ends above the one that is not.
     """
     arm, rows = "engineer_trained", []
     for other in get_args(Other):
@@ -88,23 +82,17 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
             reports = zip(told(other, seed, ages, group), own[:-1], strict=False)
             distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in reports])
             gained = [study.rates(one, **asked).loc[seed].mean() for one in (arm, control)]
-            row = {"seed": seed, "report": other, "distance": 100 * distance, "gained": 100 * (gained[0] - gained[1])}
-            rows.append(row)
+            rows.append((seed, other, 100 * distance, 100 * (gained[0] - gained[1])))
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
 
 
 def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
     """Returns what an engineer asks for first, told its own student's report and told another one's.
 
-    Both are asked with the same weights after the same round, so that only the report differs. A row a training seed,
-    with the columns `own_valid` and `other_valid`, the valid rate that the report states; `own_size` and `other_size`,
-    the mean size of the boards asked for; and `response`, how much larger boards are asked for where the report states
-    the higher rate: below 0 if smaller ones are.
-
-    Args:
-        study: Finished cells, those of `fixed` among them, whose reports are told.
-        ages: How many ages of students there are.
-        arm: The engineer.
+    Both are asked with the same weights after the same round, so that only the report, one of `fixed`, differs. A row
+    a training seed, with the columns `own_valid` and `other_valid`, the valid rate that the report states; `own_size`
+    and `other_size`, the mean size of the boards asked for; and `response`, how much larger boards are asked for where
+    the report states the higher rate: below 0 if smaller ones are. There are so many `ages` of students.
 
     Raises:
         ValueError: The two were not asked with the same weights.
@@ -118,8 +106,7 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
             raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
         valid = first.report.valid_rate, told("another", seed, ages, group)[0].valid_rate
         size = [sum(n * share for n, share in one.config.data_ratios.items()) for one in (own, controlled)]
-        row = dict(zip(("own_valid", "other_valid", "own_size", "other_size"), (*valid, *size), strict=True))
-        rows[seed] = row | {"response": float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))}
+        rows[seed] = [*valid, *size, float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))]
     columns = ["own_valid", "other_valid", "own_size", "other_size", "response"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("seed")
 

@@ -21,21 +21,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
 
 from mapflake.study.statistics import Estimate, estimate
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Gains of students on designs.
-
-    Attributes:
-        students: Names of the students, `[S]`.
-        designs: Names of the designs, `[D]`.
-        seeds: Training seeds, `[K]`, at least two.
-        gain: Valid rate after the round minus before it, `[S, D, K]`.
-        tokens: Tokens that the round sampled, `[S, D, K]`.
-    """
+    """Gains of S students on D designs under K training seeds, and the tokens that each round sampled: `[S, D, K]`."""
 
     students: tuple[str, ...]
     designs: tuple[str, ...]
@@ -44,11 +37,7 @@ class Trials:
     tokens: np.ndarray
 
     def of(self, designs: Sequence[str]) -> np.ndarray:
-        """Returns the gains on some designs, `[S, len(designs), K]`.
-
-        Raises:
-            ValueError: A design was not tried.
-        """
+        """Returns the gains on some designs, `[S, len(designs), K]`; raises ValueError for one that was not tried."""
         if unknown := [name for name in designs if name not in self.designs]:
             raise ValueError(f"design {unknown[0]!r} was not tried; tried: {', '.join(self.designs)}")
         return self.gain[:, [self.designs.index(name) for name in designs], :]
@@ -67,23 +56,24 @@ def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:
     Raises:
         ValueError: A trial is missing or there twice (names it), or there are fewer than two seeds.
     """
-    table = pd.DataFrame(rows, columns=["student", "design", "seed", "gain", "tokens"])
-    twice = table[table.duplicated(["student", "design", "seed"])]
-    if len(twice):
-        one = twice.iloc[0]
+    keys = ["student", "design", "seed"]
+    table = pd.DataFrame(rows, columns=[*keys, "gain", "tokens"])
+    if table.duplicated(keys).any():
+        one = table[table.duplicated(keys)].iloc[0]
         raise ValueError(f"student {one.student}, design {one.design}, seed {one.seed}: this trial is there twice")
-    names = {key: list(dict.fromkeys(table[key])) for key in ("student", "design")}
-    seeds = sorted(int(seed) for seed in table["seed"].unique())
+    students, designs = (tuple(dict.fromkeys(table[key])) for key in ("student", "design"))
+    seeds = tuple(sorted(int(seed) for seed in table["seed"].unique()))
     if len(seeds) < 2:
         raise ValueError(f"a choice is scored under another seed than it is made on: takes 2 seeds, not {len(seeds)}")
-    index = pd.MultiIndex.from_product([names["student"], names["design"], seeds])
-    whole = table.set_index(["student", "design", "seed"]).reindex(index)
+    index = pd.MultiIndex.from_product([students, designs, seeds])
+    whole = table.set_index(keys).reindex(index)
     if missing := list(index[whole["gain"].isna()]):
         student, design, seed = missing[0]
         raise ValueError(f"student {student}, design {design}, seed {seed}: not tried ({len(missing)} missing in all)")
-    shape = (len(names["student"]), len(names["design"]), len(seeds))
-    gain, tokens = (whole[key].to_numpy(float).reshape(shape) for key in ("gain", "tokens"))
-    return Trials(tuple(names["student"]), tuple(names["design"]), tuple(seeds), gain, tokens)
+    gain, tokens = (
+        whole[key].to_numpy(float).reshape(len(students), len(designs), len(seeds)) for key in ("gain", "tokens")
+    )
+    return Trials(students, designs, seeds, gain, tokens)
 
 
 def of_other_seeds(gain: np.ndarray) -> np.ndarray:
@@ -93,40 +83,33 @@ def of_other_seeds(gain: np.ndarray) -> np.ndarray:
 
 def best_of_each(gain: np.ndarray) -> np.ndarray:
     """Returns the cross-fitted gain of each student's best design, `[S, K]`."""
-    chosen = of_other_seeds(gain).argmax(axis=1)[:, None, :]
-    return np.take_along_axis(gain, chosen, axis=1)[:, 0, :]
+    return _chosen(gain, of_other_seeds(gain))
+
+
+def _chosen(gain: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Returns the gain of the design with the highest score."""
+    return np.take_along_axis(gain, score.argmax(axis=1, keepdims=True), axis=1)[:, 0, :]
 
 
 def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
-    """Returns the cross-fitted gain of the best constant design, `[S, K]`.
-
-    Args:
-        gain: `[S, D, K]`.
-        on_others: Whether the design of a student is chosen on the other students alone; takes two students.
+    """Returns the cross-fitted gain of the best constant design, `[S, K]`; `on_others`: chosen on the other students.
 
     Raises:
         ValueError: There is one student, and the choice is to be made on others.
     """
+    if on_others and len(gain) < 2:
+        raise ValueError("a constant design is searched for on other students: takes at least 2 students")
     known = of_other_seeds(gain)
-    mean = known.mean(axis=0, keepdims=True).repeat(len(gain), axis=0)  # [S, D, K]
-    if on_others:
-        if len(gain) < 2:
-            raise ValueError("a constant design is searched for on other students: takes at least 2 students")
-        mean = (known.sum(axis=0, keepdims=True) - known) / (len(gain) - 1)
-    return np.take_along_axis(gain, mean.argmax(axis=1)[:, None, :], axis=1)[:, 0, :]
+    total = np.broadcast_to(known.sum(axis=0), gain.shape)
+    return _chosen(gain, total - known if on_others else total)
 
 
-def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) -> dict[str, Estimate]:
+def values(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dict[str, Estimate]:
     """Returns what there is to be won, in the unit of the gains, by name.
 
-    `designing` and `reading` are as in the module's docstring, `reading, searched` is against the constant that was
-    searched for on other students, and each constant that is named gives `against <name>`: the best design of each
-    student minus that constant.
-
-    Args:
-        found: All trials.
-        draws: The designs that are random draws, of which the mean is taken.
-        constants: Name -> a design that is the same for all students and takes no search.
+    `designing` (against the mean of the random `draws`) and `reading` are as in the module's docstring, `reading,
+    searched` is against the constant that was searched for on other students, and each of `constants`, designs that
+    take no search, gives `against <design>`: the best design of each student minus that one.
 
     Raises:
         ValueError: One of these designs was not tried, or there are too few students.
@@ -136,7 +119,7 @@ def values(found: Trials, draws: Sequence[str], constants: Mapping[str, str]) ->
         "designing": found.of(draws).mean(axis=1),
         "reading": best_constant(found.gain),
         "reading, searched": best_constant(found.gain, on_others=True),
-        **{f"against {name}": found.of([design])[:, 0] for name, design in constants.items()},
+        **{f"against {design}": found.of([design])[:, 0] for design in constants},
     }
     return {name: estimate(best - other) for name, other in against.items()}
 
@@ -146,8 +129,6 @@ def ceiling(gain: np.ndarray) -> list[float]:
 
     No score that predicts gains can be expected to rank designs better than two such measurements agree.
     """
-    from scipy.stats import spearmanr
-
     known = of_other_seeds(gain)
     return [
         float(np.mean([spearmanr(own[:, k], other[:, k]).statistic for k in range(gain.shape[2])]))

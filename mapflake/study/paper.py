@@ -27,8 +27,7 @@ DESIGNED = ("engineer_base", "engineer")
 def with_paper(study: Study) -> pd.DataFrame:
     """Returns the paper's rates and ours as text: valid / optimal in percent by number of agents.
 
-    In brackets is the gain of the valid rate over the fixed configuration in points, ours of the training seeds that
-    both arms have.
+    In brackets: the gain in valid over the fixed configuration in points, ours of the training seeds of both arms.
     """
     cells: dict[str, dict[str, str]] = {}
     rate, gain = "{:.1f} / {:.1f}", " ({:+.1f})"
@@ -59,17 +58,14 @@ ENGINEERS = ("engineer", "engineer_trained")
 def claims(study: Study) -> pd.DataFrame:
     """Returns the paper's claims as a table of text: what it says, and what came out here for each of `ENGINEERS`.
 
-    A claim is a difference that should be above zero, of valid rates in points unless it says otherwise, with its 95%
-    interval over seeds and boards, not corrected for several claims. "yes" stands where the interval is above zero,
-    "no" where it is below, "not shown" otherwise, and nothing where the arms were not run.
+    A claim is a difference that should be above zero, in points, with its 95% interval over seeds and boards, not
+    corrected for several claims: "yes" if the interval is above zero, "no" if below, else "not shown". A cell is empty
+    where the arms were not run.
     """
     gains = " / ".join(f"{PAPER['engineer'][1][n][0] - PAPER['fixed'][1][n][0]:+.1f}" for n in PAPER["fixed"][1])
     base = PAPER["engineer"][1][3][0] - PAPER["engineer_base"][1][3][0]
-    agents = sorted({*study.boards["agents"]})
-    places: dict[str, dict[str, Any]] = {
-        f"subset {name}": {"boards": name} for name in study.sets if name != "validation"
-    }
-    places |= {f"boards of {n} agents": {"agents": n} for n in agents}
+    places: dict[str, dict[str, Any]] = {f"subset {one}": {"boards": one} for one in study.sets if one != "validation"}
+    places |= {f"boards of {n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
     rows: list[tuple[str, str, list[Estimate | None]]] = []
 
     def ahead(claim: str, says: str, others: list[str], **kept: Any) -> None:
@@ -82,22 +78,17 @@ def claims(study: Study) -> pd.DataFrame:
     says = f"{base:+.1f} with 3 agents"
     ahead("a trained checkpoint designs better than the untrained model: all boards", says, ["engineer_base"] * 2)
     for other, ahead_by in MODULES.items():
-        own = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
-        ahead(f"context V6 is ahead of {other}: all boards", f"{ahead_by:+.1f} on wr025", own)
+        controls = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
+        ahead(f"context V6 is ahead of {other}: all boards", f"{ahead_by:+.1f} on wr025", controls)
     for control, what in (("another", "another student's report"), ("none", "no report")):
-        own = [f"{arm}_{control}" for arm in ENGINEERS]
-        ahead(f"designs rest on the failures that were read: ahead of {what}, all boards", "in words", own)
+        controls = [f"{arm}_{control}" for arm in ENGINEERS]
+        ahead(f"designs rest on the failures that were read: ahead of {what}, all boards", "in words", controls)
     shares = [overlap(study, arm) for arm in ENGINEERS]
     differences = [student((one["helped"] - one["others"]).to_numpy()) if len(one) else None for one in shares]
     keeps = "designs keep what helped: share of data kept for sizes whose success rose, minus that for others"
     rows.append((keeps, "in words", differences))
-    named = ("RL checkpoint", "trained engineer")
-    table = {
-        claim: {"the paper": says} | {name: _verdict(one) for name, one in zip(named, found, strict=True)}
-        for claim, says, found in rows
-        if any(found)
-    }
-    return pd.DataFrame(table).T.rename_axis("claim")
+    table = [(claim, says, *map(_verdict, found)) for claim, says, found in rows if any(found)]
+    return pd.DataFrame(table, columns=["claim", "the paper", "RL checkpoint", "trained engineer"]).set_index("claim")
 
 
 def _verdict(found: Estimate | None) -> str:

@@ -23,9 +23,6 @@ from mapflake.trainer import evaluate
 
 METRICS = ("valid", "optimal", "soc_optimal")
 
-UNMADE = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")
-"""Files that a pipeline itself changes in the repository; parameters are in the record."""
-
 MAKERS = (
     "mapflake.study.records",
     "mapflake.engineer.compact.base",
@@ -33,19 +30,14 @@ MAKERS = (
     "mapflake.engineer.bank",
     "mapflake.engineer.design_rl",
 )
-"""The modules that make what a record holds; with all that they import, they decide it."""
+"""The modules that, with all that they import, decide a record."""
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What came of the answers to a set of boards.
+    """Of `samples` answers to each board of a set: how many reach a metric, a digit a board.
 
-    Attributes:
-        boards_sha256: Hash of the boards in their order.
-        samples: Answers to each board.
-        valid: A digit a board: how many of its answers are valid.
-        optimal: The same for optimal answers.
-        soc_optimal: The same for answers with the least sum of costs.
+    `boards_sha256` is the hash of the boards in their order, `soc_optimal` counts answers with the least sum of costs.
     """
 
     boards_sha256: str
@@ -62,8 +54,8 @@ class Made:
     Attributes:
         commit: HEAD of the repository; None outside one.
         clean: Whether nothing but results had been changed since that commit.
-        code_sha256: Hash of the code that decides a record.
-        versions: Python and the packages that compute.
+        code_sha256: From `code_sha256`.
+        versions: From `provenance.versions`.
         corrected: What was corrected in the record since then, a sentence each; nothing measured is ever changed.
     """
 
@@ -104,14 +96,9 @@ class Record:
 def benchmark(
     policy: evaluate.Completer, boards_folder: str | Path, *, seed: int, samples: int, title: str = ""
 ) -> dict[str, list[evaluate.Rollout]]:
-    """Returns rollouts of a policy on each subset of the benchmark; all policies of a seed get the same noise.
+    """Returns rollouts of a policy at temperature 1, `samples` answers to each board of each subset of the benchmark.
 
-    Args:
-        policy: Asked at temperature 1.
-        boards_folder: Notebook 01's, with settings.json and `benchmark_<subset>.jsonl`.
-        seed: Training seed.
-        samples: Answers to each board, at most 9 for `write_record`.
-        title: Of the progress bar.
+    The subsets are in `boards_folder`, that of notebook 01. All policies of a training seed get the same noise.
     """
     return {
         name: evaluate.rollout(
@@ -132,17 +119,11 @@ def write_record(
     history: History = (),
     parameters: Mapping[str, Any],
 ) -> None:
-    """Writes the record of a cell.
+    """Writes the record of a cell to `path`, `<arm>-<seed>.json` in the folder of the run's records; see `Record`.
 
-    Args:
-        path: `<arm>-<seed>.json` in the folder of the run's records.
-        arm: See `Record`.
-        seed: Training seed.
-        boards_folder: Notebook 01's.
-        benchmark: From `benchmark`, of the last checkpoint.
-        validation: Rollouts on the validation boards after each measured round.
-        history: The arm's own rounds; what the arm was run with is read from the last one.
-        parameters: Those of the run, as JSON values.
+    `benchmark` is from the function of this name, of the last checkpoint, `validation` has the rollouts on the
+    validation boards after each measured round, and `history` the arm's own rounds; what the arm was run with is read
+    from the last one. `parameters` are those of the run, as JSON values.
 
     Raises:
         ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
@@ -169,14 +150,10 @@ def made() -> Made:
 
 
 def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Outcomes:
-    """Returns for each metric one digit a board: how many of its answers reach it.
-
-    Args:
-        rollouts: `[len(tasks) * samples]`, task-major, at most 9 samples.
-        tasks: The boards; one may be there twice.
+    """Returns what came of rollouts, `[len(tasks) * samples]`, task-major; a board may be there twice.
 
     Raises:
-        ValueError: The rollouts are not those.
+        ValueError: The rollouts are not those, or more than 9 for a board.
     """
     samples = len(rollouts) // len(tasks)
     keys = [task.instance.key for task in tasks for _ in range(samples)]
@@ -206,8 +183,9 @@ def _commit() -> tuple[str | None, bool]:
         at = ["git", "-C", str(Path(provenance.__file__).parent.parent)]
         return subprocess.run([*at, *command], capture_output=True, text=True, check=True).stdout.strip()
 
+    results = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")  # parameters are in the record
     try:
-        return git("rev-parse", "HEAD"), not git("status", "--porcelain", "--", ".", *UNMADE)
+        return git("rev-parse", "HEAD"), not git("status", "--porcelain", "--", ".", *results)
     except (OSError, subprocess.CalledProcessError):
         return None, False
 

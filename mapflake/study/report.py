@@ -19,8 +19,7 @@ from mapflake.study.statistics import Estimate, estimate
 def table(study: Study) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
-    Differences have 95% intervals; rates have none, for students differ in strength. The last column is the share of
-    extra samples, see `designs.spent`.
+    Differences have 95% intervals; rates have none, for students differ in strength. Extra samples: `designs.spent`.
     """
     everyone = _everyone(study)
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in everyone}}
@@ -54,10 +53,7 @@ def in_parts(table: pd.DataFrame) -> str:
 
 
 def compared(study: Study, against: str, **asked: Any) -> list[Difference]:
-    """Returns the differences between all arms and one arm, corrected together; those of `BEGINNINGS` separately.
-
-    `asked` is the metric and the boards, as for `compare`.
-    """
+    """Returns `compare` of all arms with one arm, corrected together; those of `BEGINNINGS` separately."""
     return [row for arms in (BEGINNINGS, study.arms) for row in compare(study, arms, against, **asked)]
 
 
@@ -70,59 +66,63 @@ def results_markdown(
 ) -> str:
     """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
-    Args:
-        study: Finished cells.
-        profile: Their profile.
-        comparison: The questions that were written down beforehand.
-        design_rl: From `engineers.table`.
-        planned: The training seeds that were planned; the text says which of them are there.
+    `comparison` is the questions that were written down beforehand, `design_rl` is from `engineers.table`. The text
+    says which of the training seeds that were `planned` are there.
     """
     made = [record.made for record in study.records.values()]
-    commits = sorted({origin.commit or "no commit" for origin in made})
+    commits = ", ".join(sorted({origin.commit or "no commit" for origin in made}))
     unclean = sum(not origin.clean for origin in made)
-    same = all(origin.code_sha256 == code_sha256() for origin in made)
-    lines = [
+    origins = [f"The cells were made at these commits: {commits}."]
+    if unclean:
+        origins.append(f"When {unclean} of them were made, files other than results had been changed.")
+    if all(origin.code_sha256 == code_sha256() for origin in made):
+        origins.append("The code that decides results is still the same.")
+    else:
+        origins.append(
+            "The code that decides results has changed since: `dvc repro` would train these cells anew; a checkout of "
+            "its commit makes a cell again."
+        )
+    parts = [
         f"# Results, profile {profile}",
-        "",
         "The names of arms and columns are explained in the [glossary](../docs/glossary.md).",
-        "",
         "## The questions that were written down before the first run",
-        "",
         answers(study, comparison).to_markdown(disable_numparse=True),
-        "",
-        "The p-values of the rows on the benchmark are corrected together (Holm); the row on the validation",
+        "The p-values of the rows on the benchmark are corrected together (Holm); the row on the validation\n"
         "boards stands alone. A star marks p < 5%.",
-        "",
-        *_missing(study, comparison["arm"], planned or ()),
-        "## All arms: rates, and differences in points",
-        "",
-        "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in",
-        "strength. The differences in the second table are paired by seed and board.",
-        "",
-        in_parts(table(study)),
-        "",
-        f"There are {len(made)} cells (arm x training seed). Policies answer at temperature 1; the benchmark has",
-        f"{len(study.boards)} different boards. Rates are means in percent over an arm's own training seeds,",
-        "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one",
-        "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the",
-        "validation boards only. Extra samples are rollouts and replies beyond the rounds that all arms train, as a",
-        "share of the samples of those rounds; the trials that chose the constant design are not counted.",
-        "",
-        "## The paper's claims",
-        "",
-        "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
-        "",
-        paper.claims(study).to_markdown(disable_numparse=True),
-        "",
-        *_design_rl(design_rl),
-        f"The cells were made at these commits: {', '.join(commits)}.",
-        *([f"When {unclean} of them were made, files other than results had been changed."] if unclean else []),
-        "The code that decides results is still the same."
-        if same
-        else "The code that decides results has changed since: `dvc repro` would train these cells anew; a checkout of "
-        "its commit makes a cell again.",
     ]
-    return "\n".join(lines) + "\n"
+    done = [seed for seed in study.seeds(comparison["arm"]) if seed in (planned or ())]
+    if planned and len(done) < len(planned):
+        there = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"
+        parts.append(f"**The study is not finished**: {there}.")
+    parts += [
+        "## All arms: rates, and differences in points",
+        "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in\n"
+        "strength. The differences in the second table are paired by seed and board.",
+        in_parts(table(study)),
+        f"There are {len(made)} cells (arm x training seed). Policies answer at temperature 1; the benchmark has\n"
+        f"{len(study.boards)} different boards. Rates are means in percent over an arm's own training seeds,\n"
+        "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one\n"
+        "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the\n"
+        "validation boards only. Extra samples are rollouts and replies beyond the rounds that all arms train, as a\n"
+        "share of the samples of those rounds; the trials that chose the constant design are not counted.",
+        "## The paper's claims",
+        "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
+        paper.claims(study).to_markdown(disable_numparse=True),
+    ]
+    if design_rl is not None and not design_rl.empty:
+        parts += [
+            "## Design RL",
+            "The mean reward of a design, of the engineer before and after design RL and of others, with 95%\n"
+            "intervals over seeds. *own*: in its own situation; *another's*: the same designs in situations of other\n"
+            "policies; *shuffled*: the designs made from a report whose rows were swapped between sizes. *accepted*:\n"
+            "the share of replies that are legal. *reading*: own minus another's; at 0, designs earn as much in other\n"
+            "policies' situations, even where they differ from report to report. *moved*: the share of the data that\n"
+            "goes to other sizes after the swap.",
+        ]
+        for situations, rows in design_rl.groupby(level=0, sort=False):
+            shown = rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True)
+            parts += [f"### Situations: {situations}", shown]
+    return "\n\n".join([*parts, "\n".join(origins)]) + "\n"
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
@@ -132,49 +132,11 @@ def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame
     return pd.concat([listed(asked(study, comparison)), listed(seen)])
 
 
-def _missing(study: Study, arm: str, planned: Sequence[int]) -> list[str]:
-    done = [seed for seed in study.seeds(arm) if seed in planned]
-    if len(done) == len(planned):
-        return []
-    seeds = ", ".join(map(str, done))
-    return [
-        f"**The study is not finished**: {len(done)} of {len(planned)} planned training seeds are there ({seeds}).",
-        "",
-    ]
-
-
-def _design_rl(table: pd.DataFrame | None) -> list[str]:
-    if table is None or table.empty:
-        return []
-    parts = [
-        (
-            f"### Situations: {situations}",
-            "",
-            rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True),
-            "",
-        )
-        for situations, rows in table.groupby(level=0, sort=False)
-    ]
-    return [
-        "## Design RL",
-        "",
-        "The mean reward of a design, of the engineer before and after design RL and of others, with 95%",
-        "intervals over seeds. *own*: in its own situation; *another's*: the same designs in situations of other",
-        "policies; *shuffled*: the designs made from a report whose rows were swapped between sizes. *accepted*:",
-        "the share of replies that are legal. *reading*: own minus another's; at 0, designs earn as much in other",
-        "policies' situations, even where they differ from report to report. *moved*: the share of the data that",
-        "goes to other sizes after the swap.",
-        "",
-        *(line for part in parts for line in part),
-    ]
-
-
 def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:
-    """Returns the content of metrics.json: every rate and difference as a share, with 95% intervals.
+    """Returns the content of metrics.json: every rate and difference as a share, with 95% intervals over several seeds.
 
-    With one seed there are no intervals. Keys: `asked`, the comparisons that were written down beforehand, by the arm
-    compared with; `benchmark`, by arm, with `all`, `by_agents`, `by_size` and `against_fixed`; `validation_by_round`,
-    one row for each arm and round.
+    Keys: `asked`, the comparisons that were written down beforehand, by the arm compared with; `benchmark`, by arm,
+    with `all`, `by_agents`, `by_size` and `against_fixed`; `validation_by_round`, a row for each arm and round.
     """
     against = {m: {row.arm: row for row in compared(study, "fixed", metric=m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}

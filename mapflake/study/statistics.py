@@ -42,20 +42,12 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
-LEVEL = 0.95
-
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds and boards; with one seed or board, or where nothing varies, it has no interval and no p-value.
+    """A mean over seeds and boards, its 95% interval, and the p-value of a mean of zero.
 
-    Attributes:
-        mean: A share, or a difference of two shares.
-        seeds: Training seeds behind it.
-        boards: Boards behind it.
-        low: Lower end of the 95% interval.
-        high: Its upper end.
-        p: p-value of a mean of zero.
+    With one seed or board, or where nothing varies, it has no interval and no p-value.
     """
 
     mean: float
@@ -98,17 +90,13 @@ def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
     """Returns the estimate with Student's interval and p-value for this standard error, unless that is 0."""
     if error == 0:
         return found
-    mean, half = found.mean, float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+    mean, half = found.mean, float(stats.t.ppf(0.975, df)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, df))
     return replace(found, low=mean - half, high=mean + half, p=p)
 
 
 def mean_squares(values: np.ndarray) -> tuple[float, float, float]:
-    """Returns the mean squares between seeds, between boards, and of the rest, of `values`, `[seeds, boards]`.
-
-    Raises:
-        ValueError: There are fewer than two seeds or fewer than two boards.
-    """
+    """Returns the mean squares between seeds, between boards, and of the rest, of `values`, `[seeds, boards]`."""
     seeds, boards = values.shape
     if min(seeds, boards) < 2:
         raise ValueError(f"mean squares take at least 2 seeds and 2 boards, not {seeds} and {boards}")
@@ -152,30 +140,28 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
     The i-th smallest becomes the largest (m - j + 1) p_j of all j up to i, at most 1.
     """
-    order = sorted((i for i, value in enumerate(p) if value is not None), key=lambda i: p[i] or 0.0)
+    order = sorted((value, i) for i, value in enumerate(p) if value is not None)
     found: list[float | None] = [None] * len(p)
     worst = 0.0
-    for rank, i in enumerate(order):
-        worst = min(1.0, max(worst, (len(order) - rank) * (p[i] or 0.0)))
+    for rank, (value, i) in enumerate(order):
+        worst = min(1.0, max(worst, (len(order) - rank) * value))
         found[i] = worst
     return found
 
 
 def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
-    """Returns the smallest true mean whose 95% interval would leave out zero in four studies of five.
+    """Returns the smallest true mean whose 95% interval would leave out zero in 4 of 5 studies with `seeds` seeds.
 
-    Args:
-        values: Differences `[seeds, boards]`, at least 2 of each, whose mean squares stand for those of more seeds.
-        seeds: Training seeds of the study to come, on as many boards.
+    The mean squares of the differences `values`, `[seeds, boards]`, stand for those of the study to come.
 
     Raises:
-        ValueError: There are fewer than two seeds or fewer than two boards.
+        ValueError: `values` has fewer than two seeds or fewer than two boards.
     """
     found = np.asarray(values, dtype=float)
     now, boards = found.shape
     between, by_board, rest = mean_squares(found)
     expected = max(rest, rest + (by_board - rest) * seeds / now)  # the effect of boards enters once for each seed
     variance, df = _variance(between, expected, rest, seeds, boards)
-    limit = stats.t.ppf((1 + LEVEL) / 2, df)
+    limit = stats.t.ppf(0.975, df)
     shift = optimize.brentq(lambda nc: stats.nct.sf(limit, df, nc) - 0.8, 0.0, 100.0 * limit)
     return float(shift * variance**0.5)

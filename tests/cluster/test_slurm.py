@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_repo import ROOT, files
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 7200  # seconds for what takes minutes: a run that hangs is a failure
 
 pytestmark = [
@@ -79,6 +78,9 @@ def jobs(form: str, *options: str) -> list[str]:
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A controller and a node with two processors, on 127.0.0.1 and with a key of their own, stopped at the end."""
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # for what killed processes leave
     folder, host = tmp_path / "slurm", socket.gethostname().split(".")[0]
     (folder / "state").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
@@ -87,10 +89,10 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (folder / "munge.key").touch(0o600)
     (folder / "munge.key").write_bytes(os.urandom(128))
     monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
-    files = [f"--{what}-file={folder}/munge.{what}" for what in ("key", "pid", "seed", "log")]
+    munge = [f"--{what}-file={folder}/munge.{what}" for what in ("key", "pid", "seed", "log")]
     # `--force`: pytest's folders are closed to other users, who could not ask for credentials: none is to.
     daemons = {
-        "munged": ["munged", "--foreground", "--force", *files, f"--socket={folder}/munge.socket"],
+        "munged": ["munged", "--foreground", "--force", *munge, f"--socket={folder}/munge.socket"],
         "slurmctld": ["slurmctld", "-D"],
         "slurmd": ["slurmd", "-D", "-N", host],
     }
@@ -115,41 +117,11 @@ def clone(folder: Path) -> Path:
     return folder
 
 
-def published(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in (folder / "reports").rglob("*") if p.is_file()}
-
-
-def locked(folder: Path) -> dict[str, object]:
-    """Returns what DVC recorded of each stage: hashes of inputs, parameters and results."""
-    return yaml.safe_load((folder / "dvc.lock").read_text())["stages"]
-
-
-@pytest.fixture
-def undisturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Path]]:
-    """Begins `dvc repro` in a clone without Slurm; returns what waits for its end and gives the clone."""
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # for what killed processes leave
-    folder = clone(tmp_path / "by_dvc_repro")
-    with (tmp_path / "repro.log").open("w") as log:
-        process = subprocess.Popen(["dvc", "repro"], cwd=folder, stdout=log, stderr=log, start_new_session=True)
-
-    def ended() -> Path:
-        assert process.wait(LIMIT) == 0, (tmp_path / "repro.log").read_text()[-4000:]
-        return folder
-
-    yield ended
-    if process.poll() is None:  # the test failed
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-
-
-def test_the_study_under_slurm_is_that_of_dvc_repro(
-    undisturbed: Callable[[], Path], slurm: None, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("slurm")
+def test_the_study_under_slurm_is_that_of_dvc_repro(tmp_path: Path) -> None:
     """The jobs of study.sh, two at once; the engineer's cell is killed after its first round and requeued."""
     folder = clone(tmp_path / "by_slurm")
-    before, logs = published(folder), folder / "runs"
+    before, logs = files(folder / "reports"), folder / "runs"
     told("bash", "docs/examples/cluster/study.sh", folder=folder)
     _, _, _, third, _, _ = sorted({int(job) for job in jobs("%F")})  # four arrays between the first job and the last
 
@@ -171,9 +143,12 @@ def test_the_study_under_slurm_is_that_of_dvc_repro(
     assert log.count("Running stage 'engineer_loop@0'") == 2
     assert trained == (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns  # not trained again
 
-    ours, theirs = published(folder), published(undisturbed())
+    undisturbed = clone(tmp_path / "by_dvc_repro")
+    told("dvc", "repro", folder=undisturbed)
+    ours, theirs = files(folder / "reports"), files(undisturbed / "reports")
     arms = ("fixed", "engineer", "engineer_trained", "heuristic")
-    assert {f"reports/cells/smoke/{arm}-0.json" for arm in arms} <= set(ours) - set(before)
+    assert {f"cells/smoke/{arm}-0.json" for arm in arms} <= set(ours) - set(before)
     assert set(ours) == set(theirs)
     assert [name for name in ours if ours[name] != theirs[name]] == []
-    assert locked(folder) == locked(undisturbed())
+    by_slurm, by_dvc = (yaml.safe_load((one / "dvc.lock").read_text())["stages"] for one in (folder, undisturbed))
+    assert by_slurm == by_dvc  # hashes of inputs, parameters and results of each stage

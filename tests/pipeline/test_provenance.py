@@ -47,15 +47,16 @@ LEARN = {"warm_start", "student", "bank", "round", "grpo", "supervised"}
 SHOW = ("__main__.py", "explore.py", "adapters/", "nb/", "plots/", "study/")  # what comes after, or is for others
 
 
+KEPT = {  # by a round's ledger, checkpoints and a record
+    "round": ["mapflake.engineer.rounds"],
+    "grpo": ["mapflake.trainer.grpo"],
+    "supervised": ["mapflake.trainer.warmstart"],
+    "record": MAKERS,
+}
+
+
 def hashes(files: dict[str, str]) -> dict[str, Any]:
-    """Returns what each stage, a round's ledger, checkpoints and a record keep of the code."""
-    kept = {
-        "round": ["mapflake.engineer.rounds"],
-        "grpo": ["mapflake.trainer.grpo"],
-        "supervised": ["mapflake.trainer.warmstart"],
-        "record": MAKERS,
-    }
-    return stage_code(ROOT, files) | {name: deciding(modules, files=files) for name, modules in kept.items()}
+    return stage_code(ROOT, files) | {name: deciding(modules, files=files) for name, modules in KEPT.items()}
 
 
 @functools.cache
@@ -87,14 +88,12 @@ def test_comments_docstrings_and_layout_change_nothing() -> None:
 
 
 def test_each_stage_of_dvc_yaml_depends_on_its_own_code() -> None:
-    names = set()
-    for stage, given in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items():
-        name = stage.removesuffix("_trained").removesuffix("_told")
-        notebook = {f"build/code/{NOTEBOOKS[name]}.py"} if name in NOTEBOOKS else set()
-        code = {name for name in given["deps"] if name.startswith("build/code/")}
-        assert code == (set() if stage == "prepare" else {f"build/code/mapflake/{name}.txt", *notebook}), stage
-        names.add(name)
-    assert {*stage_code(ROOT)} == names - {"prepare"}
+    stages = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
+    assert {*stage_code(ROOT)} == stages.keys() - {"prepare"}
+    for stage in stage_code(ROOT):
+        notebook = {f"build/code/{NOTEBOOKS[stage]}.py"} if stage in NOTEBOOKS else set()
+        code = {name for name in stages[stage]["deps"] if name.startswith("build/code/")}
+        assert code == {f"build/code/mapflake/{stage}.txt", *notebook}, stage
 
 
 def test_what_a_run_executes_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +124,9 @@ def test_what_a_run_executes_is_hashed(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_a_module_of_ones_own_that_a_package_imports_is_hashed(init: str) -> None:
     files = package_files() | {"env/mine.py": "VALUE = 1\n"}
-    assert "env/mine.py" not in deciding(["mapflake.env.generator"], files=files)  # nothing imports it
+    assert "env/mine.py" not in deciding(["mapflake.engineer.rounds"], files=files)  # nothing imports it
     files["env/__init__.py"] += init
-    found = deciding(["mapflake.engineer.rounds"], files=files)
-    assert found["env/mine.py"] == "VALUE = 1\n"
+    assert deciding(["mapflake.engineer.rounds"], files=files)["env/mine.py"] == "VALUE = 1\n"
 
 
 def test_imports_for_types_alone_do_not_decide_and_misspelled_modules_are_errors() -> None:
@@ -138,8 +136,6 @@ def test_imports_for_types_alone_do_not_decide_and_misspelled_modules_are_errors
     with pytest.raises(ValueError, match=r"mapflake\.engineer\.round: mapflake/engineer/ has no 'round'"):
         deciding(["mapflake.engineer.round"])
 
-
-# ---------------------------------------------------------------- what comes from outside the package
 
 DESIGNER = '''
 """Words."""

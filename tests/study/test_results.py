@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import texts
-from simulated import AGENTS, simulate
+from simulated import AGENTS, changed, simulate
 
 from mapflake import repro, study
 from mapflake.engineer import History, Proposal, Round
@@ -50,9 +49,8 @@ def test_differences_are_paired_corrected_together_and_listed(five: study.Study)
     asked = {**comparisons.ASKED, "against": ["evaluation_matched", "frontier", "fixed", "heuristic"]}
     rows = comparisons.asked(five, asked)
     assert [row.against for row in rows] == [("evaluation_matched",), ("fixed",), ("heuristic",)]
-    own = five.rates("engineer", "valid")
     for row in rows:
-        differences = own - five.rates(row.against[0], "valid")
+        differences = five.rates("engineer") - five.rates(row.against[0])
         assert row.by_seed == pytest.approx(differences.mean(axis=1))
         assert row.estimate == statistics.estimate(differences)
     for together in (found, rows):
@@ -61,29 +59,23 @@ def test_differences_are_paired_corrected_together_and_listed(five: study.Study)
     assert shown["against"].to_list() == ["evaluation-matched", "fixed configuration", "heuristic expert"]
     assert shown["points"].to_list() == [comparisons.points(row.estimate, row.significant) for row in rows]
     both = study.compare(five, ["engineer"], ["fixed", "heuristic"])[0]
-    others = (five.rates("fixed", "valid") + five.rates("heuristic", "valid")) / 2
-    assert both.estimate.mean == pytest.approx((own - others).to_numpy().mean())
+    others = (five.rates("fixed") + five.rates("heuristic")) / 2
+    assert both.estimate.mean == pytest.approx((five.rates("engineer") - others).to_numpy().mean())
     assert study.compare(five, five.arms, "uniform") == []
     assert comparisons.power(five)["detectable, points"].is_monotonic_decreasing
 
 
 @pytest.mark.parametrize(
-    ("kept", "place"),
-    [
-        ({"sizes": [3, 5]}, "the benchmark's 40 boards of 3x3, 5x5"),
-        ({"agents": [2]}, "the benchmark's 40 boards with 2 agents"),
-    ],
+    ("key", "legal", "place"), [("sizes", [3, 5], "of 3x3, 5x5"), ("agents", [2], "with 2 agents")]
 )
 def test_a_question_is_about_the_boards_that_it_names(
-    five: study.Study, kept: dict[str, list[int]], place: str
+    five: study.Study, key: str, legal: list[int], place: str
 ) -> None:
-    asked = {**comparisons.ASKED, **kept}
+    asked, place = {**comparisons.ASKED, key: legal}, f"the benchmark's 40 boards {place}"
     (row,) = comparisons.asked(five, asked)
     values = five.rates("engineer") - five.rates("fixed")
     about = {b: {"sizes": 3 + b % 4 // 2, "agents": AGENTS[b % 2]} for b in values}  # as they were simulated
-    assert row.estimate == statistics.estimate(
-        values[[b for b in values if all(about[b][key] in legal for key, legal in kept.items())]]
-    )
+    assert row.estimate == statistics.estimate(values[[b for b in values if about[b][key] in legal]])
     assert report.answers(five, asked)["boards"].to_list() == [place, "the validation boards"]
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
 
@@ -156,27 +148,18 @@ def test_a_head_start_is_seen_before_the_first_design(published: study.Study) ->
         [published.history(arm, seed)[0].report.valid_rate for seed in seeds] for arm in ("engineer_trained", "round_0")
     )
     assert claims.head_start(published, "engineer_trained").mean == pytest.approx(np.subtract(own, shared).mean())
-    late = claims.SUPPORTED["late start"]
-    assert (late(-2, -1), late(-2, 1), late(1, 2)) == (True, False, False)
     said = study.claims_markdown(published, [claim])
     assert f" points** after round 0, on the validation boards, {len(seeds)} training seeds." in said
 
-    def changed(change: Callable[[dict[str, Any]], dict[str, Any]]) -> study.Study:
-        records = {
-            (arm, seed): replace(one, rounds=[change(one.rounds[0])]) if arm == "engineer_trained" else one
-            for (arm, seed), one in published.records.items()
-        }
-        return study.Study(records, published.sets)
+    def with_first(change: dict[str, Any]) -> study.Study:
+        return changed(published, "engineer_trained", lambda seed, one: [one.rounds[0] | change])
 
-    def solving(first: dict[str, Any]) -> dict[str, Any]:
-        sizes = [row | {"valid": row["rollouts"]} for row in first["report"]["sizes"]]
-        return first | {"report": first["report"] | {"sizes": sizes}}
-
+    known = published.records["engineer_trained", 0].rounds
+    solved = [row | {"valid": row["rollouts"]} for row in known[0]["report"]["sizes"]]
     with pytest.raises(ValueError, match="does not hold"):  # the control: it would be ahead
-        study.claims_markdown(changed(solving), [claim])
-    other = published.records["engineer_trained", 0].rounds[1]["config"]
+        study.claims_markdown(with_first({"report": known[0]["report"] | {"sizes": solved}}), [claim])
     with pytest.raises(ValueError, match="another configuration"):
-        claims.head_start(changed(lambda first: first | {"config": other}), "engineer_trained")
+        claims.head_start(with_first({"config": known[1]["config"]}), "engineer_trained")
     with pytest.raises(ValueError, match="uniform_no was not run"):
         claims.head_start(published, "uniform_no")
 
@@ -205,35 +188,28 @@ def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int,
     """Returns rounds of these data ratios and the valid rates after them."""
     history: History = ()
     for index, (ratios, valid) in enumerate(rounds):
-        config = EnvConfig({s: SizeConfig(r, 0.1, None) for s, r in ratios.items()})
-        report = FailureReport(sized(valid), before=sized(before))
-        history, before = (*history, Round("arm", index, config, report)), valid
+        config = EnvConfig({s: SizeConfig(r, 0.1, 0.5) for s, r in ratios.items()})
+        report, proposal = FailureReport(sized(valid), before=sized(before)), Proposal("", config, None)
+        history, before = (*history, Round("arm", index, config, report, proposal=proposal)), valid
     return history
 
 
 def test_changes_describe_a_design_in_the_papers_terms() -> None:
-    def made(arm: str, index: int, data: float, valid: dict[int, float], rejection: str | None = None) -> Round:
-        config = EnvConfig({3: SizeConfig(data, 0.1, 0.5), 4: SizeConfig(1 - data, 0.1, 0.5)})
-        proposal = Proposal("", None if rejection else config, rejection) if index else None
-        return Round(arm, index, config, FailureReport(sized(valid)), proposal=proposal)
-
-    first = made("shared", 0, 0.5, {3: 0.9, 4: 0.5})
-    one, two = (
-        made("engineer", 1, 0.75, {3: 0.9, 4: 0.4}),
-        made("engineer", 2, 0.75, {3: 0.2, 4: 0.1}, rejection="no JSON"),
-    )
-    histories = {"engineer": (first, one, two), "fixed": (first, made("fixed", 1, 0.5, {3: 0.9, 4: 0.4}))}
+    half, more = {3: 0.5, 4: 0.5}, {3: 0.75, 4: 0.25}
+    first, one = (half, {3: 0.9, 4: 0.5}), (more, {3: 0.9, 4: 0.4})
+    *designed, last = played(first, one, (more, {3: 0.2, 4: 0.1}), before={})
+    rejected = replace(last, proposal=Proposal("", None, "no JSON"))
+    histories = {"engineer": (*designed, rejected), "fixed": played(first, (half, {3: 0.9}), before={})}
     cells: Any = SimpleNamespace(
         records=[(arm, 0) for arm in histories], arms=[*histories], history=lambda arm, seed: histories[arm]
     )
     found = study.changes(cells).set_index("arm")
     assert found.loc["fixed", "moved"] == pytest.approx(0.0)
     table = found.loc["engineer"].set_index("round")
-    assert table["below_frontier"].to_dict() == pytest.approx({1: 4 - 3.25, 2: 3 - 3.25})
-    assert table["moved"].to_dict() == pytest.approx({1: 0.25, 2: 0.0})
-    assert table["kept"].to_dict() == {1: 1.0, 2: 1.0}
-    assert table["rejected"].to_dict() == {1: 0.0, 2: 1.0}
-    assert table["wait_ratio"].to_dict() == {1: 0.5, 2: 0.5}
+    expected = {"below_frontier": [4 - 3.25, 3 - 3.25], "wait_ratio": [0.5, 0.5], "moved": [0.25, 0.0]}
+    expected |= {"kept": [1.0, 1.0], "rejected": [0.0, 1.0]}
+    for column, values in expected.items():
+        assert table[column].to_dict() == pytest.approx(dict(zip((1, 2), values, strict=True)))
 
 
 def test_overlap_tells_data_that_helped_from_the_rest() -> None:
@@ -281,9 +257,7 @@ def test_the_table_with_the_paper_has_gains_of_both(five: study.Study) -> None:
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
     assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
-    few = study.Study(
-        {key: one for key, one in five.records.items() if key != ("engineer", five.seeds("fixed")[0])}, five.sets
-    )
+    few = study.Study({key: one for key, one in five.records.items() if key != ("engineer", 0)}, five.sets)
     (paired,) = study.compare(few, ["engineer"], "fixed", agents=3)  # of the seeds that both have
     assert paper.with_paper(few).loc[row.name, "ours, 3 agents"].endswith(f"({100 * paired.estimate.mean:+.1f})")
 
@@ -297,11 +271,11 @@ def test_frontiers_show_rates_and_data_of_every_round_and_size(published: study.
     assert success.iloc[:, -1].dropna().to_dict() == pytest.approx(expected)
     figure = figures.frontiers(published, ["fixed", "no such arm"])
     heights = [bar.get_height() for bars in figure.axes[0].containers for bar in bars]
-    np.testing.assert_allclose(heights, success.fillna(0.0).T.to_numpy().ravel())  # validation has no boards of some
+    np.testing.assert_allclose(heights, success.fillna(0.0).T.to_numpy().ravel())
     success, asked = by_round(published, "engineer_trained")
     assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
     assert list(success.index) == list(asked.index) == [3, 4, 5, 6, 7, 8, 9, 10]
-    assert success.index[success.isna().all(axis=1)].to_list() == [9, 10]
+    assert success.index[success.isna().all(axis=1)].to_list() == [9, 10]  # validation has no boards of these
     both = [played((ratios, {3: 0.1}), before={}) for ratios in ({3: 0.5, 9: 0.5}, {3: 1.0})]
     two: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: both[seed])
     (asked_of,) = by_round(two, "engineer")[1].to_dict().values()

@@ -15,7 +15,7 @@ TRUTH = ExpectedGain(near_sizes=0.7, other_waits=0.25, size_power=0.0, forgettin
 def rows(seeds=(0, 1), noise=0.1):
     """Trials whose gains are what `TRUTH` expects, in points, with noise."""
     for student, situation in KNOWN.items():
-        for name, config in laboratory.designs().items():
+        for name, config in laboratory.DESIGNS.items():
             for seed in seeds:
                 gain = 100 * TRUTH(situation, config) + rng_for(seed, student, name).normal(0, noise)
                 yield {"student": student, "design": name, "seed": seed, "gain": gain, "tokens": 1}

@@ -14,7 +14,7 @@ from mapflake.env import EnvConfig, generate
 
 def rows(regime, students=laboratory.AGES, seeds=(0, 1), designs=None, dropped=()):
     """Trials in which each student gains most on a size of its own; those dropped, (seed, student, design), lack."""
-    names = designs or list(laboratory.designs())
+    names = designs or list(laboratory.DESIGNS)
     for seed, (i, age), (j, name) in itertools.product(seeds, enumerate(students), enumerate(names)):
         if (seed, age, name) not in dropped:
             gain = 10.0 - 4 * abs(i - j) if j < 6 else 0.0
