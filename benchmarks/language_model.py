@@ -46,7 +46,7 @@ BOARDS, MICROBATCH = 16, 16  # of a supervised step
 STEPS, WARM_UP = 8, 3
 PROMPTS, GENERATIONS, NEW_TOKENS = 4, 8, 48  # of a GRPO step
 GRPO_STEPS, GRPO_WARM_UP = 4, 2
-LIMIT = ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
 
 def measure() -> dict[str, Any]:
@@ -60,7 +60,8 @@ def measure() -> dict[str, Any]:
                 return pool.apply(call, (start, Path(folder) / "out", *arguments))
 
         amx = torch.cpu.get_capabilities().get("amx_bf16")
-        for instructions, limit in {"AMX": {}, "AVX-512": dict([LIMIT])}.items() if amx else [("all", {})]:
+        limits = {"AMX": {}, "AVX-512": WITHOUT_AMX} if amx else {"all instructions": {}}
+        for instructions, limit in limits.items():
             with mock.patch.dict(os.environ, limit):
                 found[instructions] = {
                     "supervised": {str(n): apart(_supervised, n) for n in (1, 2) if n == 1 or idle},
@@ -85,7 +86,7 @@ def markdown(numbers: dict[str, Any]) -> str:
 
 
 def _supervised_column(runs: dict[str, Any]) -> dict[str, str]:
-    one, two = (runs.get(threads) for threads in ("1", "2"))
+    one, two = runs["1"], runs.get("2")
     return {
         "precision taken": one["precision"],
         "products of the model's shapes, GFLOP/s": f"{one['matrix_gflops']:.0f}",
