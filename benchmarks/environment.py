@@ -50,10 +50,8 @@ def measure() -> dict[str, Any]:
 def drawing() -> list[dict[str, Any]]:
     """Returns the CPU seconds of drawing a training round, after a few boards to warm up."""
     found = []
-    for name, configs in (
-        ("2 to 5 agents, holes 0 to 0.5, waits 0 to 0.75", MIXED),
-        ("2 agents, holes 0.2, waits 0.5", (PAPER,)),
-    ):
+    rounds = {"2 to 5 agents, holes 0 to 0.5, waits 0 to 0.75": MIXED, "2 agents, holes 0.2, waits 0.5": (PAPER,)}
+    for name, configs in rounds.items():
         for config in configs:
             generate(config, 8, seed=1)
         begin = time.process_time()
@@ -110,14 +108,8 @@ def judging() -> list[dict[str, Any]]:
             for task, text in islice(cycle(answers), COMPLETIONS):
                 judge(task, text, prompt_format)
             seconds.append(time.process_time() - begin)
-        found.append(
-            {
-                "prompt_format": prompt_format,
-                "completions": COMPLETIONS,
-                "seconds": min(seconds),
-                "mean_characters": mean(len(text) for _, text in answers),
-            }
-        )
+        measured = {"seconds": min(seconds), "mean_characters": mean(len(text) for _, text in answers)}
+        found.append({"prompt_format": prompt_format, "completions": COMPLETIONS, **measured})
     return found
 
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import multiprocessing
 import os
 import resource
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -32,7 +30,7 @@ import torch
 from transformers import TrainerCallback
 
 from benchmarks.report import table
-from benchmarks.trainer import clocked, parts_of, trainer_of
+from benchmarks.trainer import apart, clocked, parts_of, trainer_of
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
 from mapflake.trainer import grpo, warmstart
 from mapflake.trainer.params import RLParams, WarmStartParams
@@ -53,19 +51,14 @@ def measure() -> dict[str, Any]:
     """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours, by the instructions."""
     idle, found = os.getloadavg()[0] < 0.5, {}
     with tempfile.TemporaryDirectory() as folder:
-        start = starting_point("smollm2", Path(folder) / "start", prompt_format="brief")
-
-        def apart(call: Callable[..., Any], *arguments: Any) -> Any:
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                return pool.apply(call, (start, Path(folder) / "out", *arguments))
-
+        start, out = starting_point("smollm2", Path(folder) / "start", prompt_format="brief"), Path(folder) / "out"
         amx = torch.cpu.get_capabilities().get("amx_bf16")
         limits = {"AMX": {}, "AVX-512": WITHOUT_AMX} if amx else {"all instructions": {}}
         for instructions, limit in limits.items():
             with mock.patch.dict(os.environ, limit):
                 found[instructions] = {
-                    "supervised": {str(n): apart(_supervised, n) for n in (1, 2) if n == 1 or idle},
-                    "grpo": {which: apart(_grpo, which) for which in ("stock", "ours")},
+                    "supervised": {str(n): apart(_supervised, start, out, n) for n in (1, 2) if n == 1 or idle},
+                    "grpo": {which: apart(_grpo, start, out, which) for which in ("stock", "ours")},
                 }
     return found
 

@@ -37,16 +37,15 @@ class DisagreementError(RuntimeError):
 
 
 class Call(NamedTuple):
-    """One call of a solver."""
+    """One call of a solver: seconds from the board to the plan, and after the library's own objects were made.
+
+    `cost` is the least sum of costs, None if it found none; `unsolvable`: it says that there is no plan, and knows.
+    """
 
     seconds: float
-    """From the board to the plan."""
     cost: int | None
-    """The least sum of costs, or None if it found none."""
     search_seconds: float
-    """After the library's own objects were made."""
     unsolvable: bool = False
-    """It says that there is no plan, and knows."""
 
 
 Solver = Callable[[Instance], Call]

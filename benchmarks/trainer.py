@@ -60,13 +60,16 @@ def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         start = _warm_start(Path(folder) / "start")
         runs: dict[str, list[dict[str, Any]]] = {"stock": [], "ours": []}
-        context = multiprocessing.get_context("spawn")
         for turn in range(TURNS):
             for which, results in runs.items():
-                with context.Pool(1) as pool:
-                    out = Path(folder) / f"{which}-{turn}"
-                    results.append(pool.apply(_train, (which, start, out)))
+                results.append(apart(_train, which, start, Path(folder) / f"{which}-{turn}"))
     return {which: _summary(results) for which, results in runs.items()}
+
+
+def apart(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what a call returns in a process of its own, with its own peak memory."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(call, arguments)
 
 
 def markdown(numbers: dict[str, Any]) -> str:
@@ -83,8 +86,8 @@ def markdown(numbers: dict[str, Any]) -> str:
         )
     ]
     about = f"A step is {ours['samples']} samples; {ours['without_signal']:.0%} of the groups carry no signal."
-    grpo, parts = table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), parts_of((stock, ours), 2)
-    return "\n\n".join([grpo, table(("seconds of a step", *numbers), parts), about])
+    step, parts = table(("GRPO", "stock TRL", "mapflake", "ratio"), rows), parts_of((stock, ours), 2)
+    return "\n\n".join([step, table(("seconds of a step", *numbers), parts), about])
 
 
 def parts_of(runs: Sequence[dict[str, Any]], digits: int) -> list[tuple[str, ...]]:

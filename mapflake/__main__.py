@@ -22,7 +22,6 @@ from mapflake.env import (
     Plan,
     Task,
     Unsolvable,
-    Violation,
     check,
     execute,
     generate,
@@ -113,12 +112,11 @@ COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
 
 def broken_rules(board: Instance, move: str) -> list[str]:
     """Returns a line for each rule that a joint move breaks, an empty list if it breaks none."""
-
-    def told(violation: Violation) -> str:
-        agents = " and ".join(str(agent + 1) for agent in violation.agents)
-        return f"{violation.kind}: agent {agents} at {violation.cell}"
-
-    return [told(violation) for violation in check(board, Plan(tuple(move))).violations if violation.kind != "goal"]
+    return [
+        f"{violation.kind}: agent {' and '.join(str(agent + 1) for agent in violation.agents)} at {violation.cell}"
+        for violation in check(board, Plan(tuple(move))).violations
+        if violation.kind != "goal"
+    ]
 
 
 def joint_move(plan: Plan, time: int) -> str:

@@ -46,15 +46,10 @@ class FrozenLakeTask(vf.Task[FrozenLakeData]):
 
     @vf.metric
     async def rates(self, trace: vf.Trace) -> dict[str, float]:
-        """Returns whether the answer is valid, optimal and optimal in its sum of costs, each 0 or 1."""
+        """Returns, as 0 or 1, `valid`, `optimal`, `soc_optimal`, and `fails_parse` to `fails_goal` for the checks."""
         verdict = self.verdict(trace.last_reply)
-        return {name: float(getattr(verdict, name)) for name in ("valid", "optimal", "soc_optimal")}
-
-    @vf.metric
-    async def checks(self, trace: vf.Trace) -> dict[str, float]:
-        """Returns which of the eight checks the answer fails, 1, and which not, 0: `fails_parse` to `fails_goal`."""
-        kinds = self.verdict(trace.last_reply).kinds
-        return {f"fails_{kind}": float(kind in kinds) for kind in KINDS}
+        fails = {f"fails_{kind}": float(kind in verdict.kinds) for kind in KINDS}
+        return {name: float(getattr(verdict, name)) for name in ("valid", "optimal", "soc_optimal")} | fails
 
     async def validate(self, runtime: vf.Runtime) -> bool:
         """Returns whether the board's own answer is optimal."""

@@ -192,8 +192,6 @@ class EngineerCallback(TrainerCallback):
         self.fallback: Fallback = {}
         self._steps = 0  # optimizer steps of a round
 
-    # ------------------------------------------------------------ events of the trainer
-
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Takes up the rounds of the checkpoint that the training goes on from; a new training has none."""
         loader = self.trainer.callback_handler.train_dataloader
@@ -241,8 +239,6 @@ class EngineerCallback(TrainerCallback):
         self._keep(state)
         rates = {f"valid/{s.size}x{s.size}": s.valid_rate for s in finished.report.sizes}
         self._log({"valid": finished.report.valid_rate, "optimal": finished.report.optimal_rate, **rates})
-
-    # ------------------------------------------------------------ a round
 
     def _is_over(self, state: TrainerState) -> bool:
         """Returns whether the steps of a round are done, and the round is not recorded yet."""

@@ -1,7 +1,6 @@
-"""The engineer's action space: which configurations are legal, and the legal one nearest to what was asked for.
+"""The engineer's action space: the legal configuration nearest to what was asked for.
 
-What is projected is our choice, the paper does not say: ratios above their limit are clipped, and data ratios are
-weights, scaled to sum to 1. How a reply says a configuration is in `reply`.
+What is projected is our choice, the paper does not say. How a reply says a configuration is in `reply`.
 """
 
 from __future__ import annotations

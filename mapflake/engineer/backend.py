@@ -83,11 +83,8 @@ class Grpo:
 class Supervised:
     """Training on the solver's plans in place of GRPO: in a minute a policy changes as it would in an hour of RL.
 
-    For the bank, which wants policies that differ; no arm is trained so.
-
-    Attributes:
-        sampling: Gives the policies, set to sample as in its training.
-        recipe: Steps and learning rate; each board is seen once.
+    For the bank, which wants policies that differ; no arm is trained so. `sampling` gives the policies, and each board
+    is seen once.
     """
 
     sampling: TrainingBackend

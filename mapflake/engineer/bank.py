@@ -68,16 +68,9 @@ def bank_run(
 ) -> list[Situation]:
     """Returns the situations of one run of the bank, the earliest first: trained and measured now, or as recorded.
 
-    Args:
-        folder: The run's folder.
-        number: The run's number; configurations, boards and noise come from it.
-        trainer: The training of a round; with a supervised recipe, a `Grpo` that says how its policies sample.
-        start: The checkpoint that it starts from (`bank_start`).
-        validation: The boards of reports.
-        sizes: Board sizes that may be asked for.
-        params: The rounds, and how they train.
-        tables: How much is sampled for the tables of its policies.
-        samples: Completions a validation board.
+    Configurations, boards and noise come from the run's `number`, `start` is of `bank_start`, and `sizes` may be asked
+    for. Where `params` have a supervised recipe, the `trainer` only says how policies sample. `samples` are completions
+    a validation board.
     """
     own, drawn = repro.seed_for(number, "bank"), list(sizes)
     if params.training:
@@ -91,7 +84,7 @@ def bank_run(
         path = one.checkpoint.with_name("tables.json")
         key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), code_sha256("mapflake.engineer.situations")]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
-            values = [repro.to_json(one) for one in measure(trainer.load(one.checkpoint), sizes, tables, seed=own)]
+            values = [*map(repro.to_json, measure(trainer.load(one.checkpoint), sizes, tables, seed=own))]
             repro.write_json(path, {"made_from": key, "tables": values})
         success, learnability = (repro.from_json(KindTable, v, str(path)) for v in repro.read_json(path)["tables"])
         found.append(Situation(one.report, history[: one.index + 1], success, learnability, f"run {number}"))

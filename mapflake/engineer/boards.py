@@ -13,10 +13,8 @@ logger = logging.getLogger(__name__)
 Fallback = Mapping[int, Mapping[str, Mapping[str, float | None]]]
 """The ratios that could not be drawn, by size: `{6: {"asked": {"hole_ratio": ..., "wait_ratio": ...}, "got": {...}}}`.
 
-A legal configuration may ask for boards that are too rare to be found or do not exist. A round must not die of that,
-and its engineer has to know: the fallback is recorded, and told in the next prompt."""
-
-HOLE_STEP = 0.1
+A legal configuration may ask for boards that are too rare or do not exist. The fallback is recorded, and told in the
+next prompt."""
 
 
 def sample_boards(
@@ -53,13 +51,12 @@ def apply_fallback(config: EnvConfig, fallback: Fallback) -> EnvConfig:
 
 def _easier(levels: Mapping[str, float | None]) -> dict[str, float | None] | None:
     """Returns the nearest ratios that are easier to draw, None if there are none."""
-    own = [name for name in levels if name not in PAPER]
     if levels["wait_ratio"] is not None:
         return {**levels, "wait_ratio": None}
-    if any(levels[name] for name in own):
-        return {**levels, **dict.fromkeys(own, 0.0)}
+    if custom := {name: 0.0 for name, level in levels.items() if name not in PAPER and level}:
+        return {**levels, **custom}
     if hole := levels["hole_ratio"]:
-        return {**levels, "hole_ratio": max(0.0, round(hole - HOLE_STEP, 9))}
+        return {**levels, "hole_ratio": max(0.0, round(hole - 0.1, 9))}
     return None
 
 

@@ -2,9 +2,8 @@
 
 `prompt_lines`, for a small pretrained model, takes a fifth of the tokens of a prompt in full: plain lines, rates in
 percent. `prompt_words`, for a policy from scratch, has one word of the closed vocabulary (`words`) for each fact, rates
-rounded to 1/20; guideline and full training details are one word each. The task and the meaning of the ratios are left
-to the demonstrations. Not covered: examples of failures, and prose of the model's own (the summary of a design is its
-ratios).
+rounded to 1/20. The task and the meaning of the ratios are left to the demonstrations. Not covered: examples of
+failures, and prose of the model's own (the summary of a design is its ratios).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.report import FailureReport, SizeReport, describe, rate
 from mapflake.engineer.variants import Variant
-from mapflake.engineer.words import config_words, percent, words_a_size
+from mapflake.engineer.words import config_words, percent
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import DIMENSIONS
 
@@ -45,7 +44,7 @@ def prompt_lines(
 
 
 def _size_line(s: SizeReport) -> str:
-    """Returns e.g. `3x3: valid 41, with wait 12, without 52, optimal 33, fails goal 30, hole 20`, zeros left out."""
+    """Returns e.g. `3x3: valid 41, with wait 12, without 52, optimal 33, fails goal 30, hole 20`."""
     parts = [("valid", s.valid, s.rollouts), ("with wait", s.wait_valid, s.wait_rollouts)]
     parts += [("without", s.valid - s.wait_valid, s.rollouts - s.wait_rollouts), ("optimal", s.optimal, s.rollouts)]
     said = [f"{name} {_percent(part, whole)}" for name, part, whole in parts if whole]
@@ -77,65 +76,54 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * rate(part, whole):.0f}"
 
 
-# ---------------------------------------------------------------- in closed words
-
-
 def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int = 0) -> str:
     """Returns the prompt with the sections of `variant`, the first `left_out` rounds of the history left out."""
     words = ["engineer"]
     if variant.failures:
-        words += report_words(report)
+        words += ["report", *(word for s in report.sizes for word in _size_words(s))]
     if variant.guideline:
         words.append("guide")
     if variant.history != "none":
         shown = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
-        words += history_words(shown)
+        words += ["history", *([word for r in shown for word in _round_words(r)] or ["none"])]
     if variant.summary:
-        words += summary_words(history)
+        words.append("summary")
+        previous = history[-1].proposal if history else None
+        if previous is None:
+            words.append("none")
+        else:
+            words += config_words(previous.config) if previous.config else ["rejected"]
     if variant.training != "none":
-        words.append(_round_word(history[-1].index) if history else "none")
+        words.append(_round_word(history[-1]) if history else "none")
     if variant.training == "full":
         words.append("details")
     return " ".join([*words, "design"])
 
 
-def report_words(report: FailureReport) -> list[str]:
-    """Returns the failures, 13 words a size: valid, optimal, valid with and without a wait, each of the 8 checks."""
-    words = ["report"]
-    for s in report.sizes:
-        others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
-        words += [
-            f"size{s.size}",
-            percent(s.valid_rate),
-            percent(s.optimal_rate),
-            percent(rate(s.wait_valid, s.wait_rollouts)) if s.wait_rollouts else "none",
-            percent(rate(others_valid, others)) if others else "none",
-            *(percent(rate(n, s.rollouts)) for n in s.failures),
-        ]
+def _size_words(s: SizeReport) -> list[str]:
+    """Returns 13 words: size, valid, optimal, valid with and without a wait, each of the 8 checks."""
+    others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
+    return [
+        f"size{s.size}",
+        percent(s.valid_rate),
+        percent(s.optimal_rate),
+        percent(s.wait_valid / s.wait_rollouts) if s.wait_rollouts else "none",
+        percent(others_valid / others) if others else "none",
+        *(percent(rate(n, s.rollouts)) for n in s.failures),
+    ]
+
+
+def _round_words(r: Round) -> list[str]:
+    """Returns for each size its configuration and the valid rate after the round."""
+    words = [_round_word(r), *(["rejected"] if r.was_rejected else [])]
+    asked, each = config_words(r.config), 1 + len(DIMENSIONS)
+    ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
+    for size in r.sizes:
+        after = r.report.at(size)
+        words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * len(DIMENSIONS))]
+        words.append(percent(after.valid_rate) if after else "none")
     return words
 
 
-def history_words(rounds: Sequence[Round]) -> list[str]:
-    """Returns the rounds, oldest first: for each size its configuration and the valid rate after the round."""
-    words = ["history"]
-    for r in rounds:
-        words += [_round_word(r.index), *(["rejected"] if r.was_rejected else [])]
-        asked, each = config_words(r.config), words_a_size()
-        ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
-        for size in r.sizes:
-            after = r.report.at(size)
-            words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * (each - 1))]
-            words.append(percent(after.valid_rate) if after else "none")
-    return words if rounds else [*words, "none"]
-
-
-def summary_words(history: History) -> list[str]:
-    """Returns the previous design, which stands for its summary."""
-    previous = history[-1].proposal if history else None
-    if previous is None:
-        return ["summary", "none"]
-    return ["summary", *(config_words(previous.config) if previous.config else ["rejected"])]
-
-
-def _round_word(index: int) -> str:
-    return f"round{min(index, 9)}"
+def _round_word(r: Round) -> str:
+    return f"round{min(r.index, 9)}"

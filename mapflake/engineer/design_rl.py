@@ -1,10 +1,9 @@
 """Reinforcement over designs: GRPO whose prompts are situations, and whose reward is what a design teaches.
 
-The trainer is that of boards (`trainer.grpo`), so that kills and resumes are the same; several processes and LoRA go
-the same way, but were tried with boards alone. A rejected reply gets 0. Two more numbers are logged that reward
-nothing: the share of accepted replies, and the share of distinct designs in a group, which falls if the engineer
-collapses to one answer. Configurations have two agents. Source: our choice; proposers of single problems are trained so
-by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
+The trainer is that of boards (`trainer.grpo`); several processes and LoRA were tried with boards alone. A rejected
+reply gets 0. Two more numbers are logged that reward nothing: the share of accepted replies, and the share of distinct
+designs in a group, which falls if the engineer collapses to one answer. Configurations have two agents. Source: our
+choice; proposers of single problems are trained so by SOAR (arXiv 2601.18778) and Absolute Zero (arXiv 2505.03335).
 """
 
 from __future__ import annotations
@@ -40,13 +39,10 @@ BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing
 
 @dataclass(frozen=True)
 class Designs:
-    """The problem of design RL for `grpo.train_round`: prompts of situations, and rewards of replies.
+    """The problem of design RL for `grpo.train_round`: a prompt for each situation, and rewards of replies.
 
-    Attributes:
-        situations: One for each prompt, in the order in which they are trained on.
-        sizes: Board sizes that may be asked for.
-        variant: The prompt's sections.
-        reward: What a design is worth in its situation.
+    `sizes` may be asked for, `variant` has the prompt's sections, and `reward` is what a design is worth in its
+    situation.
     """
 
     situations: Sequence[Situation]
@@ -58,7 +54,7 @@ class Designs:
         return len(self.situations)
 
     def prompts(self, prompt_format: str) -> list[str]:
-        """Returns the prompt of each situation; in the format that the policy's own (`env.PROMPT_FORMATS`) asks for."""
+        """Returns the prompts for a policy of this format (`env.PROMPT_FORMATS`)."""
         asked: dict[str, Any] = {"variant": self.variant, "prompt_format": reply_format(prompt_format)}
         return [build_prompt(s.report, s.history, self.sizes, **asked) for s in self.situations]
 
@@ -98,9 +94,8 @@ class Designs:
             return [float(config is not None) for config, _ in each(completions, situation)]
 
         def distinct(completions: Sequence[Any], situation: Sequence[int], **columns: Any) -> list[float]:
-            designs = [
-                (number, config) for number, (config, _) in zip(situation, each(completions, situation), strict=True)
-            ]
+            configs = [config for config, _ in each(completions, situation)]
+            designs = [*zip(situation, configs, strict=True)]
             counts = Counter(designs)
             return [1 / counts[one] for one in designs]  # its mean is distinct designs / samples
 
@@ -134,14 +129,10 @@ def mixed(
 
 @dataclass(frozen=True)
 class CoTraining:
-    """Design RL inside the loop: every round, on what the policy just measured and on made-up situations.
+    """Design RL inside the loop: every round, on what was just measured on the policy and on made-up situations.
 
-    Attributes:
-        params: Budget and tables.
-        sizes: Board sizes that may be asked for.
-        seed: Root of the random streams.
-        variant: The prompt's sections.
-        max_new_tokens: Most tokens of a completion on a board.
+    `params` has the budget and what is sampled for tables, `seed` is the root of the random streams, and
+    `max_new_tokens` is of a completion on a board.
     """
 
     params: DesignRLParams
@@ -159,8 +150,7 @@ class CoTraining:
         )
         real, reported = [Situation(last.report, history, *tables, "this run")], [s.size for s in last.report.sizes]
         asked = mixed(real, self.sizes, self.params, seed=seed, reported=reported)
-        designs = Designs(asked, self.sizes, self.variant)
-        problem = beside_boards(designs, self.params, seed=seed)
+        problem = beside_boards(Designs(asked, self.sizes, self.variant), self.params, seed=seed)
         train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
         return folder / "engineer", cost(self.params, self.sizes)
 

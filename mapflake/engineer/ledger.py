@@ -1,8 +1,8 @@
 """The record of a run: one line of `rounds.jsonl` for each round, enough to replay every decision from.
 
-A ledger is append-only and resumable: a finished round is never run again. Paths in it are relative to its folder, so
-that the folder can move and a published copy names no machine. Each line ends with a checksum of its bytes. Not
-covered: locking against a second process (a stage holds a lock while it runs).
+A finished round is never run again. Paths are relative to the ledger's folder, so that the folder can move and a
+published copy names no machine. Each line ends with a checksum of its bytes. Not covered: locking against a second
+process (a stage holds a lock while it runs).
 """
 
 from __future__ import annotations
@@ -54,15 +54,14 @@ class Round:
         index: 0 for the random first configuration, then 1, 2, ...
         config: The distribution that the training instances were drawn from.
         report: Failures of `checkpoint` on the validation set.
-        checkpoint: Folder of the weights after the round.
-        checkpoint_sha256: Hash of the weights.
+        checkpoint: Folder of the weights after the round, whose hash is `checkpoint_sha256`.
         seed: Root of the run's random streams.
         proposal: The design behind `config`; None in round 0. A rejected one left the configuration as it was.
         fallback: The ratios of the design that could not be drawn, by size, and those that `config` has instead.
         parent_sha256: Hash (or name on the hub) of the weights that were trained on the round's boards; empty where an
             older record did not have it.
         before_design_rl_sha256: Hash of the weights from which design RL made those, if there was any.
-        training: Instances, steps, algorithm and hyperparameters of the training.
+        training: Instances, steps, algorithm and hyperparameters.
         metrics: Valid and optimal rates on the validation set, with the numbers behind them.
         parameters: Everything that decided the round's result; a resumed run must ask for the same.
         files: Other files of the round by name, e.g. {"rollouts": ..., "failures": ...}.
@@ -129,8 +128,7 @@ class Ledger:
         """Reads the rounds; a file that does not exist is an empty ledger.
 
         Raises:
-            LedgerError: A line is not as it was written, or no round of this schema, or a round is there twice; names
-                file and line.
+            LedgerError: A line is not as it was written, no round, or one that is there twice; names file and line.
         """
         self.path = Path(path)
         self._rounds = self._read()
@@ -159,11 +157,7 @@ class Ledger:
         return None
 
     def append(self, finished: Round) -> None:
-        """Records a finished round: one line, synced to disk before this returns.
-
-        Raises:
-            LedgerError: The round is recorded already.
-        """
+        """Records a finished round, synced to disk before this returns; LedgerError if it is recorded already."""
         self._rounds = self._read()  # another process may have written since
         if finished.index in self._rounds:
             raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
@@ -201,26 +195,22 @@ class Ledger:
         return rounds
 
     def _inside(self, path: Path, where: str) -> Path:
-        """Returns the path that `_relative` gave, under the ledger's folder; LedgerError if it leads elsewhere."""
         if path.is_absolute() or ".." in path.parts:
-            raise LedgerError(f"{where}: {repro.shown(str(path))} leads out of the ledger's folder")
+            raise LedgerError(f"{where}: {shown(str(path))} leads out of the ledger's folder")
         return self.path.parent / path
 
     def _relative(self, path: Path) -> Path:
-        """Returns `path` as seen from the ledger's folder; LedgerError if the record would name a machine's folders."""
-        if not path.resolve().is_relative_to(self.path.parent.resolve()):
+        folder = self.path.parent.resolve()
+        if not path.resolve().is_relative_to(folder):
             raise LedgerError(f"{path} is not under the ledger's folder {self.path.parent}")
-        return path.resolve().relative_to(self.path.parent.resolve())
+        return path.resolve().relative_to(folder)
 
 
 def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
     """Returns the configuration of every round in the ledger `path`, derived anew from the recorded replies.
 
-    A model's reply is read again, a rule's request projected again; a rejected one keeps the configuration before.
-
-    Args:
-        path: The ledger's file.
-        before: The rounds that the ledger's first one continues, if it does not begin with round 0.
+    A model's reply is read again, a rule's request projected again. `before` has the rounds that the ledger's first one
+    continues, if it does not begin with round 0.
 
     Raises:
         LedgerError: A derivation differs from what is recorded; names the round and the difference.
@@ -254,11 +244,9 @@ def _checksum(row: Mapping[str, Any]) -> str:
 
 def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:
     if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
-        keys = [*recorded, *(key for key in asked if key not in recorded)]
-        return [
-            line
-            for key in keys
-            for line in _differences(recorded.get(key), asked.get(key), f"{where}.{key}" if where else str(key))
-        ]
+        lines = []
+        for key in {**recorded, **asked}:
+            lines += _differences(recorded.get(key), asked.get(key), f"{where}.{key}" if where else key)
+        return lines
     said = f"{HASHED[where]}, {where}" if where in HASHED else where
-    return [] if recorded == asked else [f"{said}: recorded {repro.shown(recorded)}, asked {repro.shown(asked)}"]
+    return [] if recorded == asked else [f"{said}: recorded {shown(recorded)}, asked {shown(asked)}"]

@@ -1,11 +1,8 @@
-"""The engineer's prompt: the sections that a variant has, within a budget of tokens.
+"""The engineer's prompt: the sections that a variant has (`variants`), within a budget of tokens.
 
-Which sections there are is in `variants`. The paper's wording is not public; all texts are ours.
-
-"Without the default" is read literally: round 0 is not shown, so after round 0 the history is empty and the engineer
-does not see the random configuration that it would anchor on (nor, in F, the statistics of the boards drawn from it;
-that its results change from round 0 to 1 is shown). Not covered: the same in few lines and in closed words (`brief`),
-controls with falsified reports (`designers.llm`).
+The paper's wording is not public; all texts are ours. "Without the default" is read literally: round 0 is not shown, so
+after round 0 the history is empty and the engineer does not see the random configuration that it would anchor on (nor,
+in F, the statistics of the boards drawn from it). Not covered: prompts in few lines and in closed words (`brief`).
 """
 
 from __future__ import annotations
@@ -35,17 +32,10 @@ def build_prompt(
 ) -> str:
     """Returns the prompt that asks for the next configuration.
 
-    Args:
-        report: Failures of the current checkpoint.
-        history: Rounds so far, the one just finished last.
-        sizes: Board sizes that may be asked for.
-        variant: A name in `VARIANTS`, or another combination.
-        prompt_format: One of `reply.PROMPT_FORMATS`.
-        num_agents: Agents on a training board.
-        budget: Most tokens that the prompt may have. It is met by leaving out examples of failures, the least typical
-            first, then rounds of the history, the oldest first; no text is ever cut, and a prompt in full says how much
-            was left out.
-        count: Tokens of a text; words, unless told otherwise.
+    The `variant` is a name in `VARIANTS` or another combination, `prompt_format` one of `reply.PROMPT_FORMATS`. A
+    `budget` is the most tokens that the prompt may have, as `count` counts them (words, unless told otherwise). It is
+    met by leaving out examples of failures, the least typical first, then rounds of the history, the oldest first; no
+    text is ever cut, and a prompt in full says how much was left out.
 
     Raises:
         ValueError: Variant or prompt_format is unknown, or the budget is too small for the rest.
@@ -81,23 +71,33 @@ def _write(
     no_rounds: int,
 ) -> str:
     """Returns the prompt without the last `no_examples` examples and the first `no_rounds` rounds."""
-    default_hidden = variant.history != "all" and not (history and history[-1].index > 0)
-    sections = []
+    last = history[-1] if history else None
+    previous = last.proposal if last else None
+    choices = "\n".join(f"- {name}: {dimension.meaning}" for name, dimension in DIMENSIONS.items())
+    sections = [_TASK.format(agents=num_agents, choices=choices)]
     if variant.failures:
-        sections.append(failure_section(replace(report, training=None) if default_hidden else report, no_examples))
+        told = replace(report, examples=report.examples[: len(report.examples) - no_examples])
+        if variant.history != "all" and not (last and last.index > 0):
+            told = replace(told, training=None)  # it would give the default away
+        sections += ["# Failures of the current policy on the validation boards", _KINDS_EXPLAINED, told.to_text()]
+        if no_examples:
+            sections.append(f"[{no_examples} of {len(report.examples)} examples of failures left out for length]")
     if variant.guideline:
         sections.append(_GUIDELINE)
     if variant.history != "none":
-        sections.append(history_section(history, with_default=variant.history == "all", left_out=no_rounds))
+        hidden = () if variant.history == "all" else (0,)
+        shown = [_round_text(r) for r in history[no_rounds:] if r.index not in hidden]
+        if left_out := sum(r.index not in hidden for r in history[:no_rounds]):
+            shown.insert(0, f"[{left_out} earlier rounds left out for length]")
+        sections += ["# History of designs and their results", *(shown or ["There is no earlier design."])]
     if variant.summary:
-        sections.append(summary_section(history))
+        text = _prose(previous.reply) if previous else ""
+        sections += ["# Your summary of your previous design", quote(text) if text else "There is none."]
     if variant.training != "none":
-        sections.append(training_section(history, full=variant.training == "full"))
-    if history and history[-1].fallback:
-        sections.append(fallback_section(history[-1]))
-    choices = "\n".join(f"- {name}: {dimension.meaning}" for name, dimension in DIMENSIONS.items())
-    task = _TASK.format(agents=num_agents, choices=choices)
-    return "\n\n".join([task, *sections, _answer(sizes, variant.summary)]) + "\n"
+        sections += ["# Training", _training_text(last, full=variant.training == "full")]
+    if last and last.fallback:
+        sections += ["# Boards that could not be drawn in the last round: too rare, or impossible", _not_drawn(last)]
+    return "\n\n".join([*sections, _answer(sizes, variant.summary)]) + "\n"
 
 
 def _answer(sizes: list[int], summary: bool) -> str:
@@ -116,54 +116,22 @@ def _answer(sizes: list[int], summary: bool) -> str:
     )
 
 
-# ---------------------------------------------------------------- sections
-
-
-def failure_section(report: FailureReport, left_out: int = 0) -> str:
-    """Returns F, the last `left_out` of its examples left out."""
-    examples = report.examples[: len(report.examples) - left_out]
-    text = replace(report, examples=examples).to_text()
-    if left_out:
-        text += f"\n\n[{left_out} of {len(report.examples)} examples of failures left out for length]"
-    return f"# Failures of the current policy on the validation boards\n\n{_KINDS_EXPLAINED}\n\n{text}"
-
-
-def history_section(history: History, *, with_default: bool, left_out: int = 0) -> str:
-    """Returns H: each round's configuration and its results, oldest first, without the first `left_out`."""
-    told = sum(with_default or r.index > 0 for r in history)
-    rounds = [_round_text(r) for r in history[left_out:] if with_default or r.index > 0]
-    if len(rounds) < told:
-        rounds.insert(0, f"[{told - len(rounds)} earlier rounds left out for length]")
-    return "\n\n".join(["# History of designs and their results", *(rounds or ["There is no earlier design."])])
-
-
-def summary_section(history: History) -> str:
-    """Returns S: the prose that the model wrote around its previous design."""
-    previous = history[-1].proposal if history else None
-    text = _prose(previous.reply) if previous is not None else ""
-    return "# Your summary of your previous design\n\n" + (quote(text) if text else "There is none.")
-
-
-def training_section(history: History, *, full: bool) -> str:
-    """Returns T: bookkeeping (which round, how many instances and epochs), and if `full` the RL set-up as well."""
-    if not history:
-        return "# Training\n\nNo round has been trained yet."
-    last = history[-1]
+def _training_text(last: Round | None, *, full: bool) -> str:
+    if last is None:
+        return "No round has been trained yet."
     bookkeeping = {key: last.training[key] for key in ("instances", "epochs") if key in last.training}
-    text = f"# Training\n\nRound {last.index} has just ended; you design round {last.index + 1}."
+    text = f"Round {last.index} has just ended; you design round {last.index + 1}."
     if bookkeeping:
         text += f" The last round: {describe(bookkeeping)}; the next one has the same budget."
     details = {key: value for key, value in last.training.items() if key not in bookkeeping}
     return text + (f"\nDetails: {describe(details)}." if full and details else "")
 
 
-def fallback_section(last: Round) -> str:
-    """Returns the boards that the last design asked for and that could not be drawn, with those drawn instead."""
-    lines = [
+def _not_drawn(last: Round) -> str:
+    return "\n".join(
         f"- {size}x{size}: asked {_ratios(change['asked'])}; trained on {_ratios(change['got'])}"
         for size, change in last.fallback.items()
-    ]
-    return "\n".join(["# Boards that could not be drawn in the last round: too rare, or impossible", "", *lines])
+    )
 
 
 def _round_text(r: Round) -> str:
@@ -200,8 +168,6 @@ def _prose(reply: str) -> str:
         answer = answer[:first] + (answer[last + 1 :] if last > first else "")
     return answer.replace("```json", "").replace("```", "").strip()
 
-
-# ---------------------------------------------------------------- texts
 
 _TASK = """\
 You are the environment engineer of a reinforcement-learning run. A policy, a language model, learns to solve boards \

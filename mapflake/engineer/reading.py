@@ -2,8 +2,7 @@
 
 The designs of an engineer that uses its report are worth more in the situation that they were made for than in others.
 So the same designs are also scored in all situations of other runs, and the engineer is asked again with the rows of
-the report exchanged. `response` says which rows it uses: it has the designs for a made-up report in which one row
-changes at a time.
+the report exchanged. `response` says which rows it uses.
 """
 
 from __future__ import annotations
@@ -49,21 +48,17 @@ def ask(
 
     If `shuffled`, the rows of its report belong to other sizes (`exchanged`).
     """
-    form = reply_format(policy.prompt_format)
-    prompts = []
+    form, prompts = reply_format(policy.prompt_format), []
     for one in situations:
-        report, history = one.report, one.history
-        if shuffled:
-            report, history = exchanged(report, history, seed=seed)
-        prompts.append(build_prompt(report, history, sizes, variant=variant, prompt_format=form))
+        told = exchanged(one.report, one.history, seed=seed) if shuffled else (one.report, one.history)
+        prompts.append(build_prompt(*told, sizes, variant=variant, prompt_format=form))
     return answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
 
 
 def exchanged(report: FailureReport, history: History, *, seed: int) -> tuple[FailureReport, History]:
     """Returns a report and the rounds before it in which every row of the tables belongs to another size.
 
-    All rounds are changed in one way, and examples stay. `seed` is the root of the random stream; the round's index
-    goes in too.
+    All rounds are changed in one way, drawn from `seed` and the round's index, and examples stay.
     """
     sizes = [s.size for s in report.sizes]
     order = repro.rng_for(seed, "shuffled", next_index(history)).permutation(len(sizes)).tolist()
@@ -72,11 +67,10 @@ def exchanged(report: FailureReport, history: History, *, seed: int) -> tuple[Fa
 
 
 def _renamed(report: FailureReport, other: Mapping[int, int]) -> FailureReport:
-    sizes, before = (
-        tuple(sorted((replace(s, size=other.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
-        for rows in (report.sizes, report.before)
-    )
-    return replace(report, sizes=sizes, before=before)
+    def renamed(rows: Sequence[SizeReport]) -> tuple[SizeReport, ...]:
+        return tuple(sorted((replace(s, size=other.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
+
+    return replace(report, sizes=renamed(report.sizes), before=renamed(report.before))
 
 
 def worth(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
@@ -86,11 +80,7 @@ def worth(designs: Designs, situations: Sequence[Situation], reward: Reward = ex
 
 
 def elsewhere(designs: Designs, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
-    """Returns the mean worth of designs in the situations of other runs than their own; a rejected one is worth 0.
-
-    Raises:
-        ValueError: All situations are of one run: none can be told from another.
-    """
+    """Returns the mean worth of designs in the situations of other runs; ValueError if all are of one run."""
     distinct = list({id(one): one for one in situations}.values())
     others = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
     if len(others) < 2:
@@ -115,9 +105,9 @@ def reading(
     """Returns what an engineer's designs are worth, and how far they depend on what it is told.
 
     `accepted` is the share of replies that are not rejected; `own` their worth, `another's` what the same designs are
-    worth in situations of other runs, `shuffled` that of designs for shuffled tables. `reading` is own minus another's.
-    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report; it is left
-    out where no situation has both.
+    worth in situations of other runs, `shuffled` that of designs for shuffled tables; `reading` is own minus another's.
+    `moved` is the mean total variation of data ratios between designs for the true and the shuffled report, left out
+    where no situation has both.
 
     Raises:
         ValueError: All situations are of one run.
@@ -149,21 +139,18 @@ def yardsticks(
     rules = {"half-solved rule": heuristic_expert(sizes)}
     if all(one.report.bins for one in situations):
         rules["learnability rule"] = learnability(sizes)
-    found: dict[str, Designs] = {
-        "random": [random_config(sizes, repro.rng_for(seed, "random", i)) for i in range(len(situations))]
-    }
+    drawn = [random_config(sizes, repro.rng_for(seed, "random", i)) for i in range(len(situations))]
+    found = {"random": worth(drawn, situations, reward)}
     for name, rule in rules.items():
-        found[name] = [rule(one.report, one.history).config for one in situations]
-    found_worth = {name: worth(designs, situations, reward) for name, designs in found.items()}
+        found[name] = worth([rule(one.report, one.history).config for one in situations], situations, reward)
     best = [best_of_one_size(one, reward) for one in situations]
-    found_worth["best of one size"] = worth(best, situations, reward)
+    found["best of one size"] = worth(best, situations, reward)
     if len({one.origin for one in situations}) > 1:
-        found_worth["best of one size for another's"] = elsewhere(best, situations, reward)
-    return found_worth
+        found["best of one size for another's"] = elsewhere(best, situations, reward)
+    return found
 
 
-LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""The success rates that `response` tells, one after the other."""
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # the success rates that `response` tells, one after the other
 
 
 def response(
@@ -178,18 +165,10 @@ def response(
 ) -> pd.DataFrame:
     """Returns what an engineer asks for as one row of a made-up report is moved and the others stay.
 
-    The report is one after round 0. Its success falls evenly from 0.9 on the smallest size to 0.1 on the largest; half
-    of the boards need a wait, and there success is the same. All of it is our choice. A size's row is moved as a whole.
-    The row `waits` moves success on the boards that need a wait, of all sizes, as a share of that on the others.
-
-    Args:
-        policy: The engineer.
-        sizes: Board sizes that may be asked for.
-        reported: Board sizes of the report, at least two, a part of `sizes`.
-        variant: The prompt's sections.
-        replies: Replies to each report.
-        max_new_tokens: Most tokens of a reply, as in `EngineerParams`.
-        seed: Seed of the noise.
+    The report is one after round 0, on the sizes `reported`, a part of `sizes`. Its success falls evenly from 0.9 on
+    the smallest size to 0.1 on the largest; half of the boards need a wait, and there success is the same. All of it is
+    our choice. A size's row is moved as a whole. The row `waits` moves success on the boards that need a wait, of all
+    sizes, as a share of that on the others. To each report there are so many `replies`.
 
     Returns:
         A row for each of `LEVELS` and each row of the report that was moved, with the columns `moved` (a size as text,
@@ -198,39 +177,30 @@ def response(
     """
     usual = dict(zip(reported, np.linspace(0.9, 0.1, len(reported)), strict=True))
     moves: list[tuple[int | None, float]] = [(row, level) for row in (*reported, None) for level in LEVELS]
-    situations = []
+    form, prompts = reply_format(policy.prompt_format), []
     for row, level in moves:
         success = {size: level if size == row else rate for size, rate in usual.items()}
         told = _report(success, level if row is None else 1.0)
-        situations.append((told, (Round("made up", 0, EnvConfig.uniform(sizes, 0.15, 0.5), told),)))
-    form = reply_format(policy.prompt_format)
-    asks: dict[str, Any] = {"variant": variant, "prompt_format": form}
-    prompts = [build_prompt(*one, sizes, **asks) for one in situations for _ in range(replies)]
+        history = (Round("made up", 0, EnvConfig.uniform(sizes, 0.15, 0.5), told),)
+        prompts += [build_prompt(told, history, sizes, variant=variant, prompt_format=form)] * replies
     designs = answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
     rows = []
     for i, (row, level) in enumerate(moves):
         kept = [one for one in designs[i * replies : (i + 1) * replies] if one is not None]
         asked = [_waits(one) if row is None else one.data_ratios.get(row, 0.0) for one in kept]
-        mean = float(np.mean(asked)) if asked else float("nan")
-        rows.append(
-            {
-                "moved": "waits" if row is None else str(row),
-                "told": level,
-                "asked": mean,
-                "accepted": len(kept) / replies,
-            }
-        )
+        moved, mean = "waits" if row is None else str(row), float(np.mean(asked)) if asked else float("nan")
+        rows.append({"moved": moved, "told": level, "asked": mean, "accepted": len(kept) / replies})
     return pd.DataFrame(rows)
 
 
 def _report(success: Mapping[int, float], waiting: float) -> FailureReport:
     """Returns a report in which success is so high on boards without a wait, and that share of it on the others."""
-    rows, boards = [], 80
+    rows = []
     for size, rate in success.items():
-        calm, wait = round(boards * rate / 2), round(boards * rate * waiting / 2)
-        valid = calm + wait
-        failures = tuple(boards - valid if kind == "goal" else 0 for kind in KINDS)
-        rows.append(SizeReport(size, boards, valid, valid, boards // 2, wait, 0, failures))
+        wait = round(40 * rate * waiting)
+        valid = round(40 * rate) + wait
+        failures = tuple(80 - valid if kind == "goal" else 0 for kind in KINDS)
+        rows.append(SizeReport(size, 80, valid, valid, 40, wait, 0, failures))
     return FailureReport(tuple(rows))
 
 

@@ -5,8 +5,7 @@ holds a value that no reader could take for a ratio (negative, not finite, not a
 nearest legal configuration (`actions.project`), and a `Proposal` records both.
 
 A JSON reply has one description, the pydantic model of `_reply_model`: it is the parser, the JSON Schema in the prompt,
-and the grammar. The small policy's way of writing is in `words`. Not covered: enforcing a grammar
-(`mapflake.trainer.constrain`).
+and the grammar. The small policy's way of writing is in `words`; `mapflake.trainer.constrain` enforces a grammar.
 """
 
 from __future__ import annotations
@@ -48,23 +47,16 @@ def check_format(prompt_format: str) -> None:
         raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
 
 
-# ---------------------------------------------------------------- one description of a reply
-
-
 class _Sizes(Params):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
 
-def _reply_model(sizes: Sequence[int]) -> type[Params]:
+@functools.lru_cache
+def _reply_model(sizes: tuple[int, ...], dimensions: tuple[tuple[str, Dimension], ...]) -> type[Params]:
     """Returns the model of a reply: `{"sizes": {"3": {"data_ratio": ..., ...}}}`, each size at most once.
 
     The schema states the limits and at most four decimals; the parser takes more, and `project` clips.
     """
-    return _model_over(tuple(sizes), tuple(DIMENSIONS.items()))
-
-
-@functools.lru_cache
-def _model_over(sizes: tuple[int, ...], dimensions: tuple[tuple[str, Dimension], ...]) -> type[Params]:
     fields: dict[str, Any] = {}
     for name, dimension in dimensions:
         limits = {"type": "number", "minimum": 0, "maximum": dimension.top, "multipleOf": 0.0001}
@@ -77,7 +69,7 @@ def _model_over(sizes: tuple[int, ...], dimensions: tuple[tuple[str, Dimension],
 
 def reply_schema(sizes: Iterable[int]) -> dict[str, Any]:
     """Returns the JSON Schema of a reply over `sizes`; raises what `legal_sizes` raises."""
-    schema = _reply_model(legal_sizes(sizes)).model_json_schema()
+    schema = _reply_model(legal_sizes(sizes), tuple(DIMENSIONS.items())).model_json_schema()
     return _bare({"properties": schema.pop("properties"), **schema})
 
 
@@ -123,9 +115,6 @@ def format_config(config: EnvConfig, prompt_format: str = "json") -> str:
     return " ".join([*config_words(config), END])
 
 
-# ---------------------------------------------------------------- reading
-
-
 @dataclass(frozen=True)
 class Proposal:
     """A design: the reply, the ratios asked for, and the legal configuration made of them, or why there is none.
@@ -135,8 +124,8 @@ class Proposal:
         config: The projected configuration; None if the reply was rejected.
         rejection: Why there is no configuration; None if there is one.
         requested: The ratios asked for, before projection; None if the reply was rejected.
-        prompt: The prompt that the engineer was sent; empty for a rule.
-        prompt_format: How `reply` is read; None for a rule, whose `requested` is not read from text.
+        prompt: What the engineer was sent; empty for a rule.
+        prompt_format: How `reply` is read; None for a rule.
         sizes: The board sizes that could be asked for.
         num_agents: Agents of the configuration.
         replies: All samples drawn, in order; `reply` is the first that was not rejected (or the first). Empty: one.
@@ -183,16 +172,13 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
 def read_replies(
     texts: Sequence[str], sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2
 ) -> Proposal:
-    """Returns the proposal of samples in the order drawn: the first that is not rejected, or the first; keeps all.
-
-    Other arguments and errors are as for `read_reply`.
-    """
+    """Returns what `read_reply` makes of the first sample that is not rejected, or of the first; keeps all."""
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 
 
-def _read(text: str, sizes: Sequence[int], prompt_format: str) -> dict[int, dict[str, float | None]]:
-    """Returns the ratios that a reply asks for; raises ValueError with the reason if it says no configuration."""
+def _read(text: str, sizes: tuple[int, ...], prompt_format: str) -> dict[int, dict[str, float | None]]:
+    """Returns the ratios that a reply asks for; ValueError with the reason if it says no configuration."""
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"too long: {len(text)} characters, at most {MAX_CHARACTERS} are read")
     if bad := _UNREADABLE.search(text):
@@ -205,7 +191,7 @@ def _read(text: str, sizes: Sequence[int], prompt_format: str) -> dict[int, dict
     return requested
 
 
-def _read_json(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
+def _read_json(text: str, sizes: tuple[int, ...]) -> dict[int, dict[str, float | None]]:
     answer = text.rpartition("</think>")[2]
     if "<think>" in answer:
         raise ValueError("the reasoning is not closed (the reply was cut off)")
@@ -219,7 +205,7 @@ def _read_json(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | N
         raise ValueError(f"the JSON object has over {MAX_OBJECT} characters or {MAX_BRACKETS} opening brackets")
     try:
         value = json.loads(body, object_pairs_hook=_unique, parse_int=float)
-        reply = _reply_model(sizes).parse(value, "reply")
+        reply = _reply_model(sizes, tuple(DIMENSIONS.items())).parse(value, "reply")
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             raise ValueError("more than one JSON object, or braces in the text around it") from None

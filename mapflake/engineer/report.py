@@ -1,8 +1,7 @@
 """The failure report: rollouts on the validation set, counted by board size, with examples, as data and as text.
 
 A report is counted, not interpreted: it has no advice and no score of difficulty, so that an engineer (a model or a
-rule) draws its own conclusions. Not covered: rates with intervals (`mapflake.trainer.evaluate`), the report in the
-small policy's words (`brief`).
+rule) draws its own conclusions. Not covered: rates with intervals (`mapflake.trainer.evaluate`).
 """
 
 from __future__ import annotations
@@ -29,15 +28,9 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 class SizeReport:
     """Counts over the rollouts on boards of one size.
 
-    Attributes:
-        size: Rows of the board.
-        rollouts: Completions judged.
-        valid: Completions that pass all 8 checks.
-        optimal: Valid completions with the solver's makespan.
-        wait_rollouts: Completions on boards that need a wait.
-        wait_valid: Valid completions on boards that need a wait.
-        extra_steps: Sum over valid rollouts of makespan minus optimum, in time steps.
-        failures: For each of the 8 kinds, in `KINDS` order, the rollouts that show at least one such violation.
+    Valid ones pass all 8 checks, optimal ones have the solver's makespan; `wait_rollouts` and `wait_valid` are those on
+    boards that need a wait. `extra_steps` is the sum over valid rollouts of makespan minus optimum, in time steps;
+    `failures` counts for each of the 8 `KINDS` the rollouts that show at least one such violation.
     """
 
     size: int
@@ -62,15 +55,7 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class BoardBin:
-    """Counts over the rollouts on boards of one kind; curricula over bins weigh these (`designers.rules`).
-
-    Attributes:
-        size: Rows of the board.
-        hole_ratio: Share of the board's squares that are holes, to the nearest tenth.
-        needs_wait: Whether the boards need a wait.
-        rollouts: Completions judged.
-        valid: Completions that pass all 8 checks.
-    """
+    """Counts over the rollouts on boards of one kind; `hole_ratio` is to the nearest tenth of the board's cells."""
 
     size: int
     hole_ratio: float
@@ -95,12 +80,12 @@ class FailureExample:
 
 @dataclass(frozen=True)
 class FailureReport:
-    """Counts by size (ascending), typical failures, and the caller's statistics of the training behind them.
+    """Counts by size, typical failures, and the caller's statistics of the training behind them.
 
     Attributes:
-        sizes: One entry for each size that was rolled out.
+        sizes: One entry for each size that was rolled out, ascending.
         examples: Typical failures, the commonest first.
-        training: Statistics of the training set just used, e.g. from `environment_statistics`.
+        training: Statistics of the training set just used (`environment_statistics`).
         behaviour: The policy's statistics in training, e.g. `{"completion tokens": 61.2, "entropy": 0.4}`.
         before: The sizes as the round before reported them, on the same boards.
         bins: The same rollouts by (size, holes, needs a wait); not part of the text.
@@ -134,7 +119,10 @@ class FailureReport:
 
     def to_text(self) -> str:
         """Returns the report for a reader: tables of exact counts, then the examples, model text quoted."""
-        parts = [self._rates_table(), self._checks_table()]
+        checks = [
+            [f"{s.size}x{s.size}", *(f"{n} ({100 * rate(n, s.rollouts):.1f}%)" for n in s.failures)] for s in self.sizes
+        ]
+        parts = [self._rates_table(), table(["fails", *KINDS], checks)]
         for i, e in enumerate(self.examples, start=1):
             plan = "\n".join(f"agent {agent}: {moves}" for agent, moves in enumerate(e.moves, start=1))
             read = f"\nThe plan in it:\n{quote(plan)}" if plan else ""
@@ -169,15 +157,6 @@ class FailureReport:
             rows.append(row + ["-"] * (len(head) - len(row)))
         return table(head, rows)
 
-    def _checks_table(self) -> str:
-        rows = [
-            [f"{s.size}x{s.size}", *(f"{n} ({100 * rate(n, s.rollouts):.1f}%)" for n in s.failures)] for s in self.sizes
-        ]
-        return table(["fails", *KINDS], rows)
-
-
-# ---------------------------------------------------------------- counting
-
 
 def diagnose(
     rollouts: Iterable[Rollout],
@@ -200,10 +179,20 @@ def diagnose(
         found.setdefault(r.task.instance.size, []).append(r)
     if not found:
         raise ValueError("a failure report needs at least one rollout")
-    by_size = sorted(found.items())
-    counts = tuple(_size_report(size, own) for size, own in by_size)
-    bins = tuple(one for size, own in by_size for one in _board_bins(size, own))
-    return FailureReport(counts, _typical(found, examples), training, behaviour, before.sizes if before else (), bins)
+    sizes = tuple(_size_report(size, own) for size, own in sorted(found.items()))
+    bins: dict[tuple[int, float, bool], list[bool]] = {}  # kind of boards: which rollouts are valid
+    for size, own in found.items():
+        for r in own:
+            kind = size, round(len(r.task.instance.holes) / size**2, 1), r.task.needs_wait
+            bins.setdefault(kind, []).append(r.verdict.valid)
+    return FailureReport(
+        sizes,
+        examples=_typical(found, examples),
+        training=training,
+        behaviour=behaviour,
+        before=before.sizes if before else (),
+        bins=tuple(BoardBin(*kind, len(valid), sum(valid)) for kind, valid in sorted(bins.items())),
+    )
 
 
 def environment_statistics(tasks: Sequence[Task]) -> dict[str, Any]:
@@ -234,14 +223,6 @@ def _size_report(size: int, rollouts: Sequence[Rollout]) -> SizeReport:
     )
 
 
-def _board_bins(size: int, rollouts: Sequence[Rollout]) -> list[BoardBin]:
-    bins: dict[tuple[float, bool], list[bool]] = {}  # (hole ratio, needs a wait): which rollouts are valid
-    for r in rollouts:
-        kind = round(len(r.task.instance.holes) / size**2, 1), r.task.needs_wait
-        bins.setdefault(kind, []).append(r.verdict.valid)
-    return [BoardBin(size, *kind, len(valid), sum(valid)) for kind, valid in sorted(bins.items())]
-
-
 def _typical(rollouts: Mapping[int, Sequence[Rollout]], count: int) -> tuple[FailureExample, ...]:
     ranked: list[tuple[int, int, int, Rollout]] = []
     for size, own in rollouts.items():
@@ -265,9 +246,6 @@ def _typical(rollouts: Mapping[int, Sequence[Rollout]], count: int) -> tuple[Fai
         )
         for _, _, size, r in ranked[:count]
     )
-
-
-# ---------------------------------------------------------------- text
 
 
 def violation_text(verdict: Verdict) -> str:

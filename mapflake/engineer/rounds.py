@@ -1,8 +1,7 @@
 """The method: failures -> design -> configuration -> training -> failures, one recorded round at a time.
 
 `run_round` is the paper's figure; `run_arm` repeats it with one designer. A round that is killed starts anew: designers
-are deterministic given their seed, and the training goes on from its own last checkpoint. Not covered: the benchmark,
-which no designer may see.
+are deterministic given their seed, and the training goes on from its own last checkpoint. The benchmark is not seen.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from mapflake.env import EnvConfig, Task
 from mapflake.extras import needs
 from mapflake.repro import seed_for
 from mapflake.trainer import evaluate
-from mapflake.trainer.evaluate import Completer
 
 BEHAVIOUR = {  # a report's words for columns of the trainer's log
     "completion tokens": "completions/mean_length",
@@ -47,8 +45,7 @@ class RoundSettings:
         seed: Root of all random streams.
         samples: Completions a validation board, at temperature 1.
         arm: Name of the arm, for the record.
-        about: Anything else that decides the result, for the record: a resumed run must ask for the same. Who designs
-            is added to it.
+        about: Anything else that decides the result: a resumed run must ask for the same. Who designs is added to it.
         stale: If a recorded round was run with other parameters: "error", or "replace" it and all after it.
     """
 
@@ -66,11 +63,8 @@ class RoundSettings:
 class Start:
     """The beginning of round 0: the weights that it trains and the configuration that it trains them on.
 
-    Attributes:
-        checkpoint: The weights.
-        config: The configuration.
-        cost: What the weights cost beyond those of other arms, e.g. `{"replies": 30720}`; it is recorded.
-        before_design_rl: The weights that design RL made `checkpoint` from; None if there was no design RL.
+    `cost` is what the weights cost beyond those of other arms, e.g. `{"replies": 30720}`, for the record;
+    `before_design_rl` has the weights that design RL made `checkpoint` from.
     """
 
     checkpoint: str | Path
@@ -93,12 +87,9 @@ def run_round(
 ) -> Round:
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
-    Args:
-        settings: The settings that the rounds share.
-        history: The rounds so far, of this run or another one: an arm may branch from any round. Empty for round 0.
-        designer: Turns failures into the next configuration; from round 1 on.
-        start: The beginning of round 0; later rounds begin with the last one's checkpoint.
-        train_engineer: Trains the last checkpoint before it designs; the result designs and is trained on.
+    The rounds so far are of this run or another one: an arm may branch from any round. Round 0 has no history and
+    begins with `start`; later rounds ask the `designer` and begin with the last one's checkpoint, or with what
+    `train_engineer` makes of it, which then designs too.
 
     Raises:
         LedgerError: The round was run with other parameters or by another designer (and `settings.stale` is "error"),
@@ -203,18 +194,10 @@ def run_arm(
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
-    Args:
-        arm: A name as `params_of` takes it, with `params` and `designers`.
-        settings: As for `run_round`; `arm` is filled in here, and who designs is added to `about`.
-        history: The rounds that the arm branches from: round 0 alone, or any recorded ones.
-        rounds: Number of rounds to add.
-        sizes: Board sizes that may be asked for.
-        params: The parameters by which a model engineer is asked.
-        designers: Further model engineers.
-        base: Checkpoint of the model before any RL, for the arms that ask it.
-        train_engineer: The training of arms whose engineer is trained in every round.
-        told: Other students' reports, one a round, for arms whose engineer is told those (`students.told`).
-        constant: The configuration of the arm `constant`.
+    The arm's name, `params` and `designers` are as `params_of` takes them, and `sizes` may be asked for. What only
+    some arms need: `base`, the checkpoint of the model before any RL; `train_engineer`, the training of an engineer
+    that is trained in every round; `told`, other students' reports, one a round (`students.told`); `constant`, the
+    configuration of the arm of that name.
 
     Raises:
         ValueError: The arm is unknown, lacks its base, its engineer's training or the reports that it is told, or there
@@ -226,35 +209,30 @@ def run_arm(
         raise ValueError("an arm branches from a recorded round: run round 0 first")
     about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     asked = params_of(arm, params or EngineerParams(), designers)
-    if asked is not None:  # a model designs
-        weights = asked.weights(base)
-        model_sha256 = None if weights is None else trainer.sha256(weights)
-        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
-    else:
+    inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
+    designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
+    if asked is None:
         about["designer"] = provenance.identity(RULES[arm])
         if arm == "constant":
             about["constant"] = repro.to_json(constant)
-    every_round = asked is not None and asked.design_rl == "every_round"
-    if every_round:
-        if train_engineer is None:
-            raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
+    else:  # a model designs
+        weights = asked.weights(base)
+        model_sha256 = None if weights is None else trainer.sha256(weights)
+        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
+    if asked is None or asked.design_rl != "every_round":
+        train_engineer = None
+    elif train_engineer is None:
+        raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
+    else:
         about["train_engineer"] = provenance.identity(train_engineer)
     if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
         about["told_sha256"] = repro.json_sha256(repro.to_json(list(told)))
+        designer = telling(designer, told)
     settings = replace(settings, arm=arm, about=about)
-
-    def current(history: History) -> Completer:
-        return trainer.load(history[-1].checkpoint)
-
-    inputs = RuleInputs(sizes, settings.seed, current, constant)
-    designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
-    if "told_sha256" in about:
-        designer = telling(designer, told or ())
     for _ in range(rounds):
-        trains = train_engineer if every_round else None
-        history = (*history, run_round(settings, history, designer, train_engineer=trains))
+        history = (*history, run_round(settings, history, designer, train_engineer=train_engineer))
     return history
 
 
@@ -263,8 +241,7 @@ def _parameters(
 ) -> dict[str, Any]:
     """Returns everything that decides a round's result, as JSON values.
 
-    The configuration is there in round 0 alone, later ones are designed. The hash of the weights that boards are
-    trained on is not there if the round trains its engineer first: those weights are a result of the round.
+    Not there: later rounds' configurations, which are designed, and the hash of weights that are a result of the round.
     """
     trainer, parent, before = settings.trainer, None, None
     if not history and start:

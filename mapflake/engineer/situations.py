@@ -1,9 +1,9 @@
 """Situations in which an engineer is asked for a design, and what a design would teach there.
 
 A situation holds what the engineer sees, the report and the history, and what it does not see: the success and the
-learnability of the policy by kind of boards (size, holes, whether a wait is needed). `expected_gain` scores a design by
-these tables. Made-up situations cost nothing (`compact.demonstrations`); real ones are measured on policies of a bank
-(`bank`). Not covered: custom dimensions, which no table has.
+learnability of the policy by kind of boards. `expected_gain` scores a design by these tables. Made-up situations cost
+nothing (`compact.demonstrations`); real ones are measured on policies of a bank (`bank`). No table has custom
+dimensions.
 """
 
 from __future__ import annotations
@@ -76,13 +76,9 @@ class DesignRLParams(Params):
 
 @dataclass(frozen=True)
 class KindTable:
-    """A value for each kind of board.
+    """A value for each kind of board: `values[size]` has a pair for each ratio of `HOLES`, without a wait and with one.
 
-    Attributes:
-        values: Size -> for each ratio of `HOLES` the values of boards that need no wait and of those that need one.
-
-    Raises:
-        ValueError: A value is missing or not finite; names the kind.
+    A value that is missing or not finite is a ValueError that names the kind.
     """
 
     values: Mapping[int, tuple[tuple[float, float], ...]]
@@ -118,12 +114,8 @@ def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
 class Situation:
     """A point of a run at which the engineer is asked.
 
-    Attributes:
-        report: Failures of the policy.
-        history: The rounds so far.
-        success: The chance of a valid plan by kind of boards.
-        learnability: 4 p (1 - p) by kind, averaged over boards (`learnable`).
-        origin: The run that it comes from: situations are held out by it.
+    `success` is the chance of a valid plan by kind of boards, `learnability` 4 p (1 - p) by kind, averaged over boards
+    (`learnable`); `origin` is the run that it comes from: situations are held out by it.
     """
 
     report: FailureReport
@@ -135,9 +127,6 @@ class Situation:
 
 Reward = Callable[[Situation, EnvConfig], float]
 """What a design is worth in a situation: at least 0, the worth of a reply that is rejected."""
-
-
-# ---------------------------------------------------------------- what a design would teach
 
 
 @dataclass(frozen=True)
@@ -166,11 +155,14 @@ class ExpectedGain:
 
     def __call__(self, situation: Situation, config: EnvConfig) -> float:
         """Returns the expected gain of a design in a situation."""
-        asked, taught, seen = kind_shares(config), situation.learnability, _validated(situation.report)
-        some = kinds(taught.values)
-        learnability, success = taught.vector(), situation.success.vector()
+        seen: dict[Kind, int] = {}  # rollouts of the report by kind
+        for one in situation.report.sizes:
+            seen[one.size, VALIDATED_HOLES, True] = one.wait_rollouts
+            seen[one.size, VALIDATED_HOLES, False] = one.rollouts - one.wait_rollouts
+        asked, some = kind_shares(config), kinds(situation.learnability.values)
+        learnability, success = situation.learnability.vector(), situation.success.vector()
         q = np.array([asked.get(kind, 0.0) for kind in some])
-        w = np.array([seen.get(kind, 0.0) * kind[0] ** self.size_power for kind in some])
+        w = np.array([seen.get(kind, 0) * kind[0] ** self.size_power for kind in some])
         w /= w.sum() or 1.0
         gain = w @ (learnability * np.sqrt(self._nearness(tuple(some)) @ (q * learnability)))
         waits = np.array([wait for _, _, wait in some])
@@ -208,28 +200,18 @@ def kind_shares(config: EnvConfig) -> dict[Kind, float]:
     return shares
 
 
-def _validated(report: FailureReport) -> dict[Kind, float]:
-    """Returns how many rollouts of a report are on boards of each kind; all count as boards with `VALIDATED_HOLES`."""
-    counts = {(one.size, True): one.wait_rollouts for one in report.sizes}
-    counts |= {(one.size, False): one.rollouts - one.wait_rollouts for one in report.sizes}
-    return {(size, VALIDATED_HOLES, wait): float(n) for (size, wait), n in counts.items()}
-
-
 def best_of_one_size(situation: Situation, reward: Reward = expected_gain) -> EnvConfig:
-    """Returns the design of one size and one hole ratio that is worth most; of measured tables it is biased upwards.
+    """Returns the design worth most of those of one size, one hole ratio, and waits on none, half or all of its boards.
 
-    None, half or all of its boards need a wait.
+    Of measured tables its worth is biased upwards.
     """
     sizes = situation.learnability.values
     designs = [EnvConfig.uniform([size], hole, waits) for size in sizes for hole in HOLES for waits in (0.0, 0.5, 1.0)]
     return max(designs, key=lambda config: reward(situation, config))
 
 
-# ---------------------------------------------------------------- what is measured on a policy
-
-
 def kinds(sizes: Iterable[int]) -> list[Kind]:
-    """Returns all kinds of boards of a table: (size, hole ratio, whether a wait is needed)."""
+    """Returns all kinds of boards of a table."""
     return [(size, hole, waits) for size in sizes for hole in HOLES for waits in (False, True)]
 
 

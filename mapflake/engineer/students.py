@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Literal
+
+import numpy as np
 
 from mapflake.engineer.ledger import Designer, History
 from mapflake.engineer.reply import Proposal
@@ -26,11 +28,7 @@ def group_of(seed: int, ages: int) -> list[int]:
 
 
 def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
-    """Returns the training seeds whose reports are told to the engineer of the student of `seed`.
-
-    Raises:
-        ValueError: There is one age, so that no student differs.
-    """
+    """Returns the training seeds whose reports an engineer is told; ValueError if there is one age."""
     if ages < 2:
         raise ValueError(f"report {other!r}: takes students of two ages or more (students.ages)")
     group, own = group_of(seed, ages), seed % ages
@@ -70,13 +68,7 @@ def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
 
 
 def pooled(reports: Sequence[FailureReport]) -> FailureReport:
-    """Returns the report on the rollouts of several reports together; examples are taken from each in turn.
-
-    Raises:
-        ValueError: There is no report.
-    """
-    if not reports:
-        raise ValueError("there is no report to pool")
+    """Returns the report on the rollouts of several reports together; examples are taken from each in turn."""
     if len(reports) == 1:
         return reports[0]
     bins: Counter[tuple[int, float, bool]] = Counter()
@@ -96,15 +88,13 @@ def pooled(reports: Sequence[FailureReport]) -> FailureReport:
 
 
 def _pooled(rows: Iterable[SizeReport]) -> tuple[SizeReport, ...]:
-    found: dict[int, SizeReport] = {}
+    by_size: dict[int, list[SizeReport]] = {}
     for row in rows:
-        if (other := found.get(row.size)) is None:
-            found[row.size] = row
-            continue
-        counts = {
-            name: getattr(row, name) + getattr(other, name)
-            for name in ("rollouts", "valid", "optimal", "wait_rollouts", "wait_valid", "extra_steps")
-        }
-        failures = tuple(a + b for a, b in zip(row.failures, other.failures, strict=True))
-        found[row.size] = SizeReport(row.size, **counts, failures=failures)
-    return tuple(found[size] for size in sorted(found))
+        by_size.setdefault(row.size, []).append(row)
+    names = [field.name for field in fields(SizeReport) if field.name not in ("size", "failures")]
+    pooled = []
+    for size, own in sorted(by_size.items()):
+        counts = {name: sum(getattr(row, name) for row in own) for name in names}
+        failures = np.sum([row.failures for row in own], axis=0).tolist()
+        pooled.append(SizeReport(size, **counts, failures=tuple(failures)))
+    return tuple(pooled)

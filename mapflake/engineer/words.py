@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from mapflake.env import EnvConfig, apportion
-from mapflake.env.config import DIMENSIONS, Dimension
+from mapflake.env.config import DIMENSIONS
 from mapflake.repro import shown
 
 STEP = 20  # steps from 0 to 1
@@ -42,14 +42,9 @@ def config_words(config: EnvConfig) -> list[str]:
     return words
 
 
-def words_a_size() -> int:
-    """Returns the number of words of one size in a configuration: its name, and one for each dimension."""
-    return 1 + len(DIMENSIONS)
-
-
 def reply_words(sizes: Sequence[int]) -> int:
     """Returns the limit on the words of a reply over these sizes: a whole design and 8 more."""
-    return words_a_size() * len(sizes) + 8
+    return (1 + len(DIMENSIONS)) * len(sizes) + 8
 
 
 def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | None]]:
@@ -58,18 +53,18 @@ def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | N
     Raises:
         ValueError: It is not one configuration; the message is the reason.
     """
-    words = text.split()
-    if words[-1] != END:
+    *body, end = text.split()
+    if end != END:
         raise ValueError(f"does not close with {END!r} (the reply may be cut off)")
-    if END in words[:-1]:
+    if END in body:
         raise ValueError(f"goes on after {END!r}")
-    body = words[:-1]
     if not body:
         raise ValueError("names no size")
     named = {f"size{s}": s for s in sizes}
     requested: dict[int, dict[str, float | None]] = {}
-    for i in range(0, len(body), words_a_size()):
-        name, *ratios = body[i : i + words_a_size()]
+    each = 1 + len(DIMENSIONS)  # words of a size
+    for i in range(0, len(body), each):
+        name, *ratios = body[i : i + each]
         if name not in named:
             raise ValueError(f"word {i + 1} is {shown(name)}, not one of {', '.join(named)}")
         if named[name] in requested:
@@ -88,15 +83,11 @@ def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | N
 
 def words_grammar(sizes: Sequence[int]) -> str:
     """Returns the grammar of replies over `sizes`, ascending, in llguidance's Lark; the word w is written `<w>`."""
-    ratios = " ".join(map(_ratio_rule, DIMENSIONS.values()))
+    numbers = {1.0: "unit", 0.5: "half"}
+    ratios = " ".join(f"({numbers[d.top]} | <{ANY}>)" if d.nullable else numbers[d.top] for d in DIMENSIONS.values())
     some = " | ".join(  # at least one size: one alternative for each that may come first
         " ".join([f"s{first}", *(f"s{size}?" for size in sizes[i + 1 :])]) for i, first in enumerate(sizes)
     )
     unit, half = (" | ".join(f"<{word}>" for word in words) for words in (PERCENT, PERCENT[: STEP // 2 + 1]))
     rules = [f"s{size}: <size{size}> {ratios}" for size in sizes]
     return "\n".join([f"start: ({some}) <{END}>", *rules, f"unit: {unit}", f"half: {half}"]) + "\n"
-
-
-def _ratio_rule(dimension: Dimension) -> str:
-    number = "unit" if dimension.top == 1 else "half"
-    return f"({number} | <{ANY}>)" if dimension.nullable else number

@@ -7,13 +7,12 @@ size, 3150 in all. Its hole ratio is not stated there; 0.2 is our choice.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from mapflake.env.config import EnvConfig
 from mapflake.env.generator import generate
 from mapflake.env.task import Task
 
-PAPER_STRATA: Mapping[int, Sequence[int]] = MappingProxyType({3: range(3, 11), 4: range(4, 11), 5: range(5, 11)})
+PAPER_STRATA: Mapping[int, Sequence[int]] = {3: range(3, 11), 4: range(4, 11), 5: range(5, 11)}
 """Number of agents -> sizes."""
 
 

@@ -23,8 +23,7 @@ from pathlib import Path
 SOURCE = Path(__file__).with_name("csrc")
 FLAGS = ("-O2", "-shared", "-fPIC")
 
-FAILURES = (OSError, subprocess.SubprocessError)
-"""What `load` raises where there can be no library."""
+FAILURES = (OSError, subprocess.SubprocessError)  # what `load` raises where there can be no library
 
 
 def load(*options: str) -> ctypes.CDLL:

@@ -1,8 +1,7 @@
 """Boards and plans: `Instance`, `Plan`, ASCII boards both ways, execution, and the symmetries of the square.
 
-Cells are `(row, col)`, (0, 0) is top left. Agents count from 0 in Python and from 1 in every text.
-
-The one text format of a board has a line for each row and cells separated by blanks:
+Agents count from 0 in Python and from 1 in every text. The one text format of a board has a line for each row and cells
+separated by blanks:
 
     S1 .  H  G2
     .  .  .  .
@@ -35,8 +34,7 @@ MOVES = "UDLRW"
 
 DELTAS: Mapping[str, Cell] = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1), "W": (0, 0)}
 
-MAX_BOARD = 2048
-"""Rows of the largest board; the largest public maps have about 1500. Memory grows with its square."""
+MAX_BOARD = 2048  # rows of the largest board; the largest public maps have about 1500. Memory grows with its square.
 
 _CELL = re.compile(r"[.H]|(?:S(?P<start>[1-9][0-9]{0,5}))?(?:G(?P<goal>[1-9][0-9]{0,5}))?")
 
@@ -246,8 +244,8 @@ def image(cell: Cell, size: int, k: int) -> Cell:
 def transform(instance: Instance, k: int = 0, agent_order: Sequence[int] | None = None) -> Instance:
     """Returns the image of the board under a symmetry and a renaming of agents.
 
-    Of the 8 symmetries of the square, bit 2 of `k` transposes, then bit 0 turns the rows upside down and bit 1 mirrors
-    the columns. New agent j is old agent `agent_order[j]`; None keeps the order.
+    Bit 2 of `k` transposes, then bit 0 turns the rows upside down and bit 1 mirrors the columns. New agent j is old
+    agent `agent_order[j]`; None keeps the order.
 
     Raises:
         ValueError: `k` or `agent_order` is out of range.

@@ -30,9 +30,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4
 LIGHT = ("#E69F00", "#56B4E9")  # a white number would not be seen on them
 ICE, EDGE, HOLE, RIM, INK, ALARM = "#EAF3F9", "#C3D8E6", "#1F3347", "#8FB4CC", "#1A1A1A", "#B3001B"
 
-CELL, WIDEST = 0.55, 6.4
-"""Inches of a cell, and of a picture: cells of larger boards are smaller."""
-
+CELL, WIDEST = 0.55, 6.4  # inches of a cell, and of a picture: cells of larger boards are smaller
 DETAILED = 32  # rows; cells of larger boards are not drawn one by one
 
 

@@ -28,9 +28,9 @@ def reward(verdict: Verdict) -> float:
 def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[float]]]:
     """Returns one function for TRL for each entry of `REWARD`, of that name; a completion is judged once for all.
 
-    They take TRL's arguments: `completions` and the column `task` of `to_dataset`, a list as long. Other columns are
-    ignored. A completion is a text or a chat, whose answer is the text of the last message of the assistant (empty if
-    there is none). Called on rows that are no tasks, they raise the errors of `tasks_of`.
+    They take TRL's arguments: `completions` and the column `task` of `to_dataset`. A completion is a text or a chat,
+    whose answer is the text of the last message of the assistant (empty if there is none). Called on rows that are no
+    tasks, they raise the errors of `tasks_of`.
 
     Raises:
         ValueError: Unknown prompt_format.

@@ -11,9 +11,6 @@ from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
-LARGEST_DENOMINATOR = 10**6
-"""Decimals of six digits and all usual fractions are met; two such fractions are never as near as two floats."""
-
 K = TypeVar("K", bound=Hashable)
 
 
@@ -36,4 +33,5 @@ def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
 
 
 def _fraction(share: float) -> Fraction:
-    return Fraction(share).limit_denominator(LARGEST_DENOMINATOR)
+    # Decimals of six digits and all usual fractions are met; two such fractions are never as near as two floats.
+    return Fraction(share).limit_denominator(10**6)

@@ -16,9 +16,8 @@ SPLITS = ("train", "validation", "benchmark")
 
 _SPLIT_OF_BUCKET = ("train",) * 8 + ("validation", "benchmark")
 
+# Split -> its buckets, as a set of bits.
 BUCKETS = {name: sum(1 << k for k, split in enumerate(_SPLIT_OF_BUCKET) if split == name) for name in SPLITS}
-"""Split -> its buckets, as a set of bits."""
-
 ALL_BUCKETS = sum(BUCKETS.values())
 
 

@@ -4,11 +4,10 @@
 list, `size4 holes b1 c2 d3 agent1 b0 to d1 agent2 c3 to b0 plan` (letter = row, digit = column, holes sorted).
 A completion has, for each time step and agent, `<legal-moves> move newcell`, then `;`. The token of legal moves
 (`<UDR>`: not off the board, not into a hole; other agents do not count) and the new cell are a scratchpad: the
-parser wants them in their places and does not believe them, only the moves count. Boards 3x3 to 10x10, 5 agents.
+parser wants them in their places and does not believe them.
 
 `chat` is for LLMs: instructions, the board as drawn by `Instance.to_text`, and an answer in JSON,
-`{"plan": ["RRD", "UWL"]}`. What counts is the list behind the key "plan", wherever it stands outside of the reasoning,
-also in JSON with slips; two different plans are no answer. docs/environment.md has a table of what is read.
+`{"plan": ["RRD", "UWL"]}`. docs/environment.md has a table of what is read.
 
 `brief` is chat in a fifth of the tokens, for small pretrained models that a warm start has shown it: cells are named as
 in compact, and the answer has the same scratchpad, a line for each time step, before the JSON. It is read as chat is.
@@ -104,7 +103,7 @@ def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> 
 def parse_completion(text: str, num_agents: int, prompt_format: str = "chat") -> Plan:
     """Returns the plan that a model wrote: as many move lists as it wrote, whatever their letters.
 
-    Only an empty compact text, which is a plan without moves, needs the number of agents.
+    Only an empty compact text, which is a plan without moves, needs `num_agents`.
 
     Raises:
         PlanParseError: There is no plan in the text; the message says why.
@@ -246,11 +245,7 @@ def _parse_chat(text: str) -> Plan:
 
 
 def _spoken(text: str) -> list[str]:
-    """Returns the parts of a text that are no reasoning.
-
-    Reasoning runs from `<think>` to `</think>`, from the start of the text if its first tag is `</think>` (chat
-    templates can open it in the prompt), and to the end of the text if it is not closed.
-    """
+    """Returns the parts of a text that are no reasoning, which a chat template can have opened in the prompt."""
     parts = text.split("</think>")
     spoken = [part.partition("<think>")[0] for part in parts]
     if len(parts) > 1 and spoken[0] == parts[0]:

@@ -61,7 +61,8 @@ def page(root: Path, profile: str) -> str:
     found, designs = study.load(cells), engineers.load(cells)
     seeds = found.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
-    longer = Ledger(run / f"ablations/fixed_longer-{seeds[0]}/rounds.jsonl").rounds  # on from there; none if not run
+    longer = Ledger(run / f"ablations/fixed_longer-{seeds[0]}/rounds.jsonl").rounds  # none if it was not run
+    longer = tuple(one for one in longer if one.index > fixed[-1].index)
     before = {seed: _before(run, seed) for seed in seeds}
     gains = study.compare(found, LONG, BASE, boards="validation")
     again, measured_again = _measured_again(pictures)

@@ -64,28 +64,21 @@ def gallery(
     rows = math.ceil(len(instances) / columns)
     side = max(2.4, min(0.55 * max(board.size for board in instances), 9.6 / columns))
     space = ConstrainedLayoutEngine(h_pad=0.06)
-    wrong = [check(board, plan).violations for board, plan in zip(instances, plans or [], strict=False) if plan]
-    lines = max((len(describe_all(violations)) for violations in wrong), default=0)
-    height = side + 0.35 * bool(titles) + 0.2 + 0.16 * lines
+    shown, above = plans or [None] * len(instances), titles or [""] * len(instances)
+    wrong = [check(board, plan).violations if plan else () for board, plan in zip(instances, shown, strict=True)]
+    height = side + 0.35 * bool(titles) + 0.2 + 0.16 * max(len(describe_all(violations)) for violations in wrong)
     figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for i, instance in enumerate(instances):
-        _draw(axes[i], instance, plans[i] if plans else None, titles[i] if titles else "")
+    for ax, board, plan, title, violations in zip(axes, instances, shown, above, wrong, strict=False):
+        trajectory = execute(board, plan) if plan and len(plan.moves) == board.num_agents else []
+        pictures.draw(ax, board, trajectory)
+        for violation in violations:
+            _cross(ax, board, violation, trajectory, label=True)
+        ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
+        ax.set_title(title, fontsize=10)
     for ax in axes[len(instances) :]:
         ax.set_axis_off()
     return figure
-
-
-def _draw(ax: Axes, instance: Instance, plan: Plan | None, title: str) -> None:
-    trajectory = execute(instance, plan) if plan and len(plan.moves) == instance.num_agents else []
-    pictures.draw(ax, instance, trajectory)
-    if plan is not None:
-        violations = check(instance, plan).violations
-        for violation in violations:
-            _cross(ax, instance, violation, trajectory, label=True)
-        ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
-    if title:
-        ax.set_title(title, fontsize=10)
 
 
 def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | None = None) -> HTML:

@@ -60,14 +60,12 @@ def spent(study: Study) -> pd.DataFrame:
             rl, measured = parameters["rl"], parameters["samples"] * len(study.sets["validation"])
             a_round = rl["instances"] * rl["epochs"] * rl["generations"] + measured
             last = max((one.index for one in history), default=0)
-            cost = Counter({"rounds": max(0, last - budget)})
+            cost = Counter({"rollouts": a_round * max(0, last - budget)})
             for one in history:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
-            cost["rollouts"] += a_round * cost.pop("rounds")
             extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
-            kinds = {kind: cost[kind] for kind in ("rollouts", "replies", "demonstrations")}
-            rows.append({"arm": arm, **kinds, "extra": extra})
+            rows.append((arm, cost["rollouts"], cost["replies"], cost["demonstrations"], extra))
     found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "extra"])
     means = found.groupby("arm", sort=False).mean()
     return means[means.any(axis=1)]

@@ -89,10 +89,10 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
 def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
     """Returns what an engineer asks for first, told its own student's report and told another one's.
 
-    Both are asked with the same weights after the same round, so that only the report, one of `fixed`, differs. A row
-    a training seed, with the columns `own_valid` and `other_valid`, the valid rate that the report states; `own_size`
-    and `other_size`, the mean size of the boards asked for; and `response`, how much larger boards are asked for where
-    the report states the higher rate: below 0 if smaller ones are. There are so many `ages` of students.
+    Both are asked with the same weights after the same round, so that only the report differs; the other one is of
+    `fixed`, whose students have so many `ages`. A row a training seed, with the columns `own_valid` and `other_valid`,
+    the valid rate that the report states; `own_size` and `other_size`, the mean size of the boards asked for; and
+    `response`, how much larger boards are asked for where the report states the higher rate: below 0 if smaller ones.
 
     Raises:
         ValueError: The two were not asked with the same weights.

@@ -71,9 +71,7 @@ class Record:
     """One finished cell.
 
     Attributes:
-        schema: Version of the format.
         arm: The name of an arm (`engineer.params_of`), or one of `names.BEGINNINGS`.
-        seed: Training seed.
         parameters: All parameters that decide the record, as JSON values: those of the run, and what the arm was run
             with (`engineer`, if a model designs; `sizes`; `train_engineer`). `rounds` is the number of rounds after
             round 0, of `base` and `round_0` that of the arms.

@@ -96,7 +96,7 @@ def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
 
 
 def mean_squares(values: np.ndarray) -> tuple[float, float, float]:
-    """Returns the mean squares between seeds, between boards, and of the rest, of `values`, `[seeds, boards]`."""
+    """Returns the mean squares between seeds, between boards, and of the rest; takes at least 2 seeds and 2 boards."""
     seeds, boards = values.shape
     if min(seeds, boards) < 2:
         raise ValueError(f"mean squares take at least 2 seeds and 2 boards, not {seeds} and {boards}")

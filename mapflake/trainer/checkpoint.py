@@ -17,7 +17,7 @@ from mapflake.extras import needs
 with needs("train"):
     import torch
     from accelerate import PartialState
-    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import TrainerCallback
 
 from mapflake import repro
 from mapflake.provenance import code_sha256
@@ -138,7 +138,7 @@ def drop_resumable(out: Path) -> None:
 class ManifestCallback(TrainerCallback):
     """Writes the manifest of every checkpoint that a `transformers` trainer saves."""
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Called by the trainer, on all processes, after each has written its part of `checkpoint-<step>`."""
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:

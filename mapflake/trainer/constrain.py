@@ -32,10 +32,8 @@ def is_word_level(tokenizer: PreTrainedTokenizerBase) -> bool:
 def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> Mask:
     """Returns the mask of a grammar in llguidance's Lark; a completion that is whole may only end.
 
-    Args:
-        tokenizer: The model's tokenizer. With a word-level one, the compact one, the grammar names the word w as `<w>`.
-        grammar: The grammar of a completion.
-        width: V, the columns of the model's logits (a model may have more than its tokenizer has tokens).
+    With a word-level tokenizer the grammar names the word w as `<w>`. `width` is V, the columns of the model's logits:
+    a model may have more than its tokenizer has tokens.
 
     Raises:
         ValueError: The grammar cannot be read.

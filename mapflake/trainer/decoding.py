@@ -1,14 +1,15 @@
 """Batched sampling with a KV cache for any `transformers` causal LM: the one generation path of this repo on CPU.
 
-`generate` spends most of its time around a small model, not in it; this loop has the same greedy tokens at several
-times the rate. Prompts are read once, rows that have ended leave the batch, and the noise of row i belongs to row i: a
-sample does not depend on its batch (up to floating point). Not covered: beams, stop strings, logits processors.
+`generate` has the same greedy tokens at a fraction of the rate: it spends most of its time around a small model, not in
+it. Prompts are read once, rows that have ended leave the batch, and a sample does not depend on its batch (up to
+floating point). Not covered: beams, stop strings, logits processors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from mapflake.extras import needs
 
 with needs("train"):
     import torch
-    from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+    from transformers import DynamicCache, PreTrainedModel
     from transformers.cache_utils import DynamicLayer
 
 ROOM = 64  # positions that the cache grows by
@@ -76,44 +77,33 @@ def decode(
 ) -> list[Decoded]:
     """Returns n completions for each prompt, up to `eos` or cut off: prompt-major, `[len(prompts) * n]`.
 
-    Args:
-        model: The policy; in eval mode for the call.
-        prompts: Token ids, none empty. Any order: batches are formed by length.
-        n: Samples a prompt.
-        temperature: 0 takes the most likely token.
-        max_new_tokens: Where a completion is cut off.
-        eos: Ends a completion.
-        rng: Source of all sampling noise; one uniform number for each (row, position).
-        batch_size: Rows decoded at once, at least n; fewer where their keys and values would take too much memory.
-        progress: Called with the number of rows as each batch ends.
-        mask: Takes the tokens of each live row so far, gives those that may come next, bool `[B, V]`; None: all.
+    Temperature 0 takes the most likely token. `rng` gives one uniform number for each (row, position). A batch has
+    `batch_size` rows, at least n, and fewer where their keys and values would take too much memory; `progress` gets the
+    number of its rows as it ends. `mask` takes the tokens of each live row so far and gives those that may come next,
+    bool `[B, V]`.
     """
-    noise = rng.random((len(prompts) * n, max_new_tokens)) if temperature > 0 else None
+    noise = torch.from_numpy(rng.random((len(prompts) * n, max_new_tokens))).float().clamp_max(1 - 2**-24)
     done: dict[int, Decoded] = {}
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+    config: Any = model.config
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    cached = 2 * config.num_hidden_layers * heads * width  # numbers in the keys and values of a token
     longest = max(map(len, prompts), default=0) + max_new_tokens
-    group = max(1, min(batch_size, CACHE // (longest * _cached_numbers(model.config))) // n)
+    group = max(1, min(batch_size, CACHE // (longest * cached)) // n)
     was_training = model.training
     model.eval()
     try:
         for first in range(0, len(order), group):
             chosen = order[first : first + group]
             rows = [i * n + j for i in chosen for j in range(n)]
-            own = None if noise is None else torch.from_numpy(noise[rows]).float().clamp_max(1 - 2**-24)
-            batch = [prompts[i] for i in chosen]
+            batch, own = [prompts[i] for i in chosen], noise[rows].to(model.device)
             decoded = _decode_batch(model, batch, n, temperature, max_new_tokens, eos, own, mask)
             done.update(zip(rows, decoded, strict=True))
             progress(len(rows))
     finally:
         model.train(was_training)
     return [done[row] for row in range(len(done))]
-
-
-def _cached_numbers(config: PreTrainedConfig) -> int:
-    """Returns how many numbers the keys and values of one token are."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(2 * config.num_hidden_layers * heads * width)
 
 
 def _decode_batch(
@@ -123,7 +113,7 @@ def _decode_batch(
     temperature: float,
     max_new_tokens: int,
     eos: int,
-    noise: torch.Tensor | None,
+    noise: torch.Tensor,
     allowed: Callable[[list[list[int]]], torch.Tensor] | None,
 ) -> list[Decoded]:
     device = model.device
@@ -131,14 +121,13 @@ def _decode_batch(
     ids = torch.tensor([[eos] * (width - len(p)) + list(p) for p in prompts], device=device)  # left padding: [B, P]
     lengths = torch.tensor([len(p) for p in prompts], device=device)
     mask = (torch.arange(width, device=device) >= width - lengths[:, None]).long()
-    position = (mask.cumsum(-1) - 1).clamp_min(0)
     cache = DynamicCache(config=model.config)
     cache.layers = [_RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     padded = bool((lengths < width).any())
     logits = model(
         input_ids=ids,
         attention_mask=mask if padded else None,
-        position_ids=position,
+        position_ids=(mask.cumsum(-1) - 1).clamp_min(0),
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,
@@ -153,11 +142,10 @@ def _decode_batch(
     ends = torch.full((total,), max_new_tokens, device=device)
     alive = torch.arange(total, device=device)  # row of each line of the shrinking batch
     finished = torch.zeros(total, dtype=torch.bool, device=device)
-    noise = None if noise is None else noise.to(device)
     for step in range(max_new_tokens):
         if allowed is not None:
             logits = logits.masked_fill(~allowed(tokens[alive, :step].tolist()).to(device), -torch.inf)
-        token, logp = _pick(logits.float(), temperature, None if noise is None else noise[alive, step])
+        token, logp = _pick(logits.float(), temperature, noise[alive, step])
         tokens[alive, step] = token
         logps[alive, step] = logp
         now = (token == eos) & ~finished
@@ -182,12 +170,12 @@ def _decode_batch(
     return [Decoded(t[:end], p[:end]) for t, p, end in rows]
 
 
-def _pick(logits: torch.Tensor, temperature: float, noise: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+def _pick(logits: torch.Tensor, temperature: float, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the next token of each row and its log-probability at the sampling temperature: `[B]`, `[B]`."""
     logp = torch.log_softmax(logits / temperature if temperature > 0 else logits, dim=-1)
-    if noise is None:
-        token = logp.argmax(-1)
-    else:  # inverse transform sampling: the first token whose cumulated mass exceeds the noise
+    if temperature > 0:  # inverse transform sampling: the first token whose cumulated mass exceeds the noise
         mass = logp.exp().cumsum(-1)
         token = torch.searchsorted(mass, noise[:, None] * mass[:, -1:], right=True)[:, 0]
+    else:
+        token = logp.argmax(-1)
     return token, logp.gather(-1, token[:, None])[:, 0]

@@ -36,12 +36,7 @@ class DynamicSampling(GRPOTrainer):
     """
 
     def __init__(self, *args: Any, redraws: int = 0, **options: Any) -> None:
-        """Makes the trainer.
-
-        Args:
-            *args: As `GRPOTrainer` takes them.
-            redraws: How many times, at most, groups without signal are replaced.
-            **options: As `GRPOTrainer` takes them.
+        """Makes the trainer from `GRPOTrainer`'s arguments; groups without signal are replaced at most `redraws` times.
 
         Raises:
             ValueError: `redraws` is negative, or an argument does not fit.
@@ -78,7 +73,9 @@ class DynamicSampling(GRPOTrainer):
             drawn += len(rows)
             found = self._signal(more).nonzero()[:, 0][: len(empty)]
             empty = empty[: len(found)]
-            batch = replaced(batch, more, _rows_of(empty, size), _rows_of(found, size), self._tokenizer.pad_token_id)
+            row = torch.arange(size, device=empty.device)
+            old, new = ((groups[:, None] * size + row).flatten() for groups in (empty, found))
+            batch = replaced(batch, more, old, new, self._tokenizer.pad_token_id)
             signal[empty] = True
         mask = batch["completion_mask"] * batch.get("tool_mask", 1)
         batch["num_items_in_batch"] = self.accelerator.gather(mask.sum()).sum()
@@ -90,7 +87,7 @@ class DynamicSampling(GRPOTrainer):
         return batch
 
     def _signal(self, batch: dict[str, Any]) -> torch.Tensor:
-        """Returns for each group of a batch whether any of its rows has an advantage: bool `[groups]`."""
+        """Returns whether any row of each group has an advantage: bool `[groups]`."""
         return (batch["advantages"].view(-1, self.num_generations) != 0).any(1)
 
     def _other_rows(self, groups: int) -> list[dict[str, Any]]:
@@ -99,10 +96,6 @@ class DynamicSampling(GRPOTrainer):
         rows: Any = self.train_dataset
         chosen = rng_for(self.args.seed, "redraw", *place).integers(len(rows), size=groups)
         return [rows[int(i)] for i in chosen for _ in range(self.num_generations)]  # each its own: TRL adds columns
-
-
-def _rows_of(groups: torch.Tensor, size: int) -> torch.Tensor:
-    return (groups[:, None] * size + torch.arange(size, device=groups.device)).flatten()
 
 
 def replaced(

@@ -1,9 +1,7 @@
 """vLLM for sampling: an engine of our own, or `vllm serve` on this machine, and on a CPU new weights for either.
 
-An `Engine` belongs to a policy, starts when it is first asked, and runs in processes of its own. One lives at a time:
-another policy's engine takes its place, and so does a training round (`free`). While GRPO trains on CUDA, TRL has its
-own engine, which cannot run on a CPU: there GRPO samples through the two classes here, and each step hands over its
-weights in a file. Not covered: servers on other machines, speed on a CPU.
+While GRPO trains on CUDA, TRL has its own engine, which cannot run on a CPU: there GRPO samples through the two classes
+here, and each step hands over its weights in a file. Not covered: servers on other machines, speed on a CPU.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from mapflake.extras import needs
 
@@ -31,8 +29,6 @@ from mapflake.trainer.decoding import Decoded
 from mapflake.trainer.params import VllmParams
 from mapflake.trainer.weights import whole
 
-T = TypeVar("T")
-
 WORKER = "mapflake.trainer.vllm_worker"
 
 
@@ -41,22 +37,17 @@ class EngineError(RuntimeError):
 
 
 class Engine:
-    """vLLM's offline engine with the weights of a checkpoint."""
+    """vLLM's offline engine with the weights of a checkpoint, or of a model on the hub.
+
+    It starts when it is first asked, in processes of its own. One lives at a time: another one takes its place, and so
+    does a training round (`free`). `words`: the tokenizer is word-level, and vLLM's grammars cannot name its tokens.
+    """
 
     _live: ClassVar[Engine | None] = None
+    worker = f"{WORKER}.Weights"  # takes new weights in vLLM's process, on a CPU
 
-    def __init__(
-        self, path: str | Path, params: VllmParams, *, words: bool = False, worker: str = f"{WORKER}.Weights"
-    ) -> None:
-        """Makes an engine, which does not start yet.
-
-        Args:
-            path: A checkpoint, or the name of a model on the hub.
-            params: What vLLM may take.
-            words: Whether the tokenizer is word-level: its grammars are ours to keep, vLLM's cannot name such tokens.
-            worker: The class that takes new weights in vLLM's process, on a CPU.
-        """
-        self.path, self.params, self.words, self.worker = str(path), params, words, worker
+    def __init__(self, path: str | Path, params: VllmParams, *, words: bool = False) -> None:
+        self.path, self.params, self.words = str(path), params, words
         self._llm: Any = None
         self._processes: list[Any] = []
         self._watch: subprocess.Popen[bytes] | None = None
@@ -98,11 +89,7 @@ class Engine:
         ]
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Takes the weights, named as in a checkpoint, in place of those that the engine has; on a CPU.
-
-        Raises:
-            EngineError: The engine did not start, or ended.
-        """
+        """Takes the weights, named as in a checkpoint, on a CPU; raises EngineError if it does not start, or ended."""
         with _written(weights) as path:
             self._ask(lambda llm: llm.collective_rpc("take_weights", args=(path,)))
         self._ask(lambda llm: llm.reset_prefix_cache())
@@ -121,7 +108,7 @@ class Engine:
             self._watch.communicate()
             self._watch = None
 
-    def _ask(self, question: Callable[[Any], T]) -> T:
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
         if self._llm is None:
             free()
             try:
@@ -137,7 +124,7 @@ class Engine:
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        answer: Future[T] = Future()
+        answer: Future[Any] = Future()
 
         def ask(llm: Any) -> None:
             try:
@@ -209,8 +196,8 @@ class Server:
 
         def ask(i: int) -> list[Decoded]:
             asked = {"model": model["id"], "prompt": list(prompts[i]), "n": n, "seed": _seed(seed, i), "logprobs": 0}
-            asked |= {"temperature": temperature, "max_tokens": max_new_tokens, "return_token_ids": True}
-            asked |= {"top_p": 1.0, "top_k": 0}
+            asked |= {"temperature": temperature, "max_tokens": max_new_tokens, "top_p": 1.0, "top_k": 0}
+            asked["return_token_ids"] = True
             choices = self._ask("/v1/completions", asked)["choices"]
             return [Decoded(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
 

@@ -1,7 +1,7 @@
 """Rollouts of a policy on tasks, and rates with intervals.
 
-Intervals are 95% percentile bootstraps over boards (scipy): samples of one board are not independent, boards are.
-Differences between two policies are paired by board. Not covered: variation over training seeds.
+Intervals are 95% percentile bootstraps over boards: samples of one board are not independent, boards are. Not covered:
+variation over training seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RESAMPLES = 2000
 SCHEMA = 2
 COLUMNS = ["board", "agents", "size", "holes", "needs_wait", "sample", "valid", "optimal", "soc_optimal"]
 
@@ -59,15 +58,9 @@ class Completer(Protocol):
 
 @dataclass(frozen=True)
 class Rollout:
-    """One completion of one task, read and judged once.
+    """One completion of one task, read and judged once; `sample` is its number among those of the task, from 0.
 
-    Attributes:
-        task: The board with its answer.
-        sample: Number of the completion among those of the task, from 0.
-        prompt_format: The format of prompt and completion.
-        completion: The policy's text; lone surrogates, which no file can hold, are replaced by "?".
-        plan: The plan in the completion; None if it cannot be parsed.
-        verdict: The judgement of the completion.
+    Lone surrogates in a completion, which no file can hold, are replaced by "?". `plan` is None if it cannot be parsed.
     """
 
     task: Task
@@ -142,29 +135,21 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
     with needs("train"):
         import pandas as pd
 
-    rows = [
-        (
-            r.task.instance.key,
-            r.task.instance.num_agents,
-            r.task.instance.size,
-            len(r.task.instance.holes),
-            r.task.needs_wait,
-            r.sample,
-            float(r.verdict.valid),
-            float(r.verdict.optimal),
-            float(r.verdict.soc_optimal),
-        )
-        for r in rollouts
-    ]
+    rows = []
+    for r in rollouts:
+        board, verdict = r.task.instance, r.verdict
+        known = board.key, board.num_agents, board.size, len(board.holes), r.task.needs_wait, r.sample
+        rows.append((*known, float(verdict.valid), float(verdict.optimal), float(verdict.soc_optimal)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def mean_interval(values: pd.Series, rollouts: pd.Series) -> tuple[float, float, float]:
     """Returns mean, lower and upper end of the 95% bootstrap interval over boards.
 
-    Args:
-        values: The mean of each board.
-        rollouts: The number of rollouts of each board; all rollouts count alike.
+    `values` are the boards' means, `rollouts` their numbers of rollouts, which all count alike.
+
+    Raises:
+        ValueError: There are no boards.
     """
     with needs("train"):
         from scipy.stats import bootstrap
@@ -175,13 +160,14 @@ def mean_interval(values: pd.Series, rollouts: pd.Series) -> tuple[float, float,
     mean = float(np.average(data, weights=counts))
     if np.ptp(data) == 0:  # nothing to resample
         return mean, mean, mean
-
-    def average(x: np.ndarray, n: np.ndarray, axis: int) -> np.ndarray:
-        return (x * n).sum(axis=axis) / n.sum(axis=axis)
-
-    rng = repro.rng_for(0, "bootstrap")
     result = bootstrap(
-        (data, counts), average, paired=True, n_resamples=RESAMPLES, method="percentile", rng=rng, batch=200
+        (data, counts),
+        lambda x, n, axis: np.average(x, weights=n, axis=axis),
+        paired=True,
+        n_resamples=2000,
+        method="percentile",
+        rng=repro.rng_for(0, "bootstrap"),
+        batch=200,
     )
     return mean, float(result.confidence_interval.low), float(result.confidence_interval.high)
 
@@ -189,13 +175,10 @@ def mean_interval(values: pd.Series, rollouts: pd.Series) -> tuple[float, float,
 def rates(
     rollouts: pd.DataFrame, by: Sequence[str] = (), metrics: Sequence[str] = ("valid", "optimal")
 ) -> pd.DataFrame:
-    """Returns a row for each group: boards, rollouts, and `<metric>`, `<metric>_low`, `<metric>_high` in [0, 1].
+    """Returns a row for each group of a `frame`: boards, rollouts, and `<metric>`, `<metric>_low`, `<metric>_high`.
 
-    Args:
-        rollouts: A `frame`.
-        by: Columns to group by; none gives one row.
-        metrics: Columns to average over rollouts, as a failure report counts them: a board that is in a set twice
-            counts twice. Intervals are over boards.
+    Without columns to group `by` there is one row. Rates in [0, 1] are means over rollouts, as in a failure report: a
+    board that is in a set twice counts twice. Intervals are over boards.
     """
     import pandas as pd
 
@@ -213,10 +196,10 @@ def rates(
 
 
 def paired_difference(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> tuple[float, float, float]:
-    """Returns the mean of a - b with its 95% interval, paired by board, for two frames over the same boards.
+    """Returns the mean of a - b with its 95% interval, paired by board.
 
     Raises:
-        ValueError: The two are not over the same boards.
+        ValueError: The two frames are not over the same boards.
     """
     left, right = (x.groupby("board", sort=True)[metric].agg(["mean", "size"]) for x in (a, b))
     if not left.index.equals(right.index):

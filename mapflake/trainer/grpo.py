@@ -1,8 +1,8 @@
 """One round of reinforcement learning: GRPO (Shao et al. 2024) through TRL, on boards or another problem.
 
-With `processes` above 1 the round runs in processes started here: by `torchrun` for plain data parallelism (also on
-CPUs, under gloo), by `accelerate launch` with the shipped FSDP2 configuration where weights are sharded. Not covered:
-several machines; bit-equal resume where vLLM samples on CUDA, which TRL's seed does not reach.
+With `processes` above 1 the round runs in processes started here: by `torchrun`, or by `accelerate launch` with the
+shipped FSDP2 configuration where weights are sharded. Not covered: several machines; bit-equal resume where vLLM
+samples on CUDA, which TRL's seed does not reach.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from mapflake.trainer.training import run
 from mapflake.trainer.weights import lora_config
 
 ACCELERATE = Path(__file__).parent / "accelerate"
-JOB = "job.pickle"  # beside the saves: what further processes train
 
 
 class Problem(Protocol):
@@ -119,10 +118,10 @@ def train_round(
 ) -> list[dict[str, Any]]:
     """Trains the checkpoint `start` on a problem, writes the result to `out` and returns its curve, a row a step.
 
-    A row holds the mean of each reward over the step's samples, the share of groups without signal
-    (`frac_reward_zero_std`), entropy, completion length, the tokens that were sampled (`sampled_tokens`), and `kl`, the
-    divergence from `start` (for a large vocabulary only if `beta` is not 0). Continues from its last save if it was
-    interrupted; does nothing if `out` is the result of the same input.
+    A row holds the mean of each reward, the share of groups without signal (`frac_reward_zero_std`), entropy,
+    completion length, the tokens that were sampled (`sampled_tokens`), and `kl`, the divergence from `start` (for a
+    large vocabulary only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out`
+    is the result of the same input.
 
     Raises:
         ValueError: The number of the problem's instances is not `params.instances`, or the model's context is too short
@@ -155,22 +154,12 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     rows = training_rows(policy, problem, params, seed)
     asked = {p if isinstance(p, str) else p[0]["content"] for p in rows["prompt"]}
     check_room(policy.model, encode_prompts(policy.tokenizer, sorted(asked)), params.max_new_tokens)
+    large = not logits_fit(policy.model, params.microbatch, params.max_new_tokens)
+    autocast = torch.cuda.is_available() or (not full and precision == "bfloat16")
+    arguments = training_arguments(params, saves, seed, list(rewards.values()), large=large, autocast=autocast)
+    lora, vllm = params.lora and lora_config(params.lora), sampler(start, params)
     trainer = RoundTrainer(
-        policy,
-        rows,
-        list(rewards),
-        training_arguments(
-            params,
-            saves,
-            seed,
-            list(rewards.values()),
-            large=not logits_fit(policy.model, params.microbatch, params.max_new_tokens),
-            autocast=torch.cuda.is_available() or (not full and precision == "bfloat16"),
-        ),
-        seed=seed,
-        lora=params.lora and lora_config(params.lora),
-        sampler=sampler(start, params),
-        redraws=params.redraws,
+        policy, rows, list(rewards), arguments, seed=seed, lora=lora, sampler=vllm, redraws=params.redraws
     )
     running = trainer.accelerator.num_processes
     if running != params.processes:  # launchers have started one in silence
@@ -182,14 +171,14 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
 
 
 def sampler(start: str | Path, params: RLParams) -> engine.Engine | engine.Server | None:
-    """Returns what samples in place of TRL's vLLM, which needs CUDA; None on CUDA, and where vLLM is not asked for."""
+    """Returns what samples in place of TRL's vLLM, which needs CUDA; None there, and where vLLM is not asked for."""
     if params.vllm == "off" or torch.cuda.is_available():
         return None
     return engine.Engine(start, params.vllm_engine) if params.vllm == "colocate" else engine.Server(params.vllm_engine)
 
 
 def training_rows(policy: Policy, problem: Problem, params: RLParams, seed: int) -> Dataset:
-    """Returns the problem's rows of all epochs in the order of `order_of_rows`."""
+    """Returns the problem's rows, in the order of `order_of_rows`."""
     rows = problem.rows(policy.prompt_format)
     return rows.select(order_of_rows(len(rows), params.epochs, seed))
 
@@ -197,8 +186,7 @@ def training_rows(policy: Policy, problem: Problem, params: RLParams, seed: int)
 def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
     """Returns the numbers of the rows in the order of training, `[count * epochs]`; each epoch has its own order.
 
-    It is laid out here: TRL's sampler shuffles from a state that no save holds, and a resume in a later epoch would see
-    other boards.
+    TRL's sampler shuffles from a state that no save holds: after a resume a later epoch would see other boards.
     """
     return [int(i) for epoch in range(epochs) for i in rng_for(seed, "order", epoch).permutation(count)]
 
@@ -206,15 +194,9 @@ def order_of_rows(count: int, epochs: int, seed: int) -> list[int]:
 def training_arguments(
     params: RLParams, output: Path, seed: int, weights: Sequence[float], *, large: bool, autocast: bool = False
 ) -> GRPOConfig:
-    """Returns TRL's configuration of a round.
+    """Returns TRL's configuration of a round, whose saves go to `output`; `weights` are those of the rewards.
 
-    Args:
-        params: The parameters of the round.
-        output: The folder of its saves.
-        seed: Seed of TRL's own random numbers.
-        weights: Weights of the rewards.
-        large: Whether memory is short (`logps.logits_fit`).
-        autocast: Whether products are bfloat16 by autocast: on a GPU, and where adapters are trained.
+    If a model is `large` (`logps.logits_fit`), memory is short; `autocast` makes products bfloat16.
     """
     cuda = torch.cuda.is_available()
     accumulation = params.samples_a_process // params.microbatch
@@ -254,29 +236,22 @@ def training_arguments(
     )
 
 
-# ---------------------------------------------------------------- several processes
-
-
 def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
-    """Runs `main` in `params.processes` processes and waits for them."""
+    """Runs this module in `params.processes` processes and waits for them."""
     folder = checkpoint.resumable(out, input_hash)
     settle(params.precision, start, folder)  # once: the processes only read it
-    (folder / JOB).write_bytes(pickle.dumps((start, problem, params, out, seed)))
+    job = folder / "job.pickle"
+    job.write_bytes(pickle.dumps((start, problem, params, out, seed)))
     launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={params.processes}"]
     if params.sharding != "none":
         config = ACCELERATE / f"{params.sharding}.yaml"
         launcher = ["accelerate.commands.launch", f"--config_file={config}", f"--num_processes={params.processes}"]
-    command = [sys.executable, "-m", *launcher, "-m", "mapflake.trainer.grpo", str(folder)]
+    command = [sys.executable, "-m", *launcher, "-m", "mapflake.trainer.grpo", str(job)]
     finished = subprocess.run(command, check=False)
     if finished.returncode:
         raise RuntimeError(f"{out}: {params.processes} training processes ended with {finished.returncode}, see above")
 
 
-def main(folder: Path) -> None:
-    """Trains the round whose job `_launch` wrote to `folder`, as one process of several."""
-    start, problem, params, out, seed = pickle.loads((folder / JOB).read_bytes())
-    train_round(start, problem, params, out, seed=seed)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+if __name__ == "__main__":  # as one process of several
+    *job, seed = pickle.loads(Path(sys.argv[1]).read_bytes())
+    train_round(*job, seed=seed)

@@ -35,12 +35,7 @@ def completion_logps(
 ) -> torch.Tensor:
     """Returns the log-probability of the last `length` tokens of each row, 0 where `mask` is 0: `[B, length]`.
 
-    Args:
-        model: The policy, as it is or wrapped for data parallelism.
-        ids: Rows `[prompt, left-padded | completion, right-padded]`, `[B, P + length]`.
-        mask: 1 at tokens, 0 at padding, `[B, P + length]`.
-        length: Columns of the completions.
-        temperature: Logits are divided by it.
+    Rows are `[prompt, left-padded | completion, right-padded]`; `ids` and `mask`, 0 at padding, are `[B, P + length]`.
     """
     split = ids.size(1) - length
     lengths = mask[:, split:].sum(1)

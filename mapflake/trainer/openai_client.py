@@ -1,11 +1,10 @@
 """A policy behind any OpenAI-compatible server: the paper's commercial models, vLLM's server, `transformers serve`.
 
 The samples of a prompt are asked for in one request, and those that did not come again one by one: many servers ignore
-`n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection). A model
-that ends without a text has answered, with an empty one. A request that fails to the end yields None: no answer, not a
-wrong one; so does a reply that is no text, or that the server withheld. A refusal (any other 4xx), and a server that
-cannot be reached, stop everything. The key comes from the environment alone, and no message shows it. Not covered:
-streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
+`n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection). One that
+fails to the end, and a reply that is no text or was withheld, yield None: no answer, not a wrong one. A refusal (any
+other 4xx), and a server that cannot be reached, stop everything. The key comes from the environment alone, and no
+message shows it. Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from mapflake.repro import check_address, seed_for
 logger = logging.getLogger(__name__)
 
 KEY = "OPENAI_API_KEY"
-NO_KEY = "none"  # what the client is given for a server on this machine that asks for none
+NO_KEY = "none"  # for a server on this machine that asks for none
 ENDED = ("stop", "length", "tool_calls", "function_call")  # finish reasons with which the model itself came to an end
 MAX_MESSAGE = 300  # characters shown of a server's error message
 
@@ -85,10 +84,8 @@ class OpenAIPolicy:
         Raises:
             ServerError: The key, the model or the request is refused, or no server is there.
         """
-        settings: dict[str, Any] = {
-            "temperature": 1.0 if temperature is None else temperature,
-            "max_tokens": max_new_tokens or self.max_new_tokens,
-        }
+        settings: dict[str, Any] = {"max_tokens": max_new_tokens or self.max_new_tokens}
+        settings["temperature"] = 1.0 if temperature is None else temperature
         if schema is not None:
             described = {"name": "reply", "schema": dict(schema), "strict": True}
             settings["response_format"] = {"type": "json_schema", "json_schema": described}
@@ -132,12 +129,11 @@ class OpenAIPolicy:
         self, client: openai.OpenAI, prompt: str, n: int, settings: dict[str, Any]
     ) -> tuple[list[str | None], str]:
         """Returns up to n samples, None for one that is no answer, and the reason where one is missing."""
+        asked = {"model": self.model, "messages": [{"role": "user", "content": prompt}], **settings}
         if n > 1:
-            settings = {**settings, "n": n}
+            asked["n"] = n
         try:
-            reply = client.chat.completions.create(
-                model=self.model, messages=[{"role": "user", "content": prompt}], **settings
-            )
+            reply = client.chat.completions.create(**asked)
             return [_text(choice) for choice in reply.choices[:n]], "reply without a text"
         except (openai.RateLimitError, openai.InternalServerError) as error:
             return [], f"HTTP {error.status_code}"
@@ -153,23 +149,18 @@ class OpenAIPolicy:
         except openai.APIConnectionError as error:
             cause = type(error.__cause__ or error).__name__
             if cause == "ConnectError":
-                tries = self.retries + 1
-                raise ServerError(f"{client.base_url}: {self.model}: no server there, after {tries} tries") from None
+                said = f"no server there, after {self.retries + 1} tries"
+                raise ServerError(f"{client.base_url}: {self.model}: {said}") from None
             return [], f"no connection ({cause})"
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError, openai.APIError) as error:
             return [], f"unreadable reply ({type(error).__name__})"
 
 
 def _text(choice: Any) -> str | None:
-    """Returns the model's text; lone surrogates, which no file can hold, become "?".
-
-    It is empty if the model ended without one, e.g. while it reasoned; None if the server held it back, or has no text.
-    """
-    said = choice.message.content
-    if said is None:
-        said = choice.message.refusal
+    """Returns the model's text, empty if it ended without one; None if the server held it back, or has no text."""
+    said = choice.message.refusal if choice.message.content is None else choice.message.content
     if said is None and choice.finish_reason in ENDED:
         said = ""
-    if said == "" and choice.finish_reason == "content_filter":
-        said = None
-    return said.encode(errors="replace").decode() if isinstance(said, str) else None
+    if not isinstance(said, str) or (said == "" and choice.finish_reason == "content_filter"):
+        return None
+    return said.encode(errors="replace").decode()  # no file can hold a lone surrogate

@@ -34,11 +34,9 @@ def reads_packed(model: Any) -> bool:
 
 
 def packed(rows: Sequence[torch.Tensor], prefixes: Sequence[int | None]) -> dict[str, Any]:
-    """Returns rows of tokens as the arguments of one forward pass, `[1, T]`.
+    """Returns rows of tokens, `[L]` each and none empty, as the arguments of one forward pass, `[1, T]`.
 
-    Args:
-        rows: The rows, `[L]` each, none empty.
-        prefixes: For each row the number of the row before that it goes on from, None if it stands for itself.
+    A prefix is the number of the row before that a row goes on from, None if it stands for itself.
     """
     begins = [0 if prefix is None else len(rows[prefix]) for prefix in prefixes]
     device = rows[0].device

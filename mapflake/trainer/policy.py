@@ -1,9 +1,8 @@
 """The policy: a causal language model, its tokenizer, and how it completes prompts.
 
-One class serves the small from-scratch policy and real LLMs. A policy whose tokenizer has a chat template takes prompts
-in the format `chat` (or `brief`, if its settings say so), which become user messages; one without takes `compact`.
-Completion is by `decoding.decode`, or by vLLM's engine (engine.py). Not covered: OpenAI-compatible servers
-(openai_client.py); checkpoints of unknown origin, beyond reading safetensors alone and running no code of theirs.
+A policy whose tokenizer has a chat template takes prompts in the format `chat` (or `brief`, if its settings say so),
+which become user messages; one without takes `compact`. Completion is by `decoding.decode`, or by vLLM (engine.py).
+Not covered: OpenAI-compatible servers (openai_client.py).
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ from mapflake.trainer.weights import is_adapted, load_chain, parent_of, write_ad
 
 logger = logging.getLogger(__name__)
 
-PAD, EOS = "<pad>", "<eos>"
 UNASKED = "so it cannot be asked in words; take an instruction-tuned model, or prompt_format compact"
 MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is filled in
 
@@ -85,16 +83,13 @@ class Policy:
             ValueError: The grammar cannot be read, or the context has no room for a prompt.
             EngineError: vLLM did not start, or ended.
         """
-        settings: dict[str, Any] = {
-            "n": n,
-            "temperature": 1.0 if temperature is None else temperature,
-            "max_new_tokens": max_new_tokens or self.max_new_tokens,
-        }
-        ids = encode_prompts(self.tokenizer, prompts, self.template)
         model: Any = self.model
+        ids = encode_prompts(self.tokenizer, prompts, self.template)
+        length, width = max_new_tokens or self.max_new_tokens, len(self.tokenizer)
         if model is not None:
-            settings["max_new_tokens"] = min(settings["max_new_tokens"], 1 + check_room(model, ids))
-        width = len(self.tokenizer) if model is None else model.config.vocab_size
+            length, width = min(length, 1 + check_room(model, ids)), model.config.vocab_size
+        settings: dict[str, Any] = {"n": n, "max_new_tokens": length}
+        settings["temperature"] = 1.0 if temperature is None else temperature
         # Made for vLLM too, which has its own: a grammar that cannot be read is found out here.
         mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, width)
         if self.engine is not None:
@@ -116,7 +111,7 @@ def check_room(model: Any, rows: Sequence[Sequence[int]], new_tokens: int = 1) -
     """Returns how many tokens of the model's context are left by the longest row and `new_tokens` after it.
 
     Raises:
-        ValueError: The context is too short; a model would go on beyond it without a word, and answer worse.
+        ValueError: The context is too short; a model would go on beyond it, and answer worse.
     """
     longest = max(map(len, rows), default=0)
     context: int = getattr(model.config, "max_position_embeddings", None) or sys.maxsize
@@ -137,20 +132,16 @@ def completion_texts(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence
 def encode_prompts(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], template: Mapping[str, Any] | None = None
 ) -> list[list[int]]:
-    """Returns the token ids of each prompt; control tokens inside the text stay text (`split_special_tokens`).
-
-    `template` is as in `Policy`.
+    """Returns the token ids of each prompt, control tokens inside it as text; `template` is as in `Policy`.
 
     Raises:
         ValueError: A compact prompt has a word outside the closed vocabulary (names the word), or the chat template
             does not show a message exactly once.
     """
     if tokenizer.chat_template:
-        # The template's own control tokens are real, those inside a message are not: the message is replaced by its
-        # tokens, encoded apart.
-        message = {"role": "user", "content": MESSAGE}
-        asked: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True}
-        parts = tokenizer.apply_chat_template([message], **{**(template or {}), **asked}).split(MESSAGE)
+        # The template's own control tokens are real, those inside a message are not: it is encoded apart.
+        asked = {**(template or {}), "tokenize": False, "add_generation_prompt": True}
+        parts = tokenizer.apply_chat_template([{"role": "user", "content": MESSAGE}], **asked).split(MESSAGE)
         if len(parts) != 2:
             raise ValueError(f"the chat template shows the message {len(parts) - 1} times, not once")
         before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts)
@@ -164,21 +155,19 @@ def encode_prompts(
     return ids
 
 
-def compact_tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
-    """Returns a word-level tokenizer over a closed vocabulary: whitespace splits, every word is one token."""
-    words = {word: i for i, word in enumerate([PAD, EOS, "<unk>", *vocabulary])}
-    if len(words) != len(vocabulary) + 3:
-        raise ValueError("the vocabulary repeats a word")
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=PAD, eos_token=EOS, unk_token="<unk>", padding_side="left"
-    )
-
-
 def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -> Policy:
-    """Returns an untrained policy of Qwen3's architecture over `vocabulary`, the same for the same seed."""
-    tokenizer = compact_tokenizer(vocabulary)
+    """Returns an untrained policy of Qwen3's architecture, the same for the same seed; a token is a word.
+
+    Raises:
+        ValueError: The vocabulary repeats a word.
+    """
+    special = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
+    words = {word: i for i, word in enumerate([*special.values(), *vocabulary])}
+    if len(words) != len(special) + len(vocabulary):
+        raise ValueError("the vocabulary repeats a word")
+    splitting = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    splitting.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=splitting, padding_side="left", **special)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=params.hidden_size,
@@ -210,9 +199,9 @@ def load_policy(
 ) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
-    Safetensors only, no code from the checkpoint. Weights have `precision` on a CPU and are bfloat16 on a GPU; with
-    `full_precision` they are float32 anywhere, to be trained in full, and on a CPU their products have `precision`;
-    with `vllm` its engine reads them. A folder must have a valid manifest, unless it was not written here (`sealed`).
+    Safetensors only, no code from the checkpoint. Weights have `precision` on a CPU and are bfloat16 on a GPU. With
+    `full_precision` they are float32, to be trained, and on a CPU their products have `precision`; with `vllm` its
+    engine reads them. A folder must have a valid manifest, unless it was not written here (`sealed`).
 
     Raises:
         CheckpointError: The folder is torn or holds an adapter of unknown origin, the weights do not fit or are not
@@ -231,12 +220,12 @@ def load_policy(
         encode_prompts(tokenizer, [])  # tries the chat template
         if sealed and not tokenizer.chat_template and not is_word_level(tokenizer):
             raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
-        on_cpu = not torch.cuda.is_available()
-        halved = not on_cpu or settle(precision, folder) == "bfloat16"
+        cuda = torch.cuda.is_available()
+        halved = cuda or settle(precision, folder) == "bfloat16"
         options = {} if is_word_level(tokenizer) else {"attn_implementation": ATTENTION}  # of no use to a small model
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32
         model = None if vllm else load_chain(path, dtype, **options).eval()
-        if model is not None and full_precision and halved and on_cpu:
+        if model is not None and full_precision and halved and not cuda:
             compute_in_bfloat16(model)
     except checkpoint.CheckpointError:
         raise
@@ -259,9 +248,8 @@ def save_policy(
 ) -> None:
     """Writes a checkpoint folder with its manifest at `out`, and `curve` in it.
 
-    It is written beside `out` and takes its place by two renames: if the process is killed, `out` is the old one, the
-    new one or missing, never a part of one. `weights` replace the model's own, where processes hold only shards of
-    these. Of a model with adapters these alone are written, and that they stand on `parent`.
+    If the process is killed, `out` is the old one, the new one or missing, never a part of one. `weights` replace the
+    model's own, where processes hold shards of these. Of a model with adapters these alone are written, and `parent`.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))

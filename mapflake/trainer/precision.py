@@ -1,7 +1,6 @@
 """The precision of matrix products on a CPU: which one a training takes, and bfloat16 products with float32 weights.
 
-`auto` follows from the processor and is written down with the result, so that a run that moves to another machine
-keeps the precision it began with. Not covered: GPUs, which train in bfloat16 through accelerate's autocast.
+Not covered: GPUs, which train in bfloat16 through accelerate's autocast.
 """
 
 from __future__ import annotations
@@ -28,23 +27,18 @@ from mapflake.trainer.params import Precision
 # oneDNN keeps what it compiled for the last 1,024 shapes, and each step has new ones: 10 GiB with AMX (reports/log.md).
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-MARK = "precision.txt"
-FAST = ("avx512_bf16", "amx_bf16")
-"""Instructions without which no processor multiplies bfloat16 fast."""
-WORTH = 0.8  # of float32's time: what bfloat16 may take at most, to be worth its rounding
-
 
 @functools.cache
 def of_processor() -> Literal["float32", "bfloat16"]:
-    """Returns bfloat16 if this processor multiplies it faster than float32, else float32.
+    """Returns bfloat16 if this processor multiplies it in less than 0.8 of float32's time, which is worth its rounding.
 
     Both are timed, in less than a second: with avx512_bf16, AMD's processors multiply bfloat16 in half the time of
     float32, and some of Intel's in twice the time.
     """
     capabilities = torch.cpu.get_capabilities()
-    if not any(capabilities.get(name) for name in FAST):
+    if not (capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")):
         return "float32"
-    return "bfloat16" if product_seconds(torch.bfloat16) < WORTH * product_seconds(torch.float32) else "float32"
+    return "bfloat16" if product_seconds(torch.bfloat16) < 0.8 * product_seconds(torch.float32) else "float32"
 
 
 def product_seconds(dtype: torch.dtype) -> float:
@@ -52,10 +46,8 @@ def product_seconds(dtype: torch.dtype) -> float:
 
     On one thread: where other work holds the cores, threads wait for one another, and waiting counts as CPU time.
     """
-    tokens, width, height = 512, 576, 1536  # the largest layer of a model of 135M parameters
-    x, weight, gradient = (
-        torch.ones(size, dtype=dtype) for size in ((tokens, width), (height, width), (tokens, height))
-    )
+    sizes = (512, 576), (1536, 576), (512, 1536)  # 512 tokens, the largest layer of a model of 135M parameters
+    x, weight, gradient = (torch.ones(size, dtype=dtype) for size in sizes)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     found = []
@@ -72,13 +64,10 @@ def settle(
 ) -> Literal["float32", "bfloat16"]:
     """Returns the precision of a training or of sampling.
 
-    Args:
-        asked: `auto` is settled here: as an unfinished training in `saves` began, else as `start` was trained, else by
-            the processor.
-        start: The checkpoint that is trained or sampled; anything else has no precision of its own.
-        saves: The folder of `checkpoint.resumable`, where the answer is written down.
+    `auto` is that in which an unfinished training in `saves` (`checkpoint.resumable`) began, else that in which `start`
+    was trained, else the processor's: a run that moves to another machine keeps its precision.
     """
-    mark = saves / MARK if saves else None
+    mark = saves and saves / "precision.txt"
     begun = mark.read_text() if mark and mark.is_file() else None
     taken: Any = asked
     if asked == "auto":

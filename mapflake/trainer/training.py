@@ -14,30 +14,22 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from mapflake.extras import needs
 
 with needs("train"):
     from tqdm import tqdm
-    from transformers import (
-        PreTrainedTokenizerBase,
-        ProgressCallback,
-        Trainer,
-        TrainerCallback,
-        TrainerControl,
-        TrainerState,
-        TrainingArguments,
-    )
+    from transformers import PreTrainedTokenizerBase, ProgressCallback, Trainer, TrainerCallback
     from transformers.integrations import WandbCallback
 
 from mapflake.trainer import checkpoint
 from mapflake.trainer.policy import save_policy
-from mapflake.trainer.weights import is_adapted
 
 logger = logging.getLogger(__name__)
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
+WATCHED = {"loss": "loss", "rewards/valid/mean": "valid", "rewards/optimal/mean": "optimal"}
 
 
 def run(
@@ -50,13 +42,8 @@ def run(
 ) -> None:
     """Runs a trainer from its newest whole save to its end and publishes the result at `out`.
 
-    Args:
-        trainer: The trainer.
-        start: The checkpoint that it trains, or its name on the hub; None for a new policy.
-        out: The checkpoint to write: of a model with adapters these alone.
-        input_hash: As for `checkpoint.resumable`.
-        tokenizer: The policy's.
-        precision: That of the matrix products, recorded with the result.
+    `start` is the checkpoint that it trains, or its name on the hub, None for a new policy; of a model with adapters
+    these alone are written. `precision`, that of the matrix products, is recorded.
 
     Raises:
         CheckpointError: A save could not be written, e.g. for lack of room.
@@ -82,7 +69,6 @@ def run(
     weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
     if trainer.is_world_process_zero():
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
-        weights = None if is_adapted(model) else weights
         curve = _curve(trainer.state.log_history)
         save_policy(model, tokenizer, out, input_hash, curve, weights, precision, parent=start)
     trainer.accelerator.wait_for_everyone()
@@ -96,51 +82,49 @@ def memory_kept() -> Iterator[None]:
     135M parameters. Other C libraries are left as they are.
     """
     library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(M_MMAP_MAX, 0)
-        library.mallopt(M_TRIM_THRESHOLD, -1)  # never
+    if not hasattr(library, "mallopt"):
+        yield
+        return
+    library.mallopt(M_MMAP_MAX, 0)
+    library.mallopt(M_TRIM_THRESHOLD, -1)  # never
     try:
         yield
     finally:
-        if hasattr(library, "mallopt"):
-            library.mallopt(M_MMAP_MAX, 65536)
-            library.mallopt(M_TRIM_THRESHOLD, 128 * 1024)  # glibc's own values
-            library.malloc_trim(0)
+        library.mallopt(M_MMAP_MAX, 65536)
+        library.mallopt(M_TRIM_THRESHOLD, 128 * 1024)  # glibc's own values
+        library.malloc_trim(0)
 
 
 def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the steps of a trainer's log without times, which differ at every run: results are compared by hash.
 
-    Keys are in the order that they have after a resume.
+    Keys are in the order that they have after a resume. A reward of no row of a step (`grpo.Mixture`) is left out.
     """
     timed = ("runtime", "per_second", "time", "total_flos")
-    steps = [{k: row[k] for k in sorted(row) if not any(t in k for t in timed)} for row in history]
-    # A reward that no row of a step has (`grpo.Mixture`) is None there.
-    steps = [{k: v for k, v in row.items() if v is not None} for row in steps]
-    return [row for row in steps if "loss" in row]
+    return [
+        {k: row[k] for k in sorted(row) if row[k] is not None and not any(t in k for t in timed)}
+        for row in history
+        if row.get("loss") is not None
+    ]
 
 
 class Progress(TrainerCallback):
     """One progress bar for a training, with its loss and rates."""
 
-    WATCHED: ClassVar = {"loss": "loss", "rewards/valid/mean": "valid", "rewards/optimal/mean": "optimal"}
-
     def __init__(self, title: str) -> None:
         self.bar = tqdm(desc=title, unit="step", mininterval=1.0)
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Shows how many optimizer steps are done, also those before an interruption."""
         self.bar.total = state.max_steps
         self.bar.update(state.global_step - self.bar.n)
 
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
         """Shows the newest numbers."""
-        logs = given.get("logs") or {}
-        self.bar.set_postfix(
-            {name: f"{logs[key]:.3f}" for key, name in self.WATCHED.items() if logs.get(key) is not None}
-        )
+        shown = {name: f"{logs[key]:.3f}" for key, name in WATCHED.items() if logs.get(key) is not None}
+        self.bar.set_postfix(shown)
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Closes the bar."""
         self.bar.close()
 

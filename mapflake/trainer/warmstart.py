@@ -10,7 +10,6 @@ import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,16 +39,10 @@ def warm_start(
     *,
     seed: int,
 ) -> list[dict[str, float]]:
-    """Trains a policy on `pairs`, writes it to `out` and returns its curve: `{"step", "loss", ...}` rows.
+    """Trains a policy on pairs of prompt and completion, writes it to `out` and returns its curve, a row a step.
 
-    Continues from its last save if it was interrupted; does nothing if `out` is the result of the same input.
-
-    Args:
-        pairs: Prompts, and the completions that are right for them.
-        start: The vocabulary of a new policy, or the checkpoint of one, or its name on the hub.
-        params: Recipe, and shape of a new policy.
-        out: The checkpoint to write.
-        seed: Seed of a new policy's weights, and of the order of the pairs.
+    `start` is the vocabulary of a new policy, or the checkpoint of one, or its name on the hub. Continues from its last
+    save if it was interrupted; does nothing if `out` is the result of the same input.
 
     Raises:
         ValueError: A compact text has a word outside the vocabulary, there are no pairs, the model's context is too
@@ -63,9 +56,8 @@ def warm_start(
     if known is None and params.lora:
         raise ValueError("lora: adapters stand on a model, and a new policy is asked for")
     origin = words if known is None else checkpoint.origin_of(known)
-    input_hash = checkpoint.input_hash_of(
-        "mapflake.trainer.warmstart", list(map(list, pairs)), origin, params.model_dump(), seed
-    )
+    made_from = [list(map(list, pairs)), origin, params.model_dump(), seed]
+    input_hash = checkpoint.input_hash_of("mapflake.trainer.warmstart", *made_from)
     if not checkpoint.is_result_of(out, input_hash):
         torch.set_num_threads(params.threads)
         saves = checkpoint.resumable(out, input_hash)
@@ -78,15 +70,13 @@ def warm_start(
                 compute_in_bfloat16(policy.model)
         data = encode_pairs(policy.tokenizer, pairs)
         check_room(policy.model, [row["input_ids"] for row in data], 0)
-        collate: Any = functools.partial(_pad, pad=policy.tokenizer.pad_token_id)
-        if packing.reads_packed(policy.model):
-            collate = packing.pack
+        packed = packing.reads_packed(policy.model)
         order = _order([len(row["input_ids"]) for row in data], params, rng_for(seed, "warm_start", "order"))
         trainer = Trainer(
             model=policy.model if params.lora is None else get_peft_model(policy.model, lora_config(params.lora)),
-            args=_arguments(saves, params, seed_for(seed, "warm_start"), count=collate is packing.pack),
+            args=_arguments(saves, params, seed_for(seed, "warm_start"), count=packed),
             train_dataset=[data[i] for i in order],
-            data_collator=collate,
+            data_collator=packing.pack if packed else functools.partial(_pad, pad=policy.tokenizer.pad_token_id),
         )
         run(trainer, known, out, input_hash, policy.tokenizer, precision)
     checkpoint.drop_resumable(out)
@@ -136,8 +126,8 @@ def _arguments(output: Path, params: WarmStartParams, seed: int, count: bool) ->
 def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator) -> list[int]:
     """Returns the order of examples for all steps: shuffled epochs, sorted by length within each step's batch.
 
-    A step is cut into microbatches, so each of these has like lengths and little padding, while the batch as a whole
-    stays a fair draw (batches of one length learn far worse: reports/log.md).
+    Microbatches then have little padding, while the batch as a whole stays a fair draw (batches of one length learn far
+    worse: reports/log.md).
     """
     need = params.steps * params.batch_size
     order: list[int] = []

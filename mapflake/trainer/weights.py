@@ -1,8 +1,7 @@
 """Weights of a checkpoint as a model: whole ones, or adapters (LoRA, Hu et al. 2021) with the weights they stand on.
 
-The adapter of a round of Qwen3-1.7B takes a fiftieth of the room of its weights. A checkpoint may stand on another one
-of the kind, down to whole weights or a name on the hub: they are added up as the policy is loaded. Not covered:
-adapters that were trained elsewhere.
+A checkpoint may stand on another one of the kind, down to whole weights or a name on the hub: they are added up as the
+policy is loaded. Not covered: adapters that were trained elsewhere.
 """
 
 from __future__ import annotations

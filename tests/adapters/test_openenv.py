@@ -104,9 +104,6 @@ def small():
         yield found
 
 
-# ---------------------------------------------------------------- what a trainer does
-
-
 @pytest.mark.parametrize("prompt_format", ["chat", "compact"])
 def test_a_board_of_the_design_and_its_judgement(server, prompt_format):
     with MapflakeEnv(base_url=server).sync() as env:
@@ -155,8 +152,6 @@ def test_the_state_brings_the_board_back_in_another_session(server):
         assert env.reset().observation.board != board
         assert env.state().step_count == 0
 
-
-# ---------------------------------------------------------------- what it is not meant for
 
 WRONG = {
     "config.sizes.4: 'holes': unknown key; legal keys: data_ratio, hole_ratio": {
@@ -267,9 +262,6 @@ def test_a_body_that_stalls(small):
         )
         client.settimeout(30)
         assert b" 408 " in client.recv(1000)
-
-
-# ---------------------------------------------------------------- where it is, and what it shows
 
 
 def test_it_is_on_this_machine_alone(server):

@@ -25,9 +25,6 @@ def task(entry):
     return from_json(Task, entry["metadata"]["task"], "task")
 
 
-# ---------------------------------------------------------------- what its own tests ask of every dataset
-
-
 @pytest.mark.parametrize("prompt_format", ["chat", "brief", "compact"])
 def test_the_answer_of_an_entry_scores_one(prompt_format):
     boards = dataset(seed=1234, size=10, prompt_format=prompt_format)
@@ -76,9 +73,6 @@ def test_a_wrong_configuration_is_named(wrong, message):
         dataset(**wrong)
 
 
-# ---------------------------------------------------------------- its boards and its scorer
-
-
 def test_boards_are_those_of_the_configuration_and_never_held_out():
     chosen = dataset(
         seed=3, size=150, min_size=3, max_size=5, min_agents=1, max_agents=3, max_hole_ratio=0.3, wait_ratio=None
@@ -101,9 +95,6 @@ def test_the_score_is_the_reward():
             0.5, 0.0, 0.0, 0.0, 0.0, 1.0,
         ]  # fmt: skip
         assert boards.score_answer(extract_answer(told), entry) == 1.0
-
-
-# ---------------------------------------------------------------- its curriculum
 
 
 def test_levels_go_up_and_down():

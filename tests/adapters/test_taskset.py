@@ -92,8 +92,6 @@ def test_boards_are_drawn_as_asked():
     assert len({task.data.id for task in tasks}) == 4
 
 
-# ---------------------------------------------------------------- the hub's form, environments/mapflake
-
 DESIGN = EnvConfig({4: SizeConfig(0.75, 0.2, 0.5), 5: SizeConfig(0.25, 0.1)}, num_agents=3)
 
 

@@ -8,24 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mapflake.env import Plan, PlanParseError, Task, parse_completion, render_prompt
+from mapflake.env import Task, render_prompt
 from mapflake.repro import from_json, read_jsonl
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """One answer and its verdict.
+    """One answer and its verdict."""
 
-    Attributes:
-        name: What it is an example of; unique within its prompt_format.
-        violations: Kinds of checks that fail, in the order of `KINDS`.
-    """
-
-    name: str
+    name: str  # what it is an example of; unique within its prompt_format
     prompt_format: str
     task: Task
     completion: str
-    violations: tuple[str, ...]
+    violations: tuple[str, ...]  # kinds of checks that fail, in the order of `KINDS`
     valid: bool
     optimal: bool
     soc_optimal: bool
@@ -35,21 +30,12 @@ class Transcript:
     def prompt(self) -> str:
         return render_prompt(self.task.instance, self.prompt_format)
 
-    @property
-    def plan(self) -> Plan | None:
-        """The plan that is in the completion, if there is one."""
-        try:
-            return parse_completion(self.completion, self.task.instance.num_agents, self.prompt_format)
-        except PlanParseError:
-            return None
-
 
 def _read(row: dict[str, Any]) -> Transcript:
     return Transcript(**row | {"task": from_json(Task, row["task"], "task"), "violations": tuple(row["violations"])})
 
 
 TRANSCRIPTS = [_read(row) for row in read_jsonl(Path(__file__).with_name("transcripts.jsonl"))]
-CHAT = [transcript for transcript in TRANSCRIPTS if transcript.prompt_format == "chat"]
 
 
 def answers(transcripts: list[Transcript]) -> Callable[[str], str]:

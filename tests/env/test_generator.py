@@ -64,9 +64,6 @@ def crowded() -> list[Task]:
     ]
 
 
-# ---------------------------------------------------------------- the one law
-
-
 @pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
 def test_the_oracle_plan_is_valid_and_optimal(mixed, crowded, prompt_format):
     for task in mixed + crowded:
@@ -75,9 +72,6 @@ def test_the_oracle_plan_is_valid_and_optimal(mixed, crowded, prompt_format):
         assert verdict.optimal
         assert verdict.makespan == task.solution.makespan
         assert verdict.soc_optimal == (task.solution.sum_of_costs == task.best_sum_of_costs)
-
-
-# ---------------------------------------------------------------- what is promised of a set
 
 
 def test_tasks_are_what_was_asked_for(mixed):
@@ -129,9 +123,6 @@ def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
     assert apportion(20, {"a": 2, "b": 1, "c": 0}) == {"a": 13, "b": 7, "c": 0}
     assert [num_holes(*kind) for kind in ((3, 0.5), (5, 0.1), (4, 0.0), (10, 0.125))] == [5, 3, 0, 13]
     assert [num_holes(10, ratio) for ratio in (0.285, 0.235, 0.295, 0.415, 0.284)] == [29, 24, 30, 42, 28]
-
-
-# ---------------------------------------------------------------- determinism, random access, splits
 
 
 def test_the_same_call_gives_the_same_tasks_for_ever(mixed):
@@ -226,9 +217,6 @@ def test_excluded_boards_do_not_occur_in_any_orientation():
     assert all(rest[i] == first[i] for i in kept)
 
 
-# ---------------------------------------------------------------- configurations
-
-
 def test_configurations_are_values():
     again = from_json(EnvConfig, json.loads(json.dumps(to_json(MIXED))), "config")
     for same in (again, pickle.loads(pickle.dumps(MIXED))):
@@ -278,9 +266,6 @@ def test_full_boards_are_found():
     assert next(set(moves) for moves in zip(*rotation.solution.plan.moves, strict=False)) == {*"UDLR"}
 
 
-# ---------------------------------------------------------------- errors of a call
-
-
 def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
     monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
     config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)}, 1)  # one agent never waits
@@ -297,18 +282,12 @@ def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
         generate(EnvConfig.uniform([5], 0.0, 1.0), 1, seed=0)
 
 
-# ---------------------------------------------------------------- statistics of boards
-
-
 def test_feasibility_counts_every_board(in_both):
     for agents, holes in ((1, 0.0), (2, 0.3), (3, 0.4)):
         found = board_statistics(4, agents, holes, boards=60, seed=0)
         assert found.boards == 60 >= found.connected >= found.solved + found.over_budget
         assert found.waits <= found.solved
     assert board_statistics(4, 2, 0.3, boards=60, seed=0) != board_statistics(4, 2, 0.3, boards=60, seed=1)
-
-
-# ---------------------------------------------------------------- transforms, naive plans, files
 
 
 @settings(max_examples=40)

@@ -98,9 +98,6 @@ def test_the_oracle_itself_on_boards_solved_by_hand():
     assert truth(Instance.from_text(". S1 .\nS2 . G2\n. G1 .")) == (3, 5, True)  # one waits at the crossing
 
 
-# ---------------------------------------------------------------- boards made by hand
-
-
 def test_golden_board_where_the_objectives_disagree():
     makespan, costs = solve(GOLDEN), solve(GOLDEN, "sum_of_costs")
     assert (makespan.makespan, makespan.sum_of_costs) == (4, 7)

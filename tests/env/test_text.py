@@ -75,9 +75,6 @@ def test_all_text_comes_back_and_compact_text_is_in_the_vocabulary(board, data):
         assert parse_completion(format_plan(board, plan, form), board.num_agents, form) == plan
 
 
-# ---------------------------------------------------------------- reading what models write
-
-
 PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
 ROWS = [
     [cell.strip() for cell in line.strip("|\n ").split(" | ")]
@@ -171,9 +168,6 @@ def test_hostile_text_is_judged_and_never_raises(name, prompt_format):
     verdict = judge(TASK, HOSTILE[name], prompt_format)
     assert not verdict.valid
     assert set(verdict.kinds) <= {"parse", "agents", "move", "bounds", "hole", "goal"}
-
-
-# ---------------------------------------------------------------- wrong calls
 
 
 def test_wrong_calls_are_value_errors():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from boards import random_board
 
-from mapflake.env import EnvConfig, Instance, generate, kernel, plain
+from mapflake.env import EnvConfig, generate, kernel, plain
 from mapflake.env.plain import ANALYSE, MAKESPAN, SUM_OF_COSTS, Answer
 
 THREADS = 8
@@ -26,24 +26,20 @@ def _switching():
     sys.setswitchinterval(before)
 
 
-def drawn(count: int, sizes: tuple[int, int]) -> list[Instance]:
+def differences(count: int, sizes: tuple[int, int], search: Search, together: Search) -> int:
+    """The number of answers for random boards that are others in threads, by `together`, than alone, by `search`."""
     rng = random.Random(0)
     kinds = [(rng.randint(*sizes), rng.randint(2, 5)) for _ in range(count)]
-    return [random_board(rng, size, rng.randint(0, min(size * size // 2, size * size - n)), n) for size, n in kinds]
-
-
-def differences(boards: list[Instance], search: Search, together: Search | None = None) -> int:
-    """The number of answers that are others in threads (by `together`, if it is another function) than alone."""
+    boards = [random_board(rng, size, rng.randint(0, size * size // 2), agents) for size, agents in kinds]
     asked = [(board, what, 2_000) for board in boards for what in (MAKESPAN, SUM_OF_COSTS, ANALYSE)]
-    alone = [search(*question) for question in asked]
     with ThreadPoolExecutor(THREADS) as pool:
-        found = list(pool.map(lambda question: (together or search)(*question), asked))
-    return sum(one != other for one, other in zip(alone, found, strict=True))
+        found = list(pool.map(lambda question: together(*question), asked))
+    return sum(search(*question) != other for question, other in zip(asked, found, strict=True))
 
 
 @pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here: apt-get install gcc && make test")
 def test_the_kernel_answers_in_threads_as_alone():
-    assert differences(drawn(1_500, (4, 10)), kernel.search) == 0
+    assert differences(1_500, (4, 10), kernel.search, kernel.search) == 0
 
 
 def test_an_answer_that_threads_share_is_found_out():
@@ -55,7 +51,7 @@ def test_an_answer_that_threads_share_is_found_out():
         everyone.wait()
         return place[0]
 
-    assert differences(drawn(16, (4, 5)), plain.search, shared) > 0
+    assert differences(16, (4, 5), plain.search, shared) > 0
 
 
 def test_sets_of_tasks_are_the_same_from_threads(in_both):

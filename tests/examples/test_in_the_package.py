@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-LINT = Path(sys.executable).with_name("lint-imports")
+from small_repo import ROOT
 
+LINT = Path(sys.executable).with_name("lint-imports")
 
 IN_THE_LOOP = """
 import sys
@@ -55,15 +55,11 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
     assert done(sys.executable, "-c", CODE) != before  # so that no round of the older designer is taken over
     params = tmp_path / "params.yaml"
     written = params.read_text(encoding="utf-8")
-    for arm, said in (
-        ("waits_where_they_fail", "parameters and notebooks are in order"),
-        (
-            "waits_where_they_fial",
-            "run.arms: arm: 'waits_where_they_fial' is none of .*, waits_where_they_fail, ",
-        ),
-    ):
+    typo = "run.arms: arm: 'waits_where_they_fial' is none of .*, waits_where_they_fail, "
+    arms = {"waits_where_they_fail": "parameters and notebooks are in order", "waits_where_they_fial": typo}
+    for arm, said in arms.items():
         params.write_text(re.sub(r"^run:.*", RUN.format(arm), written, flags=re.MULTILINE), encoding="utf-8")
-        assert re.search(said, done(sys.executable, "-m", "mapflake.nb", "prepare", fails="fial" in arm))
+        assert re.search(said, done(sys.executable, "-m", "mapflake.nb", "prepare", fails=said == typo))
 
 
 CODE = "from mapflake.provenance import code_sha256; print(code_sha256('mapflake.engineer.rounds'))"

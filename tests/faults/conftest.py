@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from undisturbed import STAGES, run_toy
+from toy_stages import STAGES, run_toy
 
 PATHS = [str(Path(__file__).parents[i]) for i in (0, 1)]
 LIMIT = 120  # seconds for one run of the toy, which takes two

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_repo import ROOT, prepared_stage, repository
-from undisturbed import files
+from small_repo import ROOT, files, prepared_stage, repository
 
 NAME = "06_analysis"
 LIMIT = 120

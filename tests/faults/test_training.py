@@ -6,7 +6,7 @@ import re
 import signal
 
 import pytest
-from undisturbed import assert_as_undisturbed
+from small_repo import files
 
 # Each fault strikes a run that goes on from what the one before has left.
 KILLS = {
@@ -18,6 +18,16 @@ KILLS = {
     # 6 and 4 supervised steps, then rounds of 2 on boards, over designs, and of a design
     "language_model": [("step", 3), ("step", 5), ("token", 9), ("save", 4, 8), ("step", 3), ("torn append", 1)],
 }  # fmt: skip
+
+
+def assert_as_undisturbed(folder, stage, undisturbed) -> None:
+    """Checks that a stage left the files of an undisturbed run, byte for byte, and none beside."""
+    found, expected = (
+        {name: content for name, content in files(one).items() if name.lstrip(".").startswith(stage)}
+        for one in (folder, undisturbed)
+    )
+    assert sorted(found) == sorted(expected)
+    assert [name for name in found if found[name] != expected[name]] == []
 
 
 @pytest.mark.parametrize("stage", KILLS)

@@ -53,9 +53,6 @@ def fails(error, text, action, *args):
     assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in said] == []
 
 
-# ---------------------------------------------------------------- checkpoints
-
-
 @functools.lru_cache
 def _policy():
     words = [f"w{i}" for i in range(40)]
@@ -142,9 +139,6 @@ def test_a_checkpoint_of_a_known_model_with_code_of_its_own_is_loaded_without_it
     assert len(load_spoiled(code)) == 1
 
 
-# ---------------------------------------------------------------- servers
-
-
 def test_keys_and_addresses(monkeypatch):
     fails(ValueError, "base_url: has a user, a password", OpenAIPolicy, "m", f"http://me:{PASSWORD}@127.0.0.1/v1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRETS["OPENAI_API_KEY"] + "\nX: y")
@@ -152,9 +146,6 @@ def test_keys_and_addresses(monkeypatch):
     fails(ServerError, "holds characters that no key has", policy.complete, ["a"])
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://me:{PASSWORD}@[::1]/v1")
     fails(ValueError, "OPENAI_BASE_URL: has a user, a password", lambda: OpenAIPolicy("m").complete(["a"]))
-
-
-# ---------------------------------------------------------------- the pipeline's stages (mapflake.nb)
 
 
 ARM = "    language_model: {"

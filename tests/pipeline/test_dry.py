@@ -17,21 +17,16 @@ from mapflake.repro import ParamError, read_json
 from mapflake.trainer.params import LoraParams, RLParams
 
 
-def model(shape: dry.Shape) -> Qwen3ForCausalLM:
-    """The architecture in full, without memory."""
+@pytest.mark.parametrize("name", dry.SHAPES)
+def test_parameters_and_adapters_are_those_of_the_architecture(name: str) -> None:
+    shape, lora = dry.SHAPES[name], LoraParams(rank=8, alpha=16)
     config = Qwen3Config(
         vocab_size=shape.vocabulary, hidden_size=shape.hidden, num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads, head_dim=shape.head_dim,
         intermediate_size=shape.intermediate, tie_word_embeddings=True,
     )  # fmt: skip
-    with torch.device("meta"):
-        return Qwen3ForCausalLM(config)
-
-
-@pytest.mark.parametrize("name", dry.SHAPES)
-def test_parameters_and_adapters_are_those_of_the_architecture(name: str) -> None:
-    shape, lora = dry.SHAPES[name], LoraParams(rank=8, alpha=16)
-    whole = model(shape)
+    with torch.device("meta"):  # no memory
+        whole = Qwen3ForCausalLM(config)
     assert shape.parameters == pytest.approx(whole.num_parameters(), rel=1e-3)  # all but norms
     adapted = get_peft_model(whole, LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
     trained = sum(weight.numel() for weight in adapted.parameters() if weight.requires_grad)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 from IPython.display import HTML
+from small_repo import ROOT
 
 from mapflake import explore, study
 from mapflake.env import Instance, Plan, format_plan, solve
 
-ROOT = Path(__file__).resolve().parents[2]
 BOARD = Instance.from_text("S1 . . G2\n . H . .\n . . H .\n S2 . . G1")
 WRONG = Plan(("RDRRDD", "RRRUUU"))
 

@@ -7,7 +7,7 @@ import small_repo
 from starts import byte_level_model
 from transformers import LlamaForCausalLM
 
-from mapflake import repro, study
+from mapflake import plots, repro, study
 from mapflake.engineer import EngineerParams, Grpo, RoundSettings, Start, reading, run_arm, run_round
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.env import EnvConfig, generate, save_tasks
@@ -66,8 +66,8 @@ def run(tmp_path_factory):
         asked = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
         fixed = run_arm("fixed", settings("baseline_rl/0"), (first,), rounds=1, sizes=SIZES)
         record("fixed", fixed[1:])
-        longer = run_arm("fixed_longer", settings("ablations/fixed_longer-0"), fixed, rounds=2, sizes=SIZES)
-        record("fixed_longer", longer[1:])
+        longer = run_arm("fixed_longer", settings("ablations/fixed_longer-0"), (first,), rounds=3, sizes=SIZES)
+        record("fixed_longer", longer[1:])  # its round 1 is that of fixed, as after `rounds` was raised
         for arm, stage in (("engineer", "engineer_loop/0"), ("engineer_trained", "ablations/engineer_trained-0")):
             history = run_arm("engineer", settings(stage), (first,), rounds=1, sizes=SIZES, params=asked)
             record(arm, history[1:])
@@ -119,7 +119,10 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert "executed notebook" not in text
     repro.write_text(root / "runs/llm/engineer_loop/0/notebook.ipynb", "{}")
     rest()
+    drawn, curves = [], plots.curves
+    monkeypatch.setattr(plots, "curves", lambda frame, **options: drawn.append(frame) or curves(frame, **options))
     text = page.page(root, "llm")
+    assert [*drawn[-1].groupby("round").size()] == 4 * [len(repro.read_jsonl(first.checkpoint / "curve.jsonl"))]
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
     assert missing == ["the same architecture with random weights"]
     across = {row[0]: row for row in rows_of(text)}["language model another"]

@@ -95,21 +95,13 @@ CROWDED = "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    strata:\n      - {agen
 AGAINST = r"arm: engineer_trained, against: \[.*?\]"
 STUDY = r"^  study: \{\}"
 MISTAKES = [  # one of each kind
-    (
-        r"^  seed:",
-        "  sede:",
-        r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\? legal k",
-    ),
+    (r"^  seed:", "  sede:", r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\?"),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
     (r"agents: \[2\]}", "agents: [2], sizes: [5, 9]}", r"comparison\.sizes: no board of the benchmark has size 9$"),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
-    (
-        r"^(run: .*arms: \[)",
-        r"\1language_model, ",
-        r"^run\.arms: 'language_model' is .*runs/llm/.*, which is not ",
-    ),
+    (r"^(run: .*arms: \[)", r"\1language_model, ", r"^run\.arms: 'language_model' .*runs/llm/.*, which is not "),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of study, default, smoke, "),
     (r"^(  smoke: .*arms: \[)", r"\1constant, ", r"^runs\.smoke\.arms: 'constant' takes a configuration, and"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),

@@ -1,11 +1,7 @@
 """Records of cells: measured and written small, read back whole, refused when they do not belong together."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 from simulated import simulate
@@ -24,16 +20,16 @@ class Solver:
 
     prompt_format, identity = "chat", "solver"
 
-    def __init__(self, tasks: list[Any], solved: int) -> None:
+    def __init__(self, tasks, solved):
         self.tasks, self.solved = tasks, solved
 
-    def complete(self, prompts: Any, *, n: int = 1, **asked: Any) -> list[list[str]]:
+    def complete(self, prompts, *, n=1, **asked):
         right = [format_plan(t.instance, t.solution.plan, "chat") for t in self.tasks[: self.solved]]
         return [[right[i] if i < len(right) and not k else "?" for k in range(n)] for i in range(len(prompts))]
 
 
 @pytest.fixture
-def boards(tmp_path: Path) -> Path:
+def boards(tmp_path):
     """Notebook 01's folder: four validation boards, five in the one subset of the benchmark."""
     folder = tmp_path / "run/env_design"
     folder.mkdir(parents=True)
@@ -44,13 +40,13 @@ def boards(tmp_path: Path) -> Path:
     return folder
 
 
-def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards: Path) -> None:
+def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards):
     path = boards.parent / "cells/engineer-0.json"
     written = []
     for _ in range(2):
         on_benchmark = study.benchmark(Solver(BOARDS, 3), boards, seed=0, samples=2)
         on_validation = evaluate.rollout(Solver(TASKS, 1), load_tasks(boards / "validation.jsonl"), seed=0)
-        measured: dict[str, Any] = {"benchmark": on_benchmark, "validation": [on_validation]}
+        measured = {"benchmark": on_benchmark, "validation": [on_validation]}
         study.write_record(path, arm="engineer", seed=0, boards_folder=boards, parameters={"samples": 2}, **measured)
         written.append(path.read_bytes())
     assert written[0] == written[1]
@@ -66,17 +62,15 @@ def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards: Path) -> N
     assert found.boards["size"].tolist() == [t.instance.size for t in TASKS]
 
 
-def test_outcomes_takes_one_to_nine_answers_to_each_board() -> None:
+def test_outcomes_takes_one_to_nine_answers_to_each_board():
     ten = evaluate.rollout(Solver(BOARDS, 2), BOARDS, samples=10, seed=0)
     for wrong in (ten, [r for r in ten if r.sample < 2][:-1]):
         with pytest.raises(ValueError, match="the same number of answers to each board, 1 to 9, board after board"):
             records.outcomes(wrong, BOARDS)
 
 
-def test_made_names_the_commit_and_whether_more_than_results_was_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def git(*command: str) -> str:
+def test_made_names_the_commit_and_whether_more_than_results_was_changed(tmp_path, monkeypatch):
+    def git(*command):
         whole = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *command]
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout
 
@@ -107,7 +101,7 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(
         ("validation", [], "validation: not the sets of boards.json"),
     ],
 )
-def test_load_refuses_records_that_do_not_belong_together(tmp_path: Path, key: str, value: Any, said: str) -> None:
+def test_load_refuses_records_that_do_not_belong_together(tmp_path, key, value, said):
     path = simulate(tmp_path, {"engineer": 0.0, "fixed": 0.0}, seeds=[0, 1]) / "heuristic-1.json"
     record = repro.read_json(tmp_path / "fixed-1.json") | {"arm": "heuristic"}
     *outer, last = key.split(".")
@@ -118,7 +112,7 @@ def test_load_refuses_records_that_do_not_belong_together(tmp_path: Path, key: s
     assert str(caught.value).startswith(str(path))
 
 
-def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path: Path) -> None:
+def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
     shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
     repro.write_json(shared, repro.read_json(shared) | {"rounds": [{"index": 0, "checkpoint_sha256": 64 * "a"}]})
@@ -133,7 +127,7 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path: Path)
         study.load(tmp_path)
 
 
-def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path: Path) -> None:
+def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path):
     with pytest.raises(ValueError, match=r"no boards\.json: notebook 01 makes it; in the pipeline"):
         study.load(tmp_path)
     path = simulate(tmp_path, {}, seeds=[0]) / "base-0.json"

@@ -1,11 +1,8 @@
 """Tables and figures say what the records say, whatever was run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +10,7 @@ from drawn import texts
 from simulated import AGENTS, changed, simulate
 
 from mapflake import repro, study
-from mapflake.engineer import History, Proposal, Round
+from mapflake.engineer import Proposal, Round
 from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
@@ -27,23 +24,23 @@ ARMS = {"fixed": 0.0, "engineer": 0.15, "heuristic": 0.0, "evaluation_matched": 
 
 
 @pytest.fixture(scope="module")
-def five(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
+def five(tmp_path_factory):
     """Five seeds, in which the engineer is 15 points above fixed and evaluation-matched 15 below."""
     return study.load(simulate(tmp_path_factory.mktemp("five"), ARMS))
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> study.Study:
+def one(tmp_path_factory):
     return study.load(simulate(tmp_path_factory.mktemp("one"), ARMS, seeds=[4]))
 
 
 @pytest.fixture(scope="module")
-def published() -> study.Study:
+def published():
     """The study of the repository: designs up to 10x10, validation boards up to 8x8."""
     return study.load(ROOT / "reports/cells/study")
 
 
-def test_differences_are_paired_corrected_together_and_listed(five: study.Study) -> None:
+def test_differences_are_paired_corrected_together_and_listed(five):
     found = study.compare(five, five.arms, "fixed")
     assert {d.arm: d.significant for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
     asked = {**comparisons.ASKED, "against": ["evaluation_matched", "frontier", "fixed", "heuristic"]}
@@ -68,9 +65,7 @@ def test_differences_are_paired_corrected_together_and_listed(five: study.Study)
 @pytest.mark.parametrize(
     ("key", "legal", "place"), [("sizes", [3, 5], "of 3x3, 5x5"), ("agents", [2], "with 2 agents")]
 )
-def test_a_question_is_about_the_boards_that_it_names(
-    five: study.Study, key: str, legal: list[int], place: str
-) -> None:
+def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
     asked, place = {**comparisons.ASKED, key: legal}, f"the benchmark's 40 boards {place}"
     (row,) = comparisons.asked(five, asked)
     values = five.rates("engineer") - five.rates("fixed")
@@ -80,9 +75,7 @@ def test_a_question_is_about_the_boards_that_it_names(
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
 
 
-def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(
-    five: study.Study, one: study.Study
-) -> None:
+def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):
     row = study.table(five).loc["engineer: RL checkpoint"]
     assert row["seeds"] == 5
     assert row["valid %, 2 agents"] == f"{100 * five.rates('engineer', agents=2).to_numpy().mean():.1f}"
@@ -98,7 +91,7 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     assert "*|" not in study.results_markdown(one, "smoke").replace(" ", "")
 
 
-def test_stars_are_corrected_for_all_arms(tmp_path: Path) -> None:
+def test_stars_are_corrected_for_all_arms(tmp_path):
     level = ("heuristic", "uniform", "learnability", "fixed_draw_2", "fixed_draw_3", "frontier", "evaluation_matched")
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
     (alone,) = study.compare(cells, ["engineer"], "fixed")
@@ -110,7 +103,7 @@ def test_stars_are_corrected_for_all_arms(tmp_path: Path) -> None:
     assert said == comparisons.points(two.estimate)  # no star
 
 
-def test_results_hold_what_was_asked(five: study.Study) -> None:
+def test_results_hold_what_was_asked(five):
     results = study.results_markdown(five, "smoke", planned=range(7))
     assert max(line.count("|") for line in results.splitlines()) <= 1 + 7  # wider tables fit on no page
     for row in report.answers(five).itertuples():
@@ -125,7 +118,7 @@ def test_results_hold_what_was_asked(five: study.Study) -> None:
     )
 
 
-def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Study) -> None:
+def test_a_claim_that_does_not_hold_is_refused(five, one):
     more = claims.Claim("It helps.", "engineer", "fixed", "more")
     (row,) = study.compare(five, ["engineer"], "fixed")
     said = study.claims_markdown(five, [more])
@@ -141,7 +134,7 @@ def test_a_claim_that_does_not_hold_is_refused(five: study.Study, one: study.Stu
             study.claims_markdown(cells, [absent])
 
 
-def test_a_head_start_is_seen_before_the_first_design(published: study.Study) -> None:
+def test_a_head_start_is_seen_before_the_first_design(published):
     claim = claims.Claim("No.", "engineer_trained", "round_0", "late start")
     seeds = published.seeds("engineer_trained")
     own, shared = (
@@ -151,7 +144,7 @@ def test_a_head_start_is_seen_before_the_first_design(published: study.Study) ->
     said = study.claims_markdown(published, [claim])
     assert f" points** after round 0, on the validation boards, {len(seeds)} training seeds." in said
 
-    def with_first(change: dict[str, Any]) -> study.Study:
+    def with_first(change):
         return changed(published, "engineer_trained", lambda seed, one: [one.rounds[0] | change])
 
     known = published.records["engineer_trained", 0].rounds
@@ -164,7 +157,7 @@ def test_a_head_start_is_seen_before_the_first_design(published: study.Study) ->
         claims.head_start(published, "uniform_no")
 
 
-def test_the_papers_claims_are_answered_by_their_intervals(tmp_path: Path, five: study.Study) -> None:
+def test_the_papers_claims_are_answered_by_their_intervals(tmp_path, five):
     arms = {"fixed": 0.0, "engineer": 0.15, "engineer_base": 0.3, "engineer_trained": 0.15, "engineer_trained_v1": 0.15}
     cells = study.load(simulate(tmp_path, arms))
     found = paper.claims(cells)
@@ -180,13 +173,13 @@ def test_the_papers_claims_are_answered_by_their_intervals(tmp_path: Path, five:
     assert f"| {subset} |" in " ".join(study.results_markdown(cells, "smoke").split())
 
 
-def sized(valid: dict[int, float]) -> tuple[SizeReport, ...]:
+def sized(valid):
     return tuple(SizeReport(s, 100, round(100 * v), 0, 0, 0, 0, (0,) * len(KINDS)) for s, v in valid.items())
 
 
-def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int, float]) -> History:
+def played(*rounds, before):
     """Returns rounds of these data ratios and the valid rates after them."""
-    history: History = ()
+    history = ()
     for index, (ratios, valid) in enumerate(rounds):
         config = EnvConfig({s: SizeConfig(r, 0.1, 0.5) for s, r in ratios.items()})
         report, proposal = FailureReport(sized(valid), before=sized(before)), Proposal("", config, None)
@@ -194,13 +187,13 @@ def played(*rounds: tuple[dict[int, float], dict[int, float]], before: dict[int,
     return history
 
 
-def test_changes_describe_a_design_in_the_papers_terms() -> None:
+def test_changes_describe_a_design_in_the_papers_terms():
     half, more = {3: 0.5, 4: 0.5}, {3: 0.75, 4: 0.25}
     first, one = (half, {3: 0.9, 4: 0.5}), (more, {3: 0.9, 4: 0.4})
     *designed, last = played(first, one, (more, {3: 0.2, 4: 0.1}), before={})
     rejected = replace(last, proposal=Proposal("", None, "no JSON"))
     histories = {"engineer": (*designed, rejected), "fixed": played(first, (half, {3: 0.9}), before={})}
-    cells: Any = SimpleNamespace(
+    cells = SimpleNamespace(
         records=[(arm, 0) for arm in histories], arms=[*histories], history=lambda arm, seed: histories[arm]
     )
     found = study.changes(cells).set_index("arm")
@@ -212,19 +205,19 @@ def test_changes_describe_a_design_in_the_papers_terms() -> None:
         assert table[column].to_dict() == pytest.approx(dict(zip((1, 2), values, strict=True)))
 
 
-def test_overlap_tells_data_that_helped_from_the_rest() -> None:
+def test_overlap_tells_data_that_helped_from_the_rest():
     low, high = {3: 0.1, 4: 0.1}, {3: 0.5, 4: 0.1}
     # Size 3 rose; size 9 is in no report, so that nobody knows whether it helped.
     kept = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({3: 0.8, 9: 0.2}, high), before=low)
     left = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({4: 0.8, 9: 0.2}, high), before=low)
-    cells: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: (kept, left)[seed])
+    cells = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: (kept, left)[seed])
     assert designs.overlap(cells, "engineer").to_dict("index") == {
         0: {"helped": 1.0, "others": 0.0},
         1: {"helped": 0.0, "others": 1.0},
     }
 
 
-def test_doses_are_differences_between_what_was_told_and_the_student(tmp_path: Path) -> None:
+def test_doses_are_differences_between_what_was_told_and_the_student(tmp_path):
     folder = simulate(tmp_path, {"fixed": 0.0, "engineer_trained": 0.2, "engineer_trained_another": 0.0}, seeds=[0, 1])
     cells = study.load(folder)
     weak, strong = ({3: rate, 4: rate} for rate in (0.2, 0.7))
@@ -239,7 +232,7 @@ def test_doses_are_differences_between_what_was_told_and_the_student(tmp_path: P
     assert engineers.doses(study.Study({}, cells.sets), 2).empty
 
 
-def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, one: study.Study) -> None:
+def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five, one):
     found = study.metrics(five)
     assert found["benchmark"]["engineer"]["all"]["valid"].keys() == {"mean", "seeds", "boards", "low", "high", "p"}
     assert set(found["benchmark"]["engineer"]["by_agents"]) == {"2", "3"}
@@ -248,7 +241,7 @@ def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five: study.Study, 
     assert '"low"' not in repro.dumps(study.metrics(one))
 
 
-def test_the_table_with_the_paper_has_gains_of_both(five: study.Study) -> None:
+def test_the_table_with_the_paper_has_gains_of_both(five):
     both = paper.with_paper(five)
     assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
     row = both.loc["GRPO, engineer: RL checkpoint"]
@@ -262,7 +255,7 @@ def test_the_table_with_the_paper_has_gains_of_both(five: study.Study) -> None:
     assert paper.with_paper(few).loc[row.name, "ours, 3 agents"].endswith(f"({100 * paired.estimate.mean:+.1f})")
 
 
-def test_frontiers_show_rates_and_data_of_every_round_and_size(published: study.Study) -> None:
+def test_frontiers_show_rates_and_data_of_every_round_and_size(published):
     success, asked = by_round(published, "fixed")
     assert list(success.columns) == list(asked.columns)
     boards = published.sets["validation"]  # the outcomes of boards, where by_round reads the engineer's reports
@@ -277,12 +270,12 @@ def test_frontiers_show_rates_and_data_of_every_round_and_size(published: study.
     assert list(success.index) == list(asked.index) == [3, 4, 5, 6, 7, 8, 9, 10]
     assert success.index[success.isna().all(axis=1)].to_list() == [9, 10]  # validation has no boards of these
     both = [played((ratios, {3: 0.1}), before={}) for ratios in ({3: 0.5, 9: 0.5}, {3: 1.0})]
-    two: Any = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: both[seed])
+    two = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: both[seed])
     (asked_of,) = by_round(two, "engineer")[1].to_dict().values()
     assert asked_of == {3: 0.75, 9: 0.25}
 
 
-def test_what_designers_spent_is_that_of_their_rounds(published: study.Study) -> None:
+def test_what_designers_spent_is_that_of_their_rounds(published):
     found = spent(published)
     assert "fixed" not in found.index
     cost = engineers.load(ROOT / "reports/cells/study")[0]["cost"]  # the same for all seeds
@@ -293,7 +286,7 @@ def test_what_designers_spent_is_that_of_their_rounds(published: study.Study) ->
     assert study.table(published).loc["trained engineer", "extra samples"] == f"{extra:+.0%}"
 
 
-def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, one: study.Study) -> None:
+def test_forest_shows_every_arm_its_seeds_and_its_interval(five, one):
     compared = {"valid": study.compare(five, five.arms, "fixed"), "not run": []}
     figure = figures.forest(compared, against="fixed")
     assert {"engineer: RL checkpoint (5)", "points against fixed"} <= {*texts(figure).split("\n")}
@@ -308,14 +301,14 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five: study.Study, on
         assert "nothing to compare" in texts(nothing)
 
 
-def test_learning_shows_paired_differences_from_round_0_on(five: study.Study) -> None:
+def test_learning_shows_paired_differences_from_round_0_on(five):
     (ax, *_) = figures.learning(five, five.arms).axes
     own, fixed = (five.rates(arm, "valid", "validation").loc[0].mean() for arm in ("engineer", "fixed"))
     assert np.array(ax.lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
 
 
 @pytest.mark.parametrize("other", [{}, {"engineer": 0.0}])
-def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path, other: dict[str, float]) -> None:
+def test_arms_without_a_common_seed_are_not_compared(tmp_path, other):
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
     found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
     assert report.answers(found).empty

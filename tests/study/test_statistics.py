@@ -1,9 +1,5 @@
 """The study's statistics: coverage by simulation, from both sides; known answers; laws."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,20 +14,20 @@ from mapflake.study.statistics import Estimate, estimate
 RUNS = 1000
 
 
-def simulate(rng: np.random.Generator, effect: float, seeds: int, boards: int, between: float) -> np.ndarray:
+def simulate(rng, effect, seeds, boards, between):
     """Returns differences `[seeds, boards]` with an effect of each seed, of each board, and noise."""
     by_seed, by_board = rng.normal(0, between, (seeds, 1)), rng.normal(0, 0.05, (1, boards))
     return effect + by_seed + by_board + rng.normal(0, 0.2, (seeds, boards))
 
 
-def covered(estimator: Callable[[np.ndarray], Estimate], seeds: int, boards: int, between: float) -> int:
+def covered(estimator, seeds, boards, between):
     """Returns how many of `RUNS` intervals hold the true effect."""
     rng = rng_for(0, "coverage", seeds, str(between))
     runs = [estimator(simulate(rng, 0.02, seeds, boards, between)) for _ in range(RUNS)]
     return sum(run.low <= 0.02 <= run.high for run in runs if run.low is not None and run.high is not None)
 
 
-def as_often_as_claimed(count: int) -> bool:
+def as_often_as_claimed(count):
     """Whether a coverage of 92 to 98% is not refuted: an approximation is not exact, and must not be far off."""
     low = stats.binomtest(count, RUNS, 0.92, alternative="less").pvalue
     high = stats.binomtest(count, RUNS, 0.98, alternative="greater").pvalue
@@ -39,16 +35,16 @@ def as_often_as_claimed(count: int) -> bool:
 
 
 @pytest.mark.parametrize(("seeds", "boards", "between"), [(3, 300, 0.05), (5, 300, 0.02), (10, 300, 0.0)])
-def test_estimate_covers_the_truth_as_often_as_it_claims(seeds: int, boards: int, between: float) -> None:
+def test_estimate_covers_the_truth_as_often_as_it_claims(seeds, boards, between):
     assert as_often_as_claimed(covered(estimate, seeds, boards, between))
 
 
-def test_coverage_refutes_intervals_that_forget_the_seeds() -> None:
+def test_coverage_refutes_intervals_that_forget_the_seeds():
     forgetful = lambda v: Estimate(0, 5, 60, *stats.ttest_1samp(v.ravel(), 0).confidence_interval())  # noqa: E731
     assert not as_often_as_claimed(covered(forgetful, 5, 60, 0.05))
 
 
-def test_estimate_agrees_with_a_table_worked_by_hand() -> None:
+def test_estimate_agrees_with_a_table_worked_by_hand():
     values = np.array([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]]) + np.array([[0.5, -0.5, 0.0], [-0.5, 0.5, 0.0]])
     assert statistics.mean_squares(values) == pytest.approx((6.0, 14.0, 0.5))
     found = estimate(values)  # variance (6 + 14 - 0.5) / 6, df 19.5^2 / (6^2 + 14^2 / 2 + 0.5^2 / 2)
@@ -58,7 +54,7 @@ def test_estimate_agrees_with_a_table_worked_by_hand() -> None:
 
 
 @pytest.mark.parametrize("values", [np.arange(4.0)[None], np.arange(4.0)[:, None], np.full((3, 4), 0.25)])
-def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values: np.ndarray) -> None:
+def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values):
     found = estimate(values)
     assert (found.mean, found.low, found.high, found.p) == (values.mean(), None, None, None)
     assert not found.excludes_zero
@@ -66,7 +62,7 @@ def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies
 
 @given(st.integers(2, 5), st.integers(2, 30), st.floats(-3, 3), st.integers(0, 10**6))
 @settings(max_examples=25)
-def test_estimate_moves_and_turns_with_its_values(seeds: int, boards: int, shift: float, number: int) -> None:
+def test_estimate_moves_and_turns_with_its_values(seeds, boards, shift, number):
     """Seeds and boards may change places: in the gate, students under two training seeds are the rows."""
     values = rng_for(number, "values").normal(size=(seeds, boards))
     one, moved, turned, placed = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1], values.T))
@@ -78,13 +74,13 @@ def test_estimate_moves_and_turns_with_its_values(seeds: int, boards: int, shift
     assert one.excludes_zero == (one.p is not None and one.p < 0.05)
 
 
-def test_holm_is_worked_by_hand() -> None:
+def test_holm_is_worked_by_hand():
     assert statistics.holm([0.01, None, 0.04, 0.03, 0.005]) == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
     assert statistics.holm([0.6, 0.7]) == [1.0, 1.0]
     assert statistics.holm([]) == []
 
 
-def test_paired_takes_common_seeds_and_the_mean_of_others() -> None:
+def test_paired_takes_common_seeds_and_the_mean_of_others():
     frame = lambda value, seeds: pd.DataFrame(value, index=seeds, columns=[7, 8])  # noqa: E731
     own, a, b = frame(0.9, [0, 1, 2]), frame(0.2, [1, 2]), frame(0.4, [2, 1])
     assert statistics.paired(own, a, b).to_numpy() == pytest.approx(np.full((2, 2), 0.6))
@@ -94,7 +90,7 @@ def test_paired_takes_common_seeds_and_the_mean_of_others() -> None:
         statistics.paired(own, a.rename(columns={7: 9}))
 
 
-def test_detectable_is_detected_four_times_in_five() -> None:
+def test_detectable_is_detected_four_times_in_five():
     rng = rng_for(4, "power")
     effect = statistics.detectable(simulate(rng, 0.0, 4000, 60, 0.05), 5)
     seen, less = (
@@ -107,7 +103,7 @@ def test_detectable_is_detected_four_times_in_five() -> None:
         statistics.detectable(np.ones((1, 5)), 5)
 
 
-def p_values(runs: int, seeds: int, boards: int, between: float, by_board: float, noise: float) -> np.ndarray:
+def p_values(runs, seeds, boards, between, by_board, noise):
     """Returns p-values of studies without an effect, from their mean squares, which are chi-squared."""
     rng = rng_for(0, "p-values", seeds, str(between))
     dfs = (seeds - 1, boards - 1, (seeds - 1) * (boards - 1))
@@ -118,7 +114,7 @@ def p_values(runs: int, seeds: int, boards: int, between: float, by_board: float
     return 2 * stats.t.sf(abs(means) / variance**0.5, df)
 
 
-def test_p_values_are_as_true_as_the_table_of_the_module_says() -> None:
+def test_p_values_are_as_true_as_the_table_of_the_module_says():
     table = [line for line in (statistics.__doc__ or "").splitlines() if line[:3] in ("| 5", "| 6", "| 1")]
     assert len(table) == 9
     runs, refuted = 20_000, set()

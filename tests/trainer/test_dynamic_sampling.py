@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starts import PARAMS, TASKS
+from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOConfig
 
 from mapflake.env import EnvConfig, generate, tasks_of, to_dataset
@@ -97,37 +98,36 @@ def test_a_policy_without_any_signal_stops_at_the_cap_and_learns_nothing(start, 
     assert not all(torch.equal(before[name], value) for name, value in learning.model.state_dict().items())
 
 
-@given(st.data())
+LENGTHS = st.tuples(st.integers(1, 5), st.integers(1, 5))  # of a prompt and its completion
+
+
+def padded(lengths, first):
+    """Returns rows as TRL pads them; a row has its number, from `first` on, as its tokens."""
+    batch = {"advantages": torch.arange(first, first + len(lengths)), "num_items_in_batch": torch.tensor(1)}
+    for part, side, column in (("prompt", "left", 0), ("completion", "right", 1)):
+        rows = [torch.full((length[column],), first + i) for i, length in enumerate(lengths)]
+        ids = pad_sequence(rows, True, PAD, side)
+        batch |= {f"{part}_ids": ids, f"{part}_mask": (ids != PAD).long()}
+    return batch | {"sampling_per_token_logps": -batch["completion_ids"].float()}
+
+
+@given(st.lists(LENGTHS, min_size=4, max_size=4), st.lists(LENGTHS, min_size=3, max_size=3), st.data())
 @settings(max_examples=50)
-def test_rows_that_replace_others_keep_their_tokens(data):
+def test_rows_that_replace_others_keep_their_tokens(ours, more, data):
     """Whatever the lengths: without its padding, each row is the one that it was, at the place that it should have."""
-
-    def batch(rows, base):
-        drawn = data.draw(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=rows, max_size=rows))
-        widths = [max(column) for column in zip(*drawn, strict=True)]
-        ids = {"prompt": torch.full((rows, widths[0]), PAD), "completion": torch.full((rows, widths[1]), PAD)}
-        for i, (before, after) in enumerate(drawn):
-            ids["prompt"][i, widths[0] - before :] = base + i
-            ids["completion"][i, :after] = base + i
-        masks = {f"{part}_mask": (value != PAD).long() for part, value in ids.items()}
-        logps = {"sampling_per_token_logps": -ids["completion"].float()}
-        return {**{f"{part}_ids": value for part, value in ids.items()}, **masks, **logps,
-                "advantages": torch.arange(rows) + base, "num_items_in_batch": torch.tensor(1)}  # fmt: skip
-
-    ours, more = batch(4, 100), batch(3, 200)
     pairs = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=3, unique_by=lambda p: p[0]))
     old, new = (torch.tensor([p[i] for p in pairs], dtype=torch.long) for i in (0, 1))
-    found = replaced(ours, more, old, new, PAD)
-    for i in range(4):
-        source, row = (more, dict(pairs)[i]) if i in dict(pairs) else (ours, i)
-        assert found["advantages"][i] == source["advantages"][row]
-        for part in ("prompt", "completion"):
-            mask, own = found[f"{part}_mask"][i].bool(), source[f"{part}_mask"][row].bool()
-            assert found[f"{part}_ids"][i][mask].tolist() == source[f"{part}_ids"][row][own].tolist()
-        assert mask.tolist() == sorted(mask.tolist(), reverse=True)  # completions end with their padding
-        assert (
-            found["sampling_per_token_logps"][i][mask].tolist() == source["sampling_per_token_logps"][row][own].tolist()
-        )
+    found = replaced(padded(ours, 100), padded(more, 200), old, new, PAD)
+    numbers, lengths = [100, 101, 102, 103], list(ours)
+    for place, row in pairs:
+        numbers[place], lengths[place] = 200 + row, more[row]
+    assert found["advantages"].tolist() == numbers
+    for i, (number, (before, after)) in enumerate(zip(numbers, lengths, strict=True)):
+        asked, said = (found[f"{part}_mask"][i].bool() for part in ("prompt", "completion"))
+        assert found["prompt_ids"][i][asked].tolist() == [number] * before
+        assert found["completion_ids"][i][said].tolist() == [number] * after
+        assert said[:after].all()  # completions end with their padding
+        assert found["sampling_per_token_logps"][i][said].tolist() == [-number] * after
 
 
 def test_our_trainer_draws_other_samples_each_time(start, tmp_path):

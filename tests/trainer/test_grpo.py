@@ -143,17 +143,16 @@ def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch)
     commands = []
     failing = SimpleNamespace(run=lambda command, **_: commands.append(command) or SimpleNamespace(returncode=1))
     monkeypatch.setattr(grpo, "subprocess", failing)
-    more = {"processes": 2, "microbatch": 8, "vllm": "colocate"}
-    for value in [value for value in RLParams.model_fields["sharding"].annotation.__args__ if value != "none"]:
-        params = RLParams.parse(PARAMS.model_dump() | more | {"sharding": value}, "rl")
-        with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
-            train_round(start, Boards(TASKS), params, tmp_path / value, seed=0)
-        file = f"{grpo.ACCELERATE}/{value}.yaml"
-        launched = ["-m", "accelerate.commands.launch", f"--config_file={file}", "--num_processes=2"]
-        assert commands.pop()[1:5] == launched
-        config = load_config_from_file(file)
-        assert (config.distributed_type, config.fsdp_config["fsdp_version"]) == ("FSDP", 2)
-        assert config.fsdp_config["fsdp_state_dict_type"] == "FULL_STATE_DICT"  # one file of whole weights at the end
+    more = {"processes": 2, "microbatch": 8, "vllm": "colocate", "sharding": "fsdp2"}
+    params = RLParams.parse(PARAMS.model_dump() | more, "rl")
+    with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
+        train_round(start, Boards(TASKS), params, tmp_path / "out", seed=0)
+    file = f"{grpo.ACCELERATE}/fsdp2.yaml"
+    launched = ["-m", "accelerate.commands.launch", f"--config_file={file}", "--num_processes=2"]
+    assert commands.pop()[1:5] == launched
+    config = load_config_from_file(file)
+    assert (config.distributed_type, config.fsdp_config["fsdp_version"]) == ("FSDP", 2)
+    assert config.fsdp_config["fsdp_state_dict_type"] == "FULL_STATE_DICT"  # one file of whole weights at the end
 
 
 def test_launchers_that_start_too_few_processes_are_found_out(start, tmp_path, monkeypatch):

@@ -187,7 +187,7 @@ def wholly(compact, tmp_path_factory):
     out = tmp_path_factory.mktemp("wholly") / "policy"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", f"{HERE}:{HERE.parent}:{HERE.parents[1]}")
-        patch.setattr(grpo, "sampler", lambda start, params: engines.Engine(start, VLLM, worker="stale_worker.Stale"))
+        patch.setattr(engines.Engine, "worker", "stale_worker.Stale")
         gaps = _watched(patch, {"nothing": _nothing, "all but the head": _all_but_the_head})
         grpo.train_round(compact, Variety(TASKS), _params(), out, seed=0)
     assert not multiprocessing.active_children()  # freed as the round ended

@@ -29,8 +29,7 @@ class BaseParams(Params):
         seed: Seed of the warm start.
         base: A pretrained model: a name on the Hugging Face hub, a folder with safetensors, a path that ends with
             .gguf, or `smollm2` (the extra of this name has its weights). None: a small policy from scratch.
-        prompt_format: The format in which boards are put to it: `compact`, a closed vocabulary, is that of a policy
-            from scratch, and of no other.
+        prompt_format: How boards are put to it; `compact`, a closed vocabulary, to a policy from scratch alone.
         weights: `random` keeps the shape of `base` alone: the control of "pretrained".
         hard_share: Share of the demonstrated boards that a naive plan does not solve.
         engineer_share: Share of the demonstrations that teach the engineer's language.
@@ -80,13 +79,11 @@ def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]
         kind = "fails" if missing[0] else "solves"
         raise ValueError(f"there is no board that the naive plan {kind}, and hard_share is {params.hard_share:g}")
     shown = [pools[hard][rng.integers(len(pools[hard]))] for hard in kinds]
-    turned = [
-        transform_task(task, int(rng.integers(8)), rng.permutation(task.instance.num_agents).tolist()) for task in shown
-    ]
     form = params.prompt_format
-    pairs = [
-        (render_prompt(task.instance, form), format_plan(task.instance, task.solution.plan, form)) for task in turned
-    ]
+    pairs = []
+    for task in shown:
+        turned = transform_task(task, int(rng.integers(8)), rng.permutation(task.instance.num_agents).tolist())
+        pairs.append((render_prompt(turned.instance, form), format_plan(turned.instance, turned.solution.plan, form)))
     settings = repro.read_json(boards / "settings.json")
     taught: dict[str, Any] = {"variants": params.engineer_variants, "prompt_format": reply_format(form)}
     taught |= {"seed": params.seed, "reported": settings.get("validated")}
@@ -124,10 +121,8 @@ def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
 class StudentParams(Params):
     """The students: their ages in supervised steps, which the training seeds take in turn, and their lessons.
 
-    Attributes:
-        ages: Of seeds 0, 1, ..., and again from the first on.
-        engineer_share: Share of the lessons that are designs; all else is as in the warm start.
-        training: Recipe of the lessons, whose steps are the ages; None: that of the warm start.
+    `engineer_share` of the lessons are designs, and `training` is their recipe, whose steps are the ages (None: that of
+    the warm start). All else is as in the warm start.
     """
 
     ages: list[Annotated[int, Field(ge=0)]] = Field(default=[0], min_length=1)
@@ -144,10 +139,7 @@ def student_of(
 ) -> str | Path:
     """Returns the student of a training seed: `folder/checkpoint`, or the warm start `start` itself at age 0.
 
-    `folder/student.json` says its age, and where it is.
-
-    Raises:
-        ValueError: The student is to be taught, and `base` is not trained.
+    `folder/student.json` says its age, and where it is. Raises what `student` raises.
     """
     from mapflake.trainer.checkpoint import origin_of
 
@@ -171,16 +163,8 @@ def student_of(
 def student(params: BaseParams, start: str | Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:
     """Returns `out`, the checkpoint of a policy of some age: `start` taught for `age` more supervised steps.
 
-    Students differ in their age and seed and are alike in what `start` knows. Where that is the engineer's language
-    (a warm start with a large `engineer_share`), what a student says as an engineer does not depend on its age.
-
-    Args:
-        params: The lessons: shares, contexts and recipe; `training.steps` is not used.
-        start: Checkpoint of a policy, or its name on the hub.
-        boards: As for `base_pairs`.
-        out: The checkpoint to write; it stays if it was made from the same input.
-        age: Supervised steps, at least 1.
-        seed: Seed of the lessons and of their order.
+    The lessons are those of `params`, whose `training.steps` is not used, and `seed` decides them and their order. What
+    was made from the same input stays.
 
     Raises:
         ValueError: The age is not positive, or `params` have no training.

@@ -2,10 +2,10 @@
 
 A from-scratch policy cannot read a report or write a configuration until it is shown how. Exactly this is shown:
 
-- Reports of synthetic runs. No policy is trained and no board is drawn: a made-up policy has a skill, and its chance of
-  success falls with the size of a board and where a wait is needed, at random rates; counts are binomial; the kinds of
-  failure are a random mix. From round to round its skill rises a little. 1 to 4 rounds; now and then a reply
-  is marked as rejected. Prompts are written by `build_prompt`, as real ones are.
+- Reports of synthetic runs of 1 to 4 rounds. A made-up policy has a skill, and its chance of success falls with the
+  size of a board and where a wait is needed, at random rates; counts are binomial; the kinds of failure are a random
+  mix. From round to round its skill rises a little; now and then a reply is marked as rejected. Prompts are written by
+  `build_prompt`, as real ones are.
 - Answers of a wide mixture of rules, drawn at random for each pair and each round, independent of what would help:
   data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, around the frontier, all alike,
   none where success is rare, as before), holes and waits by one of `LEVEL_RULES` (as before, 0.1 towards half-solved,
@@ -32,7 +32,7 @@ from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import Proposal, format_config, rounded
 from mapflake.engineer.report import FailureReport, SizeReport
-from mapflake.engineer.situations import Kind, Situation, kinds, table
+from mapflake.engineer.situations import Situation, kinds, table
 from mapflake.engineer.variants import DEFAULT_VARIANT, VARIANTS, known_variant
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import custom_dimensions
@@ -60,17 +60,9 @@ def demonstrations(
     """Returns n (prompt, completion) pairs, made as the module's docstring says, in compact words or in JSON.
 
     Pair i depends on (seed, sizes, reported, variants, i) alone; each of the variants is shown as often as the others.
-    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens.
-
-    Args:
-        n: Number of pairs.
-        sizes: Board sizes that may be asked for.
-        seed: Root of the random streams.
-        variants: Prompt variants to show.
-        prompt_format: `compact`, `brief` or `json`.
-        reported: Board sizes of validation, a part of `sizes`; None: all of them.
+    In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens. Reports have the sizes
+    in `reported`, a part of `sizes`; None: all of them.
     """
-    variants = [known_variant(name) for name in variants]
     given: dict[str, Any] = {"seed": seed, "variants": variants, "prompt_format": prompt_format, "reported": reported}
     drawn = [synthetic_report(i, sizes, **given) for i in range(n)]
     return [(one.prompt, format_config(rounded(one.answer), prompt_format)) for one in drawn]
@@ -78,15 +70,10 @@ def demonstrations(
 
 @dataclass(frozen=True)
 class SyntheticReport:
-    """A made-up run at the point where its engineer is asked, and the answer that a demonstration gives.
+    """A made-up run at the point where its engineer is asked, and the design that a demonstration answers.
 
-    Attributes:
-        report: Failures of the made-up policy.
-        history: The rounds so far.
-        prompt: The whole prompt.
-        answer: The demonstration's design.
-        logits: Size -> the made-up policy's log-odds of success on boards that need no wait.
-        per_wait: Loss of log-odds where a wait is needed.
+    `logits` are by size the made-up policy's log-odds of success on boards that need no wait, `per_wait` is their loss
+    where a wait is needed.
     """
 
     report: FailureReport
@@ -110,12 +97,13 @@ def synthetic_report(
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
     seen = legal_sizes(reported or sizes)
     variant = variants[int(rng.integers(len(variants)))]
-    shown = VARIANTS[variant].history
+    shown = VARIANTS[known_variant(variant)].history
     learner = _Learner.draw(rng)
     config, proposal = random_config(sizes, rng), None
     history: tuple[Round, ...] = ()
     for index in range(1 + int(rng.choice(len(ROUNDS_SHOWN), p=ROUNDS_SHOWN))):
-        report, logits = learner.report(sizes, seen, rng)
+        drawn = {size: learner.size_report(size, rng) for size in sizes}
+        report = FailureReport(tuple(drawn[size][0] for size in seen))
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
         visible = config if shown == "all" or (shown == "designed" and index > 0) else None
         answer = _design(report, sizes, visible, rng)
@@ -125,6 +113,7 @@ def synthetic_report(
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
     prompt = build_prompt(report, history, sizes, variant=variant, prompt_format=prompt_format)
+    logits = {size: logit for size, (_, logit) in drawn.items()}
     return SyntheticReport(report, history, prompt, answer, logits, learner.per_wait)
 
 
@@ -136,12 +125,10 @@ def made_up(number: int, sizes: Iterable[int], *, seed: int, reported: Iterable[
     """
     one = synthetic_report(number, sizes, seed=seed, reported=reported)
     per_hole = rng_for(seed, "per hole", number).uniform(0, PER_HOLE)
-
-    def success(kind: Kind) -> float:
-        size, hole, waits = kind
-        return _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
-
-    chances = {kind: success(kind) for kind in kinds(one.logits)}
+    chances = {
+        (size, hole, waits): _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
+        for size, hole, waits in kinds(one.logits)
+    }
     learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()})
     return Situation(one.report, one.history, table(chances), learnability, f"made up {number}")
 
@@ -170,14 +157,8 @@ class _Learner:
             waits=rng.choice([0.0, rng.uniform(0.0, 0.3), rng.uniform(0.3, 1.0)], p=[0.1, 0.6, 0.3]),
         )
 
-    def report(
-        self, sizes: Sequence[int], reported: Sequence[int], rng: np.random.Generator
-    ) -> tuple[FailureReport, dict[int, float]]:
-        drawn = {size: self._size_report(size, rng) for size in sizes}
-        rows = tuple(drawn[size][0] for size in reported)
-        return FailureReport(rows), {size: logit for size, (_, logit) in drawn.items()}
-
-    def _size_report(self, size: int, rng: np.random.Generator) -> tuple[SizeReport, float]:
+    def size_report(self, size: int, rng: np.random.Generator) -> tuple[SizeReport, float]:
+        """Returns its report on the boards of one size, and its log-odds there."""
         logit = self.skill - self.per_size * (size - 3) + rng.normal(0, 0.3)
         waits = int(rng.binomial(self.boards, self.waits))
         wait_valid = int(rng.binomial(waits, _sigmoid(logit - self.per_wait)))
@@ -203,13 +184,6 @@ def _frontier(valid: Rates, last: EnvConfig | None) -> Rates:
     return {s: math.exp(-abs(s - peak)) for s in valid}
 
 
-def _as_before(valid: Rates, last: EnvConfig | None) -> Rates:
-    """Returns the last data ratios; all alike where the prompt does not show them."""
-    if last is None:
-        return dict.fromkeys(valid, 1.0)
-    return {s: last.sizes[s].data_ratio if s in last.sizes else 0.0 for s in valid}
-
-
 DATA_RULES: dict[str, Callable[[Rates, EnvConfig | None], Rates]] = {
     "half-solved": lambda valid, last: {s: half_solved(v) for s, v in valid.items()},
     "weakest": lambda valid, last: {s: 1.05 - v for s, v in valid.items()},
@@ -217,7 +191,7 @@ DATA_RULES: dict[str, Callable[[Rates, EnvConfig | None], Rates]] = {
     "frontier": _frontier,
     "uniform": lambda valid, last: dict.fromkeys(valid, 1.0),
     "abandon": lambda valid, last: {s: 1.0 for s, v in valid.items() if v >= 0.2} or {min(valid): 1.0},
-    "as before": _as_before,
+    "as before": lambda valid, last: {s: last.data_ratios.get(s, 0.0) if last else 1.0 for s in valid},
 }
 """Weights of the sizes, from their valid rates and the last configuration if the prompt shows it; all equally likely. A
 size without an entry is left out of the answer."""

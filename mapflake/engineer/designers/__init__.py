@@ -1,7 +1,6 @@
 """The arms by name: who designs the next configuration, a model (`llm`) or a rule (`rules`, `measured`).
 
-Every designer has one signature, `(report, history) -> Proposal`, and all configurations go through the same
-projection. A model's arm is named by the parameters in which it differs from `engineer` (`engineer_arm`), such as
+A model's arm is named by the parameters in which it differs from `engineer` (`engineer_arm`), such as
 `engineer_trained_another`; a rule's is an entry of `RULES`. A rule of your own is one more entry, made in a module that
 `mapflake.engineer` imports last (docs/bring_your_own.md). params.yaml adds other model engineers of your own
 (`ablations.designers`).
@@ -23,27 +22,13 @@ from mapflake.env import EnvConfig
 from mapflake.repro import shown
 from mapflake.trainer.evaluate import Completer
 
-__all__ = [
-    "BEGINNINGS",
-    "RULES",
-    "EngineerParams",
-    "RuleInputs",
-    "designer_for",
-    "engineer_arm",
-    "llm_engineer",
-    "params_of",
-]
-
 
 @dataclass(frozen=True)
 class RuleInputs:
     """The inputs that a designer may be made from.
 
-    Attributes:
-        sizes: Board sizes that may be asked for.
-        seed: Root of the run's random streams, the same for all arms.
-        current: Gives the checkpoint just trained, as a policy.
-        constant: The configuration of the arm `constant`, if that is run.
+    `sizes` may be asked for; `seed` is the root of the run's random streams, the same for all arms; `current` gives the
+    checkpoint just trained, as a policy; `constant` is the configuration of the arm of that name.
     """
 
     sizes: tuple[int, ...]
@@ -63,9 +48,6 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
     **{f"v{i}": ({"variant": f"V{i}"}, f"V{i}") for i in range(1, 7)},  # the paper's contexts
 }
 """Part of an engineer's name -> the parameters in which it differs from `engineer`, and its label."""
-
-ALONE = {"base": "engineer: base model", "trained": "trained engineer", "cotrained": "engineer: trained in every round"}
-"""Weights -> the label of an engineer that differs in nothing else."""
 
 ENGINEER = re.compile("engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(another|near|mean))?(?:_(v[1-6]))?)")
 """An engineer's name: whose weights, whose report, which context; what is left out is the default."""
@@ -102,11 +84,12 @@ def engineer_arm(arm: str) -> tuple[dict[str, Any], str] | None:
         return None
     parts = [part for part in match.groups() if part]
     changes = {key: value for part in parts for key, value in PARTS[part][0].items()}
-    if len(parts) == 1 and parts[0] in ALONE:
-        return changes, ALONE[parts[0]]
-    who = "engineer" if not parts or parts[0] not in ALONE else PARTS[parts[0]][1]
-    told = [PARTS[part][1] for part in parts if part not in ALONE]
-    return changes, ", ".join([who, *told]) if parts else "engineer: RL checkpoint"
+    labels = [PARTS[part][1] for part in parts]
+    if not parts:
+        return changes, "engineer: RL checkpoint"
+    if parts in (["base"], ["cotrained"]):
+        return changes, f"engineer: {labels[0]}"
+    return changes, ", ".join(labels if match[1] else ["engineer", *labels])
 
 
 def params_of(
@@ -114,10 +97,8 @@ def params_of(
 ) -> EngineerParams | None:
     """Returns the parameters by which the model of an arm is asked; None if the arm is a rule.
 
-    Args:
-        arm: An engineer's name (`engineer_arm`), or one in `RULES` or `designers`.
-        params: The parameters that arms differ from.
-        designers: Further model engineers: arm -> the parameters in which it differs.
+    The arm is an engineer's name (`engineer_arm`), or one in `RULES` or `designers`: further model engineers, by name
+    the parameters in which each differs from `params`.
 
     Raises:
         ValueError: No arm has this name, or `designers` has one that is taken.
@@ -149,10 +130,7 @@ def designer_for(
 ) -> Designer:
     """Returns the designer of an arm; `asked` is what `params_of` gives, None for a rule.
 
-    `base` is the checkpoint of the model before any RL, and `load` gives the policy in a checkpoint.
-
-    Raises:
-        ValueError: The arm needs a base checkpoint and none is given.
+    `base` is the checkpoint of the model before any RL (ValueError if the arm needs it), `load` gives a policy.
     """
     if asked is None:
         return RULES[arm](inputs)

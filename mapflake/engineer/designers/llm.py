@@ -1,7 +1,6 @@
-"""The designer that asks a model: how it is asked (`EngineerParams`), and controls that are shown other reports.
+"""The designer that asks a model, and how it is asked (`EngineerParams`).
 
-No rule stands between reply and configuration but the projection. Not covered: the names of arms (`designers`), the
-control without a report, which is a variant of the prompt (`variants.VARIANTS`).
+No rule stands between reply and configuration but the projection.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from mapflake.trainer.evaluate import Completer
 
 logger = logging.getLogger(__name__)
 
-Told = Literal["current", "another", "near", "mean"]
-
 
 def _variant(value: Any) -> Any:
     if isinstance(value, Mapping):
@@ -44,13 +41,12 @@ class EngineerParams(Params):
             name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
         base_url: The server's address; None: the one that the `openai` client takes from the environment.
         variant: The prompt's sections: a name in `VARIANTS`, or `{guideline: true, history: all}`.
-        report: The report that is shown: `current`, or, as a control, those of other students: `another`, `near` or
-            `mean` (`students.told`).
+        report: Whose report is shown: `current`, or, as a control, other students' (`students.told`).
         samples: Replies drawn; the first legal one counts, all are recorded.
-        temperature: Sampling temperature; 0 is greedy (then one sample says it all).
+        temperature: Of sampling; 0 is greedy.
         constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
             the JSON Schema of a reply (`reply_schema`), of which it may take no notice.
-        prompt_tokens: The prompt's budget (see `build_prompt`).
+        prompt_tokens: The prompt's budget (`build_prompt`).
         design_rl: Reinforcement over designs (`design_rl`): `none`, `before` round 0 (the arm then has a round 0 of its
             own, from the trained weights), or in `every_round`, before the design.
         max_new_tokens: Most tokens of a reply; None: in compact those of a design and 8 more, in JSON 4096.
@@ -59,7 +55,7 @@ class EngineerParams(Params):
     model: str = Field(default="current", min_length=1)
     base_url: str | None = None
     variant: Annotated[str | Variant, BeforeValidator(_variant)] = DEFAULT_VARIANT
-    report: Told = "current"
+    report: Literal["current", "another", "near", "mean"] = "current"
     samples: int = Field(default=4, ge=1)
     temperature: float = Field(default=1.0, ge=0)
     constrained: bool = False
@@ -81,14 +77,10 @@ class EngineerParams(Params):
     @property
     def told_others(self) -> bool:
         """Whether it is told reports of other students."""
-        return self.report in ("another", "near", "mean")
+        return self.report != "current"
 
     def weights(self, base: str | Path | None) -> str | Path | None:
-        """Returns the fixed weights that are asked; None if they change every round or lie behind a server.
-
-        Raises:
-            ValueError: They are those of the base model, and it is not given.
-        """
+        """Returns the fixed weights that are asked, None if there are none; ValueError if `base` is needed and None."""
         if self.model == "current" or self.model.startswith("openai:"):
             return None
         if self.model == "base" and base is None:
@@ -106,14 +98,9 @@ def llm_engineer(
 ) -> Designer:
     """Returns the designer that asks a model: prompt, samples, the first that is not rejected counts.
 
-    If all samples are rejected, so is the proposal.
-
-    Args:
-        policy_for: Gives the model for a history, e.g. the one in the last round's checkpoint.
-        sizes: Board sizes that may be asked for.
-        params: The parameters by which it is asked.
-        seed: Root of the noise of sampling; the round's index goes in too.
-        write: Gives the prompt, called as `build_prompt` is.
+    If all samples are rejected, so is the proposal. `policy_for` gives the model for a history, e.g. the one in the
+    last round's checkpoint; `write` gives the prompt, called as `build_prompt` is. `seed` is the root of the noise of
+    sampling; the round's index goes in too.
     """
     sizes = legal_sizes(sizes)
 
@@ -160,7 +147,7 @@ def _longest(sizes: Sequence[int], prompt_format: str) -> int:
 
 
 def _counter(policy: Completer) -> Callable[[str], int]:
-    """Returns a function that counts the tokens of a text: by the policy's tokenizer, or bytes / 3, a high guess."""
+    """Returns what counts the tokens of a text: the policy's tokenizer, or bytes / 3, a high guess."""
     tokenizer = getattr(policy, "tokenizer", None)
     if tokenizer is None:
         return lambda text: len(text.encode()) // 3 + 1

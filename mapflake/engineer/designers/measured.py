@@ -1,7 +1,7 @@
 """The designer that measures: fresh boards of each kind before each round, and the kinds that are worth most.
 
-It reads no report, and the answers that it takes are charged (`Proposal.extra_cost`), so it shows what a designer that
-knew its policy well could win. Not covered: hole ratios, of which it takes the mean of the validation boards.
+The answers that it takes are charged (`Proposal.extra_cost`), so it shows what a designer that knew its policy well
+could win. Of the report it reads the mean hole ratio alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The rules that a model engineer is compared with: none asks a model, none draws a board.
+"""The rules that a model engineer is compared with: none asks a model, none draws a board (`measured.frontier` does).
 
-All see what the engineer sees (the report and the rounds so far) and pass the same projection. Not covered: the
-designer that pays for rollouts (`measured.frontier`).
+All see what the engineer sees (the report and the rounds so far) and pass the same projection.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ def fixed() -> Designer:
 
 
 def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
-    """Returns the designer that draws one `random_config`, the `number`-th of the seed, and stays with it.
-
-    Several numbers show how much a fixed configuration owes to its draw (our choice; the paper has one).
-    """
+    """Returns the designer that draws the `number`-th `random_config` of the seed and stays with it (our choice)."""
 
     def design(report: FailureReport, history: History) -> Proposal:
         drawn = random_config(sizes, rng_for(seed, "fixed_random", number), history[-1].config.num_agents)
@@ -39,21 +35,14 @@ def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
 
 
 def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
-    """Returns the designer that asks for one given configuration, whatever the policy does.
-
-    Raises:
-        ValueError: There is no configuration.
-    """
+    """Returns the designer that asks for one given configuration; ValueError if there is none."""
     if config is None:
         raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
     return lambda report, history: ruled(ratios(config), history, "the constant configuration", sizes)
 
 
 def uniform(sizes: Sequence[int]) -> Designer:
-    """Returns the designer that asks for the middle of the space: sizes alike, holes 0.25, waits 0.5 (our choice).
-
-    It is the mean of `random_config`, so it shows what a draw's chance is worth.
-    """
+    """Returns the designer that asks for the middle of the space, the mean of `random_config` (our choice)."""
     asked = {s: {"data_ratio": 1 / len(sizes), "hole_ratio": 0.25, "wait_ratio": 0.5} for s in sizes}
     return lambda report, history: ruled(asked, history, "the middle of the space", sizes)
 
@@ -73,15 +62,12 @@ def evaluation_matched(sizes: Sequence[int]) -> Designer:
 
 
 def towards_half(valid_rate: float) -> float:
-    """Returns the change of hole and wait ratios that brings boards nearer to half-solved: 0.1, -0.1 or 0.
-
-    Up where the valid rate is above 0.7, down where it is below 0.3; our choice, made before any result was seen.
-    """
+    """Returns the change of hole and wait ratios: 0.1 where the valid rate is above 0.7, -0.1 where it is below 0.3."""
     return 0.1 * ((valid_rate > 0.7) - (valid_rate < 0.3))
 
 
 def half_solved(valid_rate: float) -> float:
-    """Returns the weight of a size that peaks where half of its boards are solved: max(0.05, 1 - |2 v - 1|)."""
+    """Returns the weight of a size, which peaks where half of its boards are solved: max(0.05, 1 - |2 v - 1|)."""
     return max(0.05, 1 - abs(2 * valid_rate - 1))
 
 
@@ -89,8 +75,7 @@ def heuristic_expert(sizes: Sequence[int]) -> Designer:
     """Returns the designer that an RL practitioner might write down in five minutes.
 
     Data goes where the policy succeeds half of the time (`half_solved`); holes and waits move `towards_half`. A size
-    that the last configuration lacks starts at the mean hole and wait ratios of the others. All of it is our choice,
-    made before any result was seen.
+    that the last configuration lacks starts at the mean ratios of the others. Our choice, made before any result.
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
@@ -146,11 +131,7 @@ def learnability(sizes: Sequence[int]) -> Designer:
 
 
 def mixture(weights: Mapping[BoardBin, float]) -> Requested:
-    """Returns the ratios of the mixture of bins with these weights (not all 0), by size.
-
-    Raises:
-        ValueError: There are no bins: the report was made without rollouts.
-    """
+    """Returns the ratios of the mixture of bins with these weights (not all 0), by size; ValueError without bins."""
     if not weights:
         raise ValueError("the report has no bins to weigh")
     asked: dict[int, dict[str, float | None]] = {}
@@ -167,8 +148,8 @@ def mixture(weights: Mapping[BoardBin, float]) -> Requested:
 def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: int = 2) -> EnvConfig:
     """Returns a configuration drawn without knowledge of any policy: that of round 0.
 
-    Data ratios are uniform over the simplex, the others uniform over what is legal, all in steps of 1/20 (the grid of
-    the compact prompt format). The distribution is our choice; the paper speaks of "random" only.
+    Data ratios are uniform over the simplex, the others over what is legal, all in steps of 1/20 as in compact words.
+    The distribution is our choice; the paper speaks of "random" only.
     """
     sizes = legal_sizes(sizes)
     shares = apportion(STEP, dict(enumerate(rng.dirichlet(np.ones(len(sizes))))))
