@@ -7,8 +7,11 @@ import json
 import os
 import random
 import re
+import runpy
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,27 +62,29 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
     policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=0)
     boards = DesignedBoards(START, 8, seed=seed, passes=2, prompt_format="compact")
     options = {name: changed.pop(name) for name in ("params", "sizes", "policy", "validation") if name in changed}
-    rewards = changed.pop("rewards", [])
-    own = {name: changed.pop(name) for name in ("train_dataset", "peft_config", "redraws") if name in changed}
     settings: dict[str, Any] = {
         "output_dir": str(folder), "num_train_epochs": rounds, "shuffle_dataset": False, "save_steps": 3,
         "per_device_train_batch_size": 8, "num_generations": 2, "max_completion_length": LENGTH, "logging_steps": 1,
-        "use_cpu": True, "bf16": False, "gradient_checkpointing": False, "report_to": "none", "learning_rate": 1e-2,
-        "lr_scheduler_type": "constant", "disable_tqdm": True,
-    } | changed  # fmt: skip
-    trainer = (DynamicSampling if "redraws" in own else GRPOTrainer)(
+        "reward_weights": list(REWARD.values()), "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
+        "report_to": "none", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "disable_tqdm": True,
+    }  # fmt: skip
+    extra, peft = changed.pop("rewards", []), changed.pop("peft_config", None)
+    sampling = {"redraws": changed.pop("redraws")} if "redraws" in changed else {}
+    trainer = (DynamicSampling if sampling else GRPOTrainer)(
+        **sampling,
+        peft_config=peft,
         model=policy.model,
         processing_class=policy.tokenizer,
-        reward_funcs=[*reward_functions("compact"), *rewards],
-        args=GRPOConfig(**settings, reward_weights=[*REWARD.values(), *[1.0] * len(rewards)]),
-        **{"train_dataset": boards.dataset} | own,
+        train_dataset=changed.pop("train_dataset", boards.dataset),
+        reward_funcs=[*reward_functions("compact"), *extra],
+        args=GRPOConfig(**settings | {"reward_weights": [*REWARD.values(), *[1.0] * len(extra)]} | changed),
     )
     engineer = EngineerCallback(trainer, boards, designer, **{"validation": VALIDATION, **options})
     trainer.add_callback(engineer)
     return trainer, engineer
 
 
-class Watch:
+class Watch(TrainerCallback):
     """Keeps the boards of each generation batch, as the reward functions see them, by step."""
 
     def __init__(self) -> None:
@@ -100,11 +105,17 @@ class Lucky:
         return [[self.answer(p, repro.rng_for(seed, i, j).random()) for j in range(n)] for i, p in enumerate(prompts)]
 
     def answer(self, prompt: str, luck: float) -> str:
-        size, ends = int(prompt.split()[0].removeprefix("size")), 2 * prompt.count("agent")
+        words = prompt.split()
+        size, agents = int(words[0][4:]), [i for i, word in enumerate(words) if word.startswith("agent")]
         if luck > (0.5 if size == 3 else 0.25):
             return ""
-        cells = [("abcdefghij".index(row), int(col)) for row, col in re.findall(r"\b([a-j])(\d)\b", prompt)]
-        board = Instance(size, frozenset(cells[:-ends]), cells[-ends::2], cells[1 - ends :: 2])
+
+        def cell(word: str) -> tuple[int, int]:
+            return ord(word[0]) - ord("a"), int(word[1:])
+
+        holes = frozenset(map(cell, words[words.index("holes") + 1 : agents[0]])) if "holes" in words else frozenset()
+        starts, goals = ([cell(words[i + place]) for i in agents] for place in (1, 3))
+        board = Instance(size, holes, starts, goals)
         return format_plan(board, Task.of(board).solution.plan, "compact")
 
 
@@ -114,6 +125,9 @@ def keys(rows: list[str]) -> list[str]:
 
 def weights(trainer: Any) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in trainer.model.state_dict().items()}
+
+
+# ---------------------------------------------------------------- the same rounds
 
 
 class Still:
@@ -161,6 +175,9 @@ def test_its_rounds_are_those_of_run_round(tmp_path: Path, arm: str) -> None:
         assert ours.report.training == theirs.report.training
         assert (ours.report.bins, ours.report.before) == (theirs.report.bins, theirs.report.before)
     assert rounds(1)[0] != boards  # the control: another seed has others
+
+
+# ---------------------------------------------------------------- the next generation batch, and whole groups
 
 
 def mixed(watch: Watch, rounds: list[set[str]]) -> list[str]:
@@ -220,6 +237,9 @@ def test_boards_that_replace_others_are_of_the_same_round(tmp_path: Path) -> Non
     counted = [row["dynamic_sampling/completions"] for row in rows]
     assert counted == [sum(map(len, seen[step])) for step in range(3 * STEPS)]
     assert engineer.history[0].training["algorithm"] == "DynamicSampling"
+
+
+# ---------------------------------------------------------------- killed and resumed
 
 
 class Killed(BaseException):
@@ -314,6 +334,9 @@ def test_random_numbers_that_a_designer_draws_are_not_the_trainings(tmp_path: Pa
     (one, before), (other, after) = runs
     assert one == other
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+# ---------------------------------------------------------------- designers, logs, errors
 
 
 def test_it_logs_where_the_trainer_logs_and_takes_nothing_from_its_rows(tmp_path: Path) -> None:
@@ -453,21 +476,47 @@ def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pyte
     assert len(engineer.history) == 2  # the control
 
 
-@pytest.mark.slow
-def test_the_example_goes_on_from_its_last_checkpoint(
-    tmp_path: Path, example: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def made(folder: str, rounds: int) -> Any:
-        history = example("engineer_trl", "learnability", str(tmp_path / folder), 2, 4, rounds, 1)
-        weights = (tmp_path / folder / "learnability" / f"checkpoint-{4 * rounds}" / "model.safetensors").read_bytes()
-        return history, weights, [line for line in capsys.readouterr().out.splitlines() if line.startswith("round ")]
+# ---------------------------------------------------------------- the example, and the page
 
-    whole = made("whole", 2)
-    assert whole[2][1].startswith("round 1: valid")
-    made("again", 1)
-    os.utime(tmp_path / "again/learnability/checkpoint-4/model.safetensors", (0, 0))
-    assert made("again", 2) == whole
-    assert os.stat(tmp_path / "again/learnability/checkpoint-4/model.safetensors").st_mtime == 0  # not trained anew
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/engineer_trl.py"
+SMALL = {"shown": 2, "instances": 4, "rounds": 2, "passes": 1}
+CALL = f"import runpy, sys; runpy.run_path({str(EXAMPLE)!r})['main'](folder=sys.argv[1], **{SMALL})"
+
+
+def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
+    """Returns the weights and the rounds of the last checkpoint in a folder."""
+    last = checkpoint.newest_whole(folder / "learnability")
+    assert last is not None
+    assert last.name == "checkpoint-8"
+    saved = repro.read_json(last / "trainer_state.json")["stateful_callbacks"]["mapflake"]
+    return (last / "model.safetensors").read_bytes(), saved
+
+
+@pytest.mark.slow
+def test_the_example_is_short_and_goes_on_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
+    assert len(EXAMPLE.read_text().splitlines()) <= 50
+    main = runpy.run_path(str(EXAMPLE))["main"]
+
+    def said(folder: Path) -> list[str]:
+        main(folder=str(folder), **SMALL)
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("round ")]
+
+    whole = said(tmp_path / "whole")
+    assert whole[1].startswith("round 1: valid")
+    started = subprocess.Popen(
+        [sys.executable, "-c", CALL, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    first = tmp_path / "killed/learnability/checkpoint-4/manifest.json"
+    while not first.is_file() and started.poll() is None:
+        time.sleep(0.01)
+    started.kill()
+    assert started.wait() == -signal.SIGKILL
+    assert said(tmp_path / "killed") == whole
+    assert final(tmp_path / "killed") == final(tmp_path / "whole")
 
 
 def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from starts import byte_level_tokenizer
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
+from mapflake.adapters.trl import DesignedBoards, EngineerCallback
 from mapflake.adapters.trl_tools import FrozenLakeEnvironment
 from mapflake.env import EnvConfig, generate, reward, to_dataset
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch
 
-TASKS = generate(EnvConfig.uniform((3, 4), 0.1, num_agents=2), 8, seed=0)
+CONFIG = EnvConfig.uniform((3, 4), 0.1, num_agents=2)
+TASKS = generate(CONFIG, 8, seed=0)
 SIZE = 4  # of a group
 
 
@@ -46,23 +49,54 @@ class Scripted(GRPOTrainer):
         return f"<tool_call>\n{json.dumps({'name': 'submit', 'arguments': {'plan': plan}})}\n</tool_call>"
 
 
-def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
+def make(folder: Path, rows: Any, kind: type[GRPOTrainer] = GRPOTrainer, **changed: Any) -> GRPOTrainer:
     torch.manual_seed(0)
     tokenizer = byte_level_tokenizer()
     tokenizer.chat_template = qwen3_chat_template
     shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16, max_positions=8192)
-    args = GRPOConfig(
-        str(tmp_path), per_device_train_batch_size=2 * SIZE, num_generations=SIZE, use_cpu=True, bf16=False,
-        max_completion_length=2000, gradient_checkpointing=False, report_to="none", logging_steps=1, max_steps=1,
-        disable_tqdm=True, save_strategy="no",
-    )  # fmt: skip
-    model = from_scratch(shape, [str(i) for i in range(400)], seed=0).model
-    options = {"processing_class": tokenizer, "environment_factory": FrozenLakeEnvironment}
-    trainer = Scripted(model, None, args, to_dataset(TASKS), **options)
+    args = {
+        "output_dir": str(folder), "per_device_train_batch_size": 2 * SIZE, "num_generations": SIZE, "use_cpu": True,
+        "max_completion_length": 8, "bf16": False, "gradient_checkpointing": False, "report_to": "none",
+        "logging_steps": 1, "max_steps": 2, "disable_tqdm": True, "save_strategy": "no",
+    }  # fmt: skip
+    return kind(
+        from_scratch(shape, [str(i) for i in range(400)], seed=0).model,
+        changed.pop("rewards", None),
+        GRPOConfig(**args | changed),
+        rows,
+        processing_class=tokenizer,
+        environment_factory=FrozenLakeEnvironment,
+    )
+
+
+def test_the_board_is_that_of_the_design(tmp_path: Path) -> None:
+    """Both doors together: the rows are of the current round, and so are the boards that the environments read."""
+    seen: list[set[str]] = []  # the boards of each group
+
+    def groups(completions: Any, environments: Any, **_: Any) -> list[float]:
+        keys = [one.task.instance.key for one in environments]
+        seen.extend({*keys[i : i + SIZE]} for i in range(0, len(keys), SIZE))
+        return [0.0] * len(keys)
+
+    boards = DesignedBoards(CONFIG, 4, seed=0)
+    more = {"max_steps": -1, "num_train_epochs": 2, "shuffle_dataset": False}
+    trainer = make(tmp_path, boards.dataset, rewards=groups, **more)
+    validation = generate(CONFIG, 4, seed=0, split="validation")
+    engineer = EngineerCallback(trainer, boards, "domain_randomisation", validation=validation)
+    trainer.add_callback(engineer)
+    first = {task.instance.key for task in boards.tasks}
     trainer.train()
-    boards = [one.task.instance.key for one in trainer.environments]
-    assert [len({*boards[i : i + SIZE]}) for i in (0, SIZE)] == [1, 1]  # the members of a group have one board
-    assert len({*boards}) == 2  # the control
+    second = {task.instance.key for task in boards.tasks}
+    assert [len(one) for one in seen] == [1] * 8  # the members of a group have one board
+    assert set().union(*seen[:4]) == first != second == set().union(*seen[4:])
+    groups([""] * SIZE, [SimpleNamespace(task=task) for task in TASKS[:SIZE]])
+    assert len(seen[-1]) == SIZE  # the control: environments that draw for themselves
+
+
+def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
+    more = {"max_completion_length": 2000, "max_steps": 1}
+    trainer = make(tmp_path, to_dataset(TASKS), Scripted, **more)
+    trainer.train()
     (row,) = [row for row in trainer.state.log_history if "reward" in row]
     # Of a group of four one passes, one submits a wrong plan, one a wrong and then the right one, one the right one.
     assert row["rewards/FrozenLakeEnvironment/mean"] == pytest.approx(0.5)
@@ -76,6 +110,9 @@ def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
     answers = [said.rpartition("<tool_response>")[2] for said in trainer.said if "<tool_response>" in said]
     assert sum("Not valid: agents." in one for one in answers) == 4
     assert sum("Valid: all agents are on their goals after" in one for one in answers) == 4
+
+
+# ---------------------------------------------------------------- the environment by itself
 
 
 def played(*plans: Any) -> tuple[FrozenLakeEnvironment, list[str]]:
