@@ -47,7 +47,7 @@ else
 	@$(shown)
 endif
 
-study: install        ## the same with all arms and seeds; cells that reports/cells has are not trained again. Hours
+study: install        ## the same with all arms and seeds. Many hours, also in a fresh clone: it trains the published cells anew
 	python -m mapflake.nb choose study
 	dvc repro --allow-missing warm_start
 	$(call cells,$(NEW_CELL),--published)

@@ -60,10 +60,10 @@ DRAWS = tuple(f"draw {number}" for number in range(6))
 CONSTANTS = ("uniform", "benchmark")  # designs that take no search
 COMPARED = {  # a value of the gate -> what the best design of each student is compared with
     "designing": "a random draw, as *fixed* has it: the value of designing",
-    "reading": "the best design that all students share: the value of reading",
+    "reading": "the best design that all students share: the value of fitting designs to students",
     "reading, searched": "one design for all, chosen on the other students",
     "against uniform": "uniform over sizes 3 to 10, half waits",
-    "against benchmark": "the benchmark's own mixture",
+    "against benchmark": "evaluation-matched: the benchmark's own mixture",
 }
 DESIGNS = {
     **{f"{size}x{size}, waits 0.5": EnvConfig.uniform([size], 0.15, 0.5) for size in SIZES[1:]},
@@ -200,8 +200,10 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "designs were chosen. They are not the study's students, and engineers have no part in them: the study is in "
         "[results.md](results.md).",
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
-        f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} validation boards "
-        f"({SAMPLES} answers each), of which half need a wait. `python -m benchmarks.laboratory` runs more.",
+        f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
+        f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
+        "`python -m benchmarks.laboratory` runs more. Planned were five students, 21 designs and three training seeds "
+        "([log](log.md)).",
         "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
         "are random configurations, *benchmark, natural* leaves waits to chance. "
         f"The regime *{CHOSEN}* is the round of the study: {REGIMES[CHOSEN][0]} boards, {REGIMES[CHOSEN][1]} a step, "

@@ -31,14 +31,14 @@ def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], d
     for what, floor in START.items():
         if rates := [seed[what] for seed in before if what in seed]:
             mean = sum(rates) / len(rates)
-            floors.append((mean >= floor, f"{what} before RL {mean:.1%} (floor {floor:.0%})"))
+            floors.append((mean >= floor, f"{what} before RL {mean:.1%} (target {floor:.0%})"))
     for gain in gains:
         reached = gain.estimate.excludes_zero and gain.estimate.mean > 0
-        floors.append((reached, f"GRPO on boards gains {points(gain.estimate)} points (floor: clear of zero)"))
+        floors.append((reached, f"GRPO on boards gains {points(gain.estimate)} points (target: an interval above zero)"))
     if designs:
         floors += _of_designs(designs)
     said = [text for reached, text in floors if not reached]
-    return f"Of the targets set beforehand (floors), these were missed: {'; '.join(said)}." if said else ""
+    return f"Of the targets that were set beforehand, these were missed: {'; '.join(said)}." if said else ""
 
 
 def _of_designs(designs: engineers.Records) -> list[tuple[bool, str]]:
@@ -50,15 +50,15 @@ def _of_designs(designs: engineers.Records) -> list[tuple[bool, str]]:
     most = others["best of one size"] - others["best of one size for another's"]
     solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
     read = (
-        f"told another's report, designs lose {after['reading']:z.2f} (floor {READING:.2f}; the best design of one "
+        f"told another's report, designs lose {after['reading']:z.2f} (target {READING:.2f}; the best design of one "
         f"size for each situation loses {most:.2f})"
     )
     return [
-        (legal >= LEGAL, f"legal designs before RL on designs {legal:.1%} (floor {LEGAL:.0%})"),
-        (after["own"] > rule, f"designs earn {after['own']:.2f} (floor: above {rule:.2f}, the best hand rule)"),
+        (legal >= LEGAL, f"legal designs before RL on designs {legal:.1%} (target {LEGAL:.0%})"),
+        (after["own"] > rule, f"designs earn {after['own']:.2f} (target: above {rule:.2f}, the best hand rule)"),
         (after["reading"] >= READING, read),
         (
             solving >= SOLVING,
-            f"RL on designs changes valid by {100 * solving:+.1f} points (floor {100 * SOLVING:+.0f})",
+            f"RL on designs changes valid by {100 * solving:+.1f} points (target {100 * SOLVING:+.0f})",
         ),
     ]

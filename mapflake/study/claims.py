@@ -77,8 +77,8 @@ CLAIMS = (
         *("engineer_trained", "fixed", "more", TWO_AGENTS),
     ),
     Claim(
-        "**It is not shown to beat the benchmark's own mixture.** Its student does not end significantly ahead of one"
-        " that trains on boards drawn in this mixture, which takes no engineer.",
+        "**It is not shown to beat *evaluation-matched*, the benchmark's own mixture.** Its student does not end"
+        " significantly ahead of one that trains on boards drawn in this mixture, which takes no engineer.",
         *("engineer_trained", "evaluation_matched", "no difference", TWO_AGENTS),
     ),
     Claim(

@@ -66,6 +66,7 @@ def claims(study: Study) -> pd.DataFrame:
     base = PAPER["engineer"][1][3][0] - PAPER["engineer_base"][1][3][0]
     places: dict[str, dict[str, Any]] = {f"subset {one}": {"boards": one} for one in study.sets if one != "validation"}
     places |= {f"boards of {n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
+    fewest = {"agents": study.boards["agents"].min()}
     rows: list[tuple[str, str, list[Estimate | None]]] = []
 
     def ahead(claim: str, says: str, others: list[str], **kept: Any) -> None:
@@ -73,7 +74,7 @@ def claims(study: Study) -> pd.DataFrame:
         rows.append((claim, says, [one[0].estimate if one else None for one in found]))
 
     for place, kept in places.items():
-        says = gains + " with 3 / 4 / 5 agents" if not rows else ""
+        says = f"{gains} with 3 / 4 / 5 agents, all subsets" if kept == fewest else ""
         ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
     says = f"{base:+.1f} with 3 agents"
     ahead("a trained checkpoint designs better than the untrained model: all boards", says, ["engineer_base"] * 2)

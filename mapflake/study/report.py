@@ -16,6 +16,10 @@ from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
 
+EXTRA = """ Extra samples are rollouts and replies beyond the rounds that all arms train, as a
+share of the samples of those rounds; trials that chose a constant design are not counted."""
+
+
 def table(study: Study) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
@@ -87,8 +91,8 @@ def results_markdown(
         "The names of arms and columns are explained in the [glossary](../docs/glossary.md).",
         "## The questions that were written down before the first run",
         answers(study, comparison).to_markdown(disable_numparse=True),
-        "The p-values of the rows on the benchmark are corrected together (Holm); the row on the validation\n"
-        "boards stands alone. A star marks p < 5%.",
+        "The p-values of the rows on the benchmark are corrected together (Holm). The last row, on the validation\n"
+        "boards, was not among these questions; its p-value is not corrected. A star marks p < 5%.",
     ]
     done = [seed for seed in study.seeds(comparison["arm"]) if seed in (planned or ())]
     if planned and len(done) < len(planned):
@@ -99,12 +103,12 @@ def results_markdown(
         "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in\n"
         "strength. The differences in the second table are paired by seed and board.",
         in_parts(table(study)),
-        f"There are {len(made)} cells (arm x training seed). Policies answer at temperature 1; the benchmark has\n"
-        f"{len(study.boards)} different boards. Rates are means in percent over an arm's own training seeds,\n"
+        f"There are {len(made)} cells (arm x training seed); the [log](log.md) names those that were run and are not\n"
+        f"among them. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards. Rates are means in percent over an arm's own training seeds,\n"
         "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one\n"
         "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the\n"
-        "validation boards only. Extra samples are rollouts and replies beyond the rounds that all arms train, as a\n"
-        "share of the samples of those rounds; the trials that chose the constant design are not counted.",
+        "validation boards only."
+        + ("" if spent(study)["extra"].empty else EXTRA),
         "## The paper's claims",
         "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
         paper.claims(study).to_markdown(disable_numparse=True),
