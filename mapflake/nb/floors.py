@@ -34,7 +34,7 @@ def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], d
             floors.append((mean >= floor, f"{what} before RL {mean:.1%} (target {floor:.0%})"))
     for gain in gains:
         reached = gain.estimate.excludes_zero and gain.estimate.mean > 0
-        floors.append((reached, f"GRPO on boards gains {points(gain.estimate)} points (target: an interval above zero)"))
+        floors.append((reached, f"GRPO on boards gains {points(gain.estimate)} points (target: above zero)"))
     if designs:
         floors += _of_designs(designs)
     said = [text for reached, text in floors if not reached]

@@ -15,7 +15,6 @@ from mapflake.study.names import BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
-
 EXTRA = """ Extra samples are rollouts and replies beyond the rounds that all arms train, as a
 share of the samples of those rounds; trials that chose a constant design are not counted."""
 
@@ -104,11 +103,11 @@ def results_markdown(
         "strength. The differences in the second table are paired by seed and board.",
         in_parts(table(study)),
         f"There are {len(made)} cells (arm x training seed); the [log](log.md) names those that were run and are not\n"
-        f"among them. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards. Rates are means in percent over an arm's own training seeds,\n"
+        f"among them. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards.\n"
+        "Rates are means in percent over an arm's own training seeds,\n"
         "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one\n"
         "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the\n"
-        "validation boards only."
-        + ("" if spent(study)["extra"].empty else EXTRA),
+        "validation boards only." + ("" if spent(study)["extra"].empty else EXTRA),
         "## The paper's claims",
         "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
         paper.claims(study).to_markdown(disable_numparse=True),
