@@ -166,9 +166,12 @@ class EngineerCallback(TrainerCallback):
         if isinstance(designer, str):
             legal = legal_sizes({task.instance.size for task in validation} if sizes is None else sizes)
             asked = params_of(designer, params or EngineerParams())
-            if asked is not None and (asked.design_rl != "none" or asked.model == "base"):
+            own = designer == "fixed_longer" or (
+                designer == "fixed_dynamic" and not isinstance(trainer, DynamicSampling)
+            )
+            if own or (asked and (asked.design_rl != "none" or asked.model == "base" or asked.told_others)):
                 raise ValueError(
-                    f"designer: the arm {designer!r} takes a training or a checkpoint of its own: see run_arm"
+                    f"designer: the arm {designer!r} takes a training, a checkpoint or reports of its own: see run_arm"
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)

@@ -207,6 +207,10 @@ def run_arm(
     trainer, sizes = settings.trainer, legal_sizes(sizes)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
+    if arm == "fixed_dynamic" and not trainer.describe().get("redraws"):
+        raise ValueError(
+            "arm 'fixed_dynamic' is a training with dynamic sampling: redraws of the trainer must be 1 or more"
+        )
     about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     asked = params_of(arm, params or EngineerParams(), designers)
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)

@@ -428,12 +428,20 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
         ({"train_dataset": to_dataset(VALIDATION, "compact")}, "train_dataset: must be the dataset of the boards"),
         ({"validation": []}, "validation: no boards"),
         ({"designer": "engineer_trained"}, "designer: the arm 'engineer_trained' takes a training"),
+        ({"designer": "engineer_another"}, "'engineer_another' takes .* reports of its own: see run_arm"),
+        ({"designer": "engineer", "params": EngineerParams(report="mean")}, "takes .* reports of its own"),
+        ({"designer": "fixed_longer"}, "'fixed_longer' takes a training"),
+        ({"designer": "fixed_dynamic"}, "'fixed_dynamic' takes a training"),
         ({"policy": SimpleNamespace(prompt_format="chat")}, "prompt_format: that of the boards is 'compact'"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_once(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         make(tmp_path, **changed)
+
+
+def test_the_arm_with_dynamic_sampling_takes_a_trainer_that_has_it(tmp_path: Path) -> None:
+    assert make(tmp_path, "fixed_dynamic", redraws=2)[1].arm == "fixed_dynamic"
 
 
 def asking(holes: float) -> Any:

@@ -97,6 +97,13 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
     assert s.trainer.trained[0]["tasks"] == [t.instance.key for t in expected]
 
 
+def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, first, monkeypatch):
+    with pytest.raises(ValueError, match="'fixed_dynamic' is a training with dynamic sampling: redraws of the trainer"):
+        arm(tmp_path / "b", first, "fixed_dynamic")
+    monkeypatch.setattr(ScriptedTrainer, "describe", lambda self: {"redraws": 4, "epochs": 1})
+    assert arm(tmp_path / "b", first, "fixed_dynamic")[-1].training["redraws"] == 4
+
+
 def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path, first):
     history = arm(tmp_path / "b", first, replies=["no, \x00"], rounds=2)
     assert [r.config for r in history] == [FIRST] * 3
