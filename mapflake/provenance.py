@@ -240,11 +240,10 @@ def _inside(kind: type, seen: set[Any]) -> list[Any]:
     """Returns what a class from outside the package has beside its source: values, and what its methods hold."""
     said = []
     for base in kind.__mro__ if kind.__module__.split(".")[0] != "mapflake" else ():
-        own = {name: one for name, one in vars(base).items() if base.__module__ == kind.__module__}
-        for name, one in own.items():
+        for name, one in vars(base).items() if base.__module__ == kind.__module__ else ():
             method = getattr(one, "__func__", one)  # of a static or a class method
-            written = inspect.isfunction(method) and method.__code__.co_filename != "<string>"  # not by `dataclass`
-            if (written and method.__module__ == kind.__module__) or (isinstance(one, VALUES) and name[:2] != "__"):
+            own = inspect.isfunction(method) and method.__module__ == kind.__module__
+            if (own or isinstance(one, VALUES)) and (name == "__call__" or name[:2] != "__"):
                 said.append([name, _said(method, seen)])
     return said
 
