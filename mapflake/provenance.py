@@ -21,6 +21,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from mapflake.repro import json_sha256
 
 PACKAGE = Path(__file__).parent
@@ -37,6 +39,9 @@ READS = {
     "trainer/grpo.py": "trainer/accelerate",
 }
 """Module -> the code that it uses without an import: in other languages, or in vLLM's processes."""
+
+VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray
+"""The values in a module or a class that decide what its functions do (`identity`)."""
 
 
 @functools.cache
@@ -176,8 +181,9 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
     """Returns what decides what a function, or an object that can be called, does: its name and a hash.
 
     The hash is of the file or notebook cell that defines it, of the package's code that this imports, and of the values
-    that it holds: closure, defaults, fields, and the constants and functions of its module that it names. What a file
-    imports from elsewhere is not seen. A function with an attribute `version` is known by its name and that instead.
+    that it holds: closure, defaults, fields, and what it names in its module: constants and collections as they are
+    now, functions and classes. What a file imports from elsewhere is not seen. A function with an attribute `version`
+    is known by its name and that instead.
 
     Raises:
         ValueError: It has no source, or it holds a value that has no text of its own; asks for a `version`.
@@ -188,7 +194,7 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
         return {"name": re.sub(" at 0x[0-9a-f]+", "", name), "version": str(version)}
     try:
         return {"name": name, "sha256": json_sha256(_said(thing, set()))}
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{name}: cannot tell whether it has changed since a round was recorded ({error}): define it in a file,"
             " from plain values, or give it an attribute `version`, and change that whenever it changes"
@@ -205,15 +211,21 @@ def _said(thing: Any, seen: set[Any]) -> Any:
         return [_said(part, seen) for part in thing]
     if isinstance(thing, dict):
         return [[_said(key, seen), _said(value, seen)] for key, value in thing.items()]
+    if isinstance(thing, set | frozenset):  # in no order, and each part as if it were the first
+        return sorted(json_sha256(_said(part, {*seen})) for part in thing)
+    if isinstance(thing, np.ndarray):
+        return [str(thing.dtype), _said(thing.tolist(), seen)]
     if inspect.isfunction(thing) or inspect.isclass(thing):
         if thing in seen:
             return thing.__qualname__
         seen.add(thing)
-        return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else None]
+        return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else _inside(thing, seen) or None]
     text = repr(thing)
-    if " at 0x" in text or "..." in text:  # a memory address, or an array of which a part is shown
+    if not isinstance(thing, str) and (
+        " at 0x" in text or "..." in text
+    ):  # a memory address, or a table of which a part is shown
         raise ValueError(f"it holds {text[:80]}")
-    return [text, _source(type(thing))] if callable(thing) else text
+    return [text, _source(type(thing)), *_inside(type(thing), seen)] if callable(thing) else text
 
 
 def _source(thing: Any) -> list[Any]:
@@ -226,6 +238,18 @@ def _source(thing: Any) -> list[Any]:
     return [text, without_comments(around), deciding(source=around)]
 
 
+def _inside(kind: type, seen: set[Any]) -> list[Any]:
+    """Returns what a class from outside the package has beside its source: values, and what its methods hold."""
+    said = []
+    for base in kind.__mro__ if kind.__module__.split(".")[0] != "mapflake" else ():
+        for name, one in vars(base).items() if base.__module__ == kind.__module__ else ():
+            method = getattr(one, "__func__", one)  # of a static or a class method
+            own = inspect.isfunction(method) and method.__module__ == kind.__module__
+            if (own or isinstance(one, VALUES)) and (name == "__call__" or name[:2] != "__"):
+                said.append([name, _said(method, seen)])
+    return said
+
+
 def _held(function: Any, seen: set[Any]) -> Any:
     """Returns what a function has beside its source: closure, defaults, and what it names in its module."""
     code = function.__code__
@@ -233,9 +257,11 @@ def _held(function: Any, seen: set[Any]) -> Any:
     used = {name: function.__globals__[name] for name in _names(code) if name in function.__globals__}
     plain = {}
     for name, value in used.items():
-        own = inspect.isfunction(value) and value.__module__ == function.__module__
-        if own or isinstance(value, str | int | float | tuple):
+        own = getattr(value, "__module__", None) == function.__module__
+        if isinstance(value, VALUES) or (own and inspect.isfunction(value)):
             plain[name] = value
+        elif own and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
+            plain[name] = _inside(value, seen)
     return _said([cells, function.__defaults__, function.__kwdefaults__, plain], seen)
 
 

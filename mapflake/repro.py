@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import logging
+import operator
 import os
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -86,6 +87,17 @@ def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
         cls = cls.model_fields[part].annotation if part in getattr(cls, "model_fields", {}) else cls
         cls = next((one for one in get_args(cls) if hasattr(one, "model_fields")), cls)  # in a list, a dict, or null
     return list(getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", {}))
+
+
+def whole(value: Any, name: str, least: int | None = None) -> int:
+    """Returns an integer, numpy's too, as Python's; ValueError, with its name, if it is none or below `least`."""
+    try:
+        number = int(operator.index(value))
+    except TypeError:
+        raise ValueError(f"{name}: must be an integer, not {shown(value)}") from None
+    if least is not None and number < least:
+        raise ValueError(f"{name}: must be at least {least}, not {number}")
+    return number
 
 
 def check_address(url: str | None, where: str) -> None:

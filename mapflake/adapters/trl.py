@@ -28,10 +28,11 @@ from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, desig
 from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
-from mapflake.engineer.rounds import behaviour_of
-from mapflake.env import EnvConfig, Task, to_dataset
+from mapflake.engineer.rounds import behaviour_of, own_values
+from mapflake.engineer.words import VOCABULARY
+from mapflake.env import EnvConfig, Task, render_prompt, to_dataset
 from mapflake.extras import needs
-from mapflake.repro import seed_for, shown
+from mapflake.repro import seed_for, shown, whole
 from mapflake.trainer.evaluate import Completer, rollout
 
 with needs("train"):
@@ -43,7 +44,7 @@ with needs("train"):
 
     from mapflake.trainer.dynamic_sampling import DynamicSampling
     from mapflake.trainer.grpo import order_of_rows
-    from mapflake.trainer.policy import Policy, load_policy
+    from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_policy
 
 __all__ = ["DesignedBoards", "DynamicSampling", "EngineerCallback"]
 
@@ -76,7 +77,7 @@ class DesignedBoards:
         if instances < 1 or passes < 1:
             raise ValueError(f"instances and passes must be at least 1, not {instances} and {passes}")
         self.start, self.instances, self.passes = start, instances, passes
-        self.seed, self.prompt_format = seed, prompt_format
+        self.seed, self.prompt_format = whole(seed, "seed"), prompt_format
         self.tasks: list[Task] = []
         self._rows = to_dataset([], prompt_format)
         self.dataset = Dataset.from_dict({"row": range(instances * passes)}).with_transform(self._at)
@@ -149,6 +150,7 @@ class EngineerCallback(TrainerCallback):
             )
         if policy is None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
             raise ValueError("policy: must be given where weights are sharded over processes")
+        validation, samples = tuple(validation), whole(samples, "samples", 1)
         if not validation:
             raise ValueError("validation: no boards")
         self.trainer, self.boards, self.validation, self.samples = trainer, boards, validation, samples
@@ -162,18 +164,37 @@ class EngineerCallback(TrainerCallback):
                 f"prompt_format: that of the boards is {boards.prompt_format!r}, the policy is measured in "
                 f"{self.policy.prompt_format!r} (tokenizer.init_kwargs['prompt_format'] can say another one)"
             )
+        if policy is None:
+            texts = [render_prompt(task.instance, boards.prompt_format) for task in validation]
+            tokens = encode_prompts(trainer.processing_class, texts, args.chat_template_kwargs)
+            check_room(model, tokens, args.max_completion_length)
         who: Mapping[str, Any]
+        asked: EngineerParams | None = None
         if isinstance(designer, str):
             legal = legal_sizes({task.instance.size for task in validation} if sizes is None else sizes)
-            asked = params_of(designer, params or EngineerParams())
-            if asked is not None and (asked.design_rl != "none" or asked.model == "base"):
+            asked = params_of(designer, EngineerParams() if params is None else params)
+            if params is not None and asked is None:
+                raise ValueError(f"params: of a model, but {designer!r} is a rule")
+            own = designer == "fixed_longer" or (
+                designer == "fixed_dynamic" and not isinstance(trainer, DynamicSampling)
+            )
+            if own or (asked and (asked.design_rl != "none" or asked.model == "base" or asked.told_others)):
                 raise ValueError(
-                    f"designer: the arm {designer!r} takes a training or a checkpoint of its own: see run_arm"
+                    f"designer: the arm {designer!r} takes a training, a checkpoint or reports of its own: see run_arm"
+                )
+            tokenizer, itself = getattr(self.policy, "tokenizer", None), asked is not None and asked.model == "current"
+            lacking = {*VOCABULARY} - {*tokenizer.get_vocab()} if tokenizer and itself else set()
+            if lacking and boards.prompt_format == "compact":
+                raise ValueError(
+                    f"designer: the policy lacks words of an engineer, such as {min(lacking)!r}: begin with one that"
+                    " has engineer.VOCABULARY, or name another model in params"
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
             how = provenance.identity(RULES[designer]) if asked is None else asked.model_dump(mode="json")
             self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
+        elif not callable(designer):
+            raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")
         else:
             self.designer, self.arm = designer, getattr(designer, "__name__", "designer")
             who = provenance.identity(designer)
@@ -185,6 +206,7 @@ class EngineerCallback(TrainerCallback):
             "start": repro.to_json(boards.start),
             "validation_sha256": repro.json_sha256([task.instance.key for task in validation]),
             "samples": samples,
+            **own_values(asked),
         }
         self.history: History = ()
         self.proposal: Proposal | None = None
@@ -198,8 +220,11 @@ class EngineerCallback(TrainerCallback):
         self._steps = -(-len(loader) // args.gradient_accumulation_steps)
         saved = state.stateful_callbacks.get(STATE, {"parameters": self.parameters, "rounds": [], "proposal": None})
         recorded = saved["parameters"]
-        if differ := [key for key in self.parameters if recorded.get(key) != self.parameters[key]]:
-            said = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(self.parameters[k])}" for k in differ)
+        asked = saved["proposal"] or any(row["proposal"] for row in saved["rounds"])
+        keys = [key for key in {**recorded, **self.parameters} if asked or key != "designer"]
+        if differ := [key for key in keys if recorded.get(key) != self.parameters.get(key)]:
+            now = self.parameters
+            said = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(now.get(k))}" for k in differ)
             raise ValueError(f"the checkpoint's rounds had other parameters ({said})")
         if len(saved["rounds"]) != state.global_step // self._steps:
             raise ValueError(

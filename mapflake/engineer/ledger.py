@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,14 +107,24 @@ Designer = Callable[[FailureReport, History], Proposal]
 
 
 def designed(designer: Designer, history: History) -> Proposal:
-    """Returns what a designer makes of the last round; TypeError if it is no `Proposal`."""
+    """Returns what a designer makes of the last round, as it is read back from a record.
+
+    Raises:
+        TypeError: It is no `Proposal`.
+        ValueError: It has a value that cannot be recorded; names the key.
+    """
     proposal = designer(history[-1].report, history)
     if not isinstance(proposal, Proposal):
         raise TypeError(
             f"a designer returns a Proposal (`ruled` makes one of ratios), not {shown(proposal)}: "
             f"{getattr(designer, '__qualname__', type(designer).__qualname__)}"
         )
-    return proposal
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of a value of a wrong type, which is named below
+            written = repro.to_json(proposal)
+    except ValueError as error:
+        raise ValueError(f"proposal: cannot be recorded: {error}") from None
+    return repro.from_json(Proposal, written, "proposal")
 
 
 def next_index(history: History) -> int:
@@ -213,8 +224,11 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
     continues, if it does not begin with round 0.
 
     Raises:
+        FileNotFoundError: There is no such file.
         LedgerError: A derivation differs from what is recorded; names the round and the difference.
     """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file")
     rounds = Ledger(path).rounds
     known = {one.index: one.config for one in before}
     for one in rounds:

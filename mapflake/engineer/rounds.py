@@ -7,6 +7,7 @@ are deterministic given their seed, and the training goes on from its own last c
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,9 +21,12 @@ from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, desig
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling
-from mapflake.env import EnvConfig, Task
+from mapflake.engineer.variants import BUILT_IN, VARIANTS
+from mapflake.env import REWARD, EnvConfig, Task
+from mapflake.env.config import custom_dimensions
+from mapflake.env.rewards import BUILT_IN as BUILT_IN_REWARD
 from mapflake.extras import needs
-from mapflake.repro import seed_for
+from mapflake.repro import seed_for, shown, whole
 from mapflake.trainer import evaluate
 
 BEHAVIOUR = {  # a report's words for columns of the trainer's log
@@ -57,6 +61,15 @@ class RoundSettings:
     arm: str = "shared"
     about: Mapping[str, Any] = field(default_factory=dict)
     stale: Literal["error", "replace"] = "error"
+
+    def __post_init__(self) -> None:
+        if self.stale not in ("error", "replace"):
+            raise ValueError(f"stale: {shown(self.stale)} is neither 'error' nor 'replace'")
+        object.__setattr__(self, "seed", whole(self.seed, "seed"))
+        object.__setattr__(self, "samples", whole(self.samples, "samples", 1))
+        object.__setattr__(self, "validation", tuple(self.validation))
+        if not self.validation:
+            raise ValueError("validation: no boards")
 
 
 @dataclass(frozen=True)
@@ -95,9 +108,26 @@ def run_round(
         LedgerError: The round was run with other parameters or by another designer (and `settings.stale` is "error"),
             or its checkpoint, or the one that it starts from, is not the one recorded.
         ValueError: Round 0 lacks its start, or a later round its designer; or whether the designer has changed cannot
-            be told (`provenance.identity`).
-        TypeError: As for `designed`.
+            be told (`provenance.identity`); or `settings.about` says who designs, which is added to it.
+        TypeError: As for `designed`; or the trainer's `train` returned no curve.
     """
+    if taken := {"designer", "engineer"} & {*settings.about}:
+        raise ValueError(f"about: {', '.join(sorted(taken))} is said by the round itself; take another key")
+    if history and designer:
+        if not callable(designer):
+            raise TypeError(f"designer: a function of report and history, not {shown(designer)} (run_arm takes names)")
+        settings = replace(settings, about={**settings.about, "designer": provenance.identity(designer)})
+    return _run(settings, history, designer, start, train_engineer)
+
+
+def _run(
+    settings: RoundSettings,
+    history: History,
+    designer: Designer | None,
+    start: Start | None,
+    train_engineer: TrainEngineer | None,
+) -> Round:
+    """Returns a round as `run_round` does; `settings.about` says who designs."""
     with needs("train"):
         from tqdm import tqdm  # pandas and scipy are needed too
 
@@ -107,8 +137,6 @@ def run_round(
     index, trainer, seed = next_index(history), settings.trainer, settings.seed
     folder = Path(settings.folder) / f"round-{index}"
     checkpoint = folder / "checkpoint"
-    if history and designer and not {"designer", "engineer"} & {*settings.about}:  # `run_arm` says who designs
-        settings = replace(settings, about={**settings.about, "designer": provenance.identity(designer)})
     parameters = _parameters(settings, history, start, train_engineer)
     ledger = Ledger(folder.with_name("rounds.jsonl"))
     if finished := ledger.recorded(index, parameters, settings.stale):
@@ -133,6 +161,8 @@ def run_round(
         )
     parent_sha256 = trainer.sha256(last.checkpoint)
     curve = trainer.train(last.checkpoint, tasks, checkpoint, seed=seed_for(seed, "grpo", index))
+    if curve is None:
+        raise TypeError("trainer: its train returned None; it returns the curve, a row a step, [] if there are none")
     rollouts = evaluate.rollout(
         trainer.load(checkpoint),
         settings.validation,
@@ -165,7 +195,7 @@ def run_round(
         training={
             "instances": trainer.instances,
             "steps": len(curve),
-            "sampled_tokens": round(sum(row.get("sampled_tokens", 0.0) for row in curve)),
+            "sampled_tokens": round(sum(_seen(curve, "sampled_tokens"))),
             **trainer.describe(),
             **({"spent before": dict(start.cost)} if start and start.cost else {}),
         },
@@ -207,6 +237,10 @@ def run_arm(
     trainer, sizes = settings.trainer, legal_sizes(sizes)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
+    if arm == "fixed_dynamic" and not trainer.describe().get("redraws"):
+        raise ValueError(
+            "arm 'fixed_dynamic' is a training with dynamic sampling: redraws of the trainer must be 1 or more"
+        )
     about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     asked = params_of(arm, params or EngineerParams(), designers)
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
@@ -219,6 +253,7 @@ def run_arm(
         weights = asked.weights(base)
         model_sha256 = None if weights is None else trainer.sha256(weights)
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
+        about |= {key: value for key, value in own_values(asked).items() if key == "variant"}
     if asked is None or asked.design_rl != "every_round":
         train_engineer = None
     elif train_engineer is None:
@@ -232,7 +267,7 @@ def run_arm(
         designer = telling(designer, told)
     settings = replace(settings, arm=arm, about=about)
     for _ in range(rounds):
-        history = (*history, run_round(settings, history, designer, train_engineer=train_engineer))
+        history = (*history, _run(settings, history, designer, None, train_engineer))
     return history
 
 
@@ -263,8 +298,25 @@ def _parameters(
         "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),
         "samples": settings.samples,
         "about": dict(settings.about),
+        **own_values(),
     }
+    if type(trainer).__module__.split(".")[0] != "mapflake":
+        parameters["trainer_code"] = provenance.identity(type(trainer))
     return json.loads(repro.dumps(parameters))  # as it will be read back
+
+
+def own_values(asked: EngineerParams | None = None) -> dict[str, Any]:
+    """Returns what differs from the package's own: the reward, dimensions, and the variant that a model is asked by."""
+    own: dict[str, Any] = {"reward": dict(REWARD)} if REWARD != BUILT_IN_REWARD else {}
+    if custom := custom_dimensions():
+        own["dimensions"] = {
+            name: [one.meaning, one.top, one.nullable, one.transform and provenance.identity(one.transform)]
+            for name, one in custom.items()
+        }
+    variant = asked.variant if asked else None
+    if isinstance(variant, str) and VARIANTS[variant] != BUILT_IN.get(variant):
+        own["variant"] = VARIANTS[variant].model_dump(mode="json")
+    return own
 
 
 def _check_weights(trainer: TrainingBackend, one: Round) -> None:
@@ -276,5 +328,10 @@ def _check_weights(trainer: TrainingBackend, one: Round) -> None:
 def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
     last = curve[-max(1, len(curve) // 4) :]
-    seen = {name: [row[key] for row in last if key in row] for name, key in BEHAVIOUR.items()}
+    seen = {name: _seen(last, key) for name, key in BEHAVIOUR.items()}
     return {name: sum(values) / len(values) for name, values in seen.items() if values}
+
+
+def _seen(curve: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    """Returns a column's numbers, as Python's; rows without one, or with NaN, are left out."""
+    return [float(row[key]) for row in curve if key in row and math.isfinite(row[key])]

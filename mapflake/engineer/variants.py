@@ -42,6 +42,8 @@ VARIANTS = {
 """The paper's contexts; V6-full is V6 with full RL details instead of bookkeeping. `schema` is a control, ours: the
 task and the form of the answer alone."""
 
+BUILT_IN = dict(VARIANTS)
+
 DEFAULT_VARIANT = "V6"
 """The paper's best."""
 
@@ -50,4 +52,6 @@ def known_variant(name: str) -> str:
     """Returns the name of a variant; ValueError if it is none."""
     if name not in VARIANTS:
         raise ValueError(f"variant {shown(name)} is unknown; legal: {', '.join(VARIANTS)}")
+    if not isinstance(VARIANTS[name], Variant):
+        raise ValueError(f"VARIANTS[{name!r}]: must be a Variant, not {shown(VARIANTS[name])}")
     return name

@@ -19,6 +19,8 @@ from mapflake.env.verifier import Verdict
 REWARD = {"valid": 0.5, "optimal": 0.5}
 """Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
 
+BUILT_IN = dict(REWARD)
+
 
 def reward(verdict: Verdict) -> float:
     """Returns the reward of a verdict: 0, 0.5 or 1."""

@@ -59,9 +59,12 @@ LENGTH = 10
 def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: int = 3, **changed: Any) -> Any:
     """Returns a stock trainer of a tiny random policy, and its callback."""
     torch.manual_seed(0)
-    policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=0)
+    words = changed.pop("words", WORDS)
+    policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), words, seed=0)
     boards = DesignedBoards(START, 8, seed=seed, passes=2, prompt_format="compact")
-    options = {name: changed.pop(name) for name in ("params", "sizes", "policy", "validation") if name in changed}
+    options = {
+        name: changed.pop(name) for name in ("params", "sizes", "policy", "validation", "samples") if name in changed
+    }
     settings: dict[str, Any] = {
         "output_dir": str(folder), "num_train_epochs": rounds, "shuffle_dataset": False, "save_steps": 3,
         "per_device_train_batch_size": 8, "num_generations": 2, "max_completion_length": LENGTH, "logging_steps": 1,
@@ -426,14 +429,39 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
         ({"ignore_data_skip": True}, "ignore_data_skip: must be False"),
         ({"per_device_train_batch_size": 6}, r"instances \* passes \(16\) must be a multiple .*: 3\)"),
         ({"train_dataset": to_dataset(VALIDATION, "compact")}, "train_dataset: must be the dataset of the boards"),
-        ({"validation": []}, "validation: no boards"),
+        ({"validation": iter(())}, "validation: no boards"),
+        ({"samples": 0}, "samples: must be at least 1"),
+        ({"seed": None}, "seed: must be an integer, not None"),
+        ({"max_completion_length": 5000}, "and 5000 new ones: the model's context is"),
+        ({"designer": "engineer", "words": env.VOCABULARY}, "designer: the policy lacks words of an engineer, such as"),
+        ({"designer": "uniform", "params": EngineerParams()}, "params: of a model, but 'uniform' is a rule"),
         ({"designer": "engineer_trained"}, "designer: the arm 'engineer_trained' takes a training"),
+        ({"designer": "engineer_another"}, "'engineer_another' takes .* reports of its own: see run_arm"),
+        ({"designer": "engineer", "params": EngineerParams(report="mean")}, "takes .* reports of its own"),
+        ({"designer": "fixed_longer"}, "'fixed_longer' takes a training"),
+        ({"designer": "fixed_dynamic"}, "'fixed_dynamic' takes a training"),
         ({"policy": SimpleNamespace(prompt_format="chat")}, "prompt_format: that of the boards is 'compact'"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_once(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         make(tmp_path, **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"designer": None}, "designer: a function of report and history, or an arm's name, not None"),
+        ({"designer": "engineer", "params": {"samples": 2}}, r"params: must be EngineerParams\(...\), not {'samples"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_at_once(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        make(tmp_path, **changed)
+
+
+def test_the_arm_with_dynamic_sampling_takes_a_trainer_that_has_it(tmp_path: Path) -> None:
+    assert make(tmp_path, "fixed_dynamic", redraws=2)[1].arm == "fixed_dynamic"
 
 
 def asking(holes: float) -> Any:
@@ -463,17 +491,19 @@ def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pyte
         return make(tmp_path, **{"designer": "mine" if named else asking(holes)} | changed)
 
     begun(rounds=1)[0].train()
+    begun(holes=0.3, rounds=1)[0].train(resume_from_checkpoint=True)  # round 0 asked no designer
+    begun(rounds=2)[0].train(resume_from_checkpoint=True)
     for changed, said in (
         ({"seed": 1}, "had other parameters .*seed: saved 0, now 1"),
         ({"holes": 0.2}, r"had other parameters \(designer: saved"),
         ({"designer": "uniform"}, "designer: saved .*, now .*'uniform'"),
-        ({"gradient_accumulation_steps": 2}, "1 rounds of 2 steps: it was saved without this callback, or with other"),
+        ({"gradient_accumulation_steps": 2}, "2 rounds of 2 steps: it was saved without this callback, or with other"),
     ):
         with pytest.raises(ValueError, match=said):
             begun(**changed)[0].train(resume_from_checkpoint=True)
-    trainer, engineer = begun(rounds=2)
+    trainer, engineer = begun(rounds=3)
     trainer.train(resume_from_checkpoint=True)
-    assert len(engineer.history) == 2  # the control
+    assert len(engineer.history) == 3  # the control
 
 
 # ---------------------------------------------------------------- the example, and the page

@@ -25,6 +25,14 @@ def test_a_designer_returns_a_proposal(returned):
 
 
 @pytest.mark.parametrize(
+    ("wrong", "said"), [({"why": 3}, "proposal.reply: 3"), ({"extra_cost": {"calls": 12.5}}, "extra_cost.calls: 12.5")]
+)
+def test_a_proposal_that_could_not_be_read_back_is_refused_before_it_is_trained(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        designed(lambda report, history: ruled({3: RATIOS}, history, **{"why": "why"} | wrong), PAST)
+
+
+@pytest.mark.parametrize(
     "wrong", [{"data_ratio": 1.0, "hole": 0.1, "wait_ratio": 0.5}, {"hole_ratio": 0.1, "wait_ratio": 0.5}]
 )
 def test_a_rule_gives_each_size_its_three_ratios(wrong):

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from engineer_samples import SIZES, ScriptedTrainer
 from hypothesis import given
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 
 from mapflake import repro
 from mapflake.engineer import (
+    VARIANTS,
     EngineerParams,
     Ledger,
     LedgerError,
     RoundSettings,
     Start,
+    Variant,
     boards,
     build_prompt,
     replay,
@@ -25,7 +28,7 @@ from mapflake.engineer import (
 )
 from mapflake.engineer.designers import RULES
 from mapflake.engineer.ledger import CHECKSUM, _checksum
-from mapflake.env import EnvConfig, GenerationError, SizeConfig, generate
+from mapflake.env import DIMENSIONS, REWARD, Dimension, EnvConfig, GenerationError, SizeConfig, generate
 from mapflake.trainer.evaluate import load_rollouts
 
 GOOD = "size3 p50 p10 p50 size4 p50 p00 any end"
@@ -95,6 +98,88 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
     assert [t["start"] for t in s.trainer.trained] == [r.checkpoint_sha256 for r in history[:2]]
     expected = generate(WANTED, 6, seed=repro.seed_for(3, "train", 1), split="train")
     assert s.trainer.trained[0]["tasks"] == [t.instance.key for t in expected]
+
+
+def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, first, monkeypatch):
+    with pytest.raises(ValueError, match="'fixed_dynamic' is a training with dynamic sampling: redraws of the trainer"):
+        arm(tmp_path / "b", first, "fixed_dynamic")
+    monkeypatch.setattr(ScriptedTrainer, "describe", lambda self: {"redraws": 4, "epochs": 1})
+    assert arm(tmp_path / "b", first, "fixed_dynamic")[-1].training["redraws"] == 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"stale": "no"}, "stale: 'no' is neither 'error' nor 'replace'"),
+        ({"seed": None}, "seed: must be an integer, not None"),
+        ({"samples": 0}, "samples: must be at least 1, not 0"),
+        ({"validation": iter(())}, "validation: no boards"),
+    ],
+)
+def test_settings_that_no_round_could_have_are_refused(tmp_path, wrong, said):
+    with pytest.raises(ValueError, match=said):
+        settings(tmp_path, **wrong)
+
+
+def test_numbers_of_numpy_and_a_generator_of_boards_are_taken(tmp_path, first, monkeypatch):
+    row = {"entropy": np.float32(0.5), "completions/mean_length": np.nan, "sampled_tokens": np.nan}
+    monkeypatch.setattr(ScriptedTrainer, "train", tracked(ScriptedTrainer.train, [row]))
+    s = settings(tmp_path / "b", seed=np.int64(3), validation=(task for task in VALIDATION))
+
+    def asks(report, history):
+        return ruled({np.int64(3): dict.fromkeys(first[0].config.sizes[3].ratios, np.float32(0.5))}, history, "")
+
+    one = run_round(s, first, asks)
+    assert (one.report.behaviour, one.training["sampled_tokens"]) == ({"entropy": 0.5}, 0)
+    assert Ledger(tmp_path / "b/rounds.jsonl").rounds == (one,)
+    assert replay(tmp_path / "b/rounds.jsonl") == [one.config]
+    assert ruled(WANTED, first, "").config == WANTED
+
+
+def tracked(train, curve):
+    """Returns a backend's training that returns this curve."""
+    return lambda *given, **named: (train(*given, **named), curve)[1]
+
+
+def test_a_training_that_returns_no_curve_and_a_designer_that_is_none_are_named(tmp_path, first, monkeypatch):
+    for changes, said in (({"engineer": 1}, "engineer"), ({"designer": ""}, "designer")):
+        with pytest.raises(ValueError, match=f"about: {said} is said by the round itself"):
+            run_round(settings(tmp_path, about=changes), first, lambda report, history: None)
+    with pytest.raises(TypeError, match=r"designer: a function of report and history, not 'uniform' \(run_arm takes"):
+        run_round(settings(tmp_path), first, "uniform")
+    monkeypatch.setattr(ScriptedTrainer, "train", tracked(ScriptedTrainer.train, None))
+    with pytest.raises(TypeError, match="trainer: its train returned None; it returns the curve"):
+        arm(tmp_path / "b", first)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        replay("typo/rounds.jsonl")
+
+
+def mirrored(board, level, rng):
+    return board
+
+
+def test_what_is_ones_own_is_in_a_rounds_parameters_and_nothing_else(tmp_path, first, monkeypatch):
+    assert not {"reward", "dimensions", "variant"} & {*first[0].parameters}
+    assert first[0].parameters["trainer_code"]["name"].endswith("ScriptedTrainer")
+    monkeypatch.setitem(VARIANTS, "mine", Variant(guideline=True))
+    mine = {"rounds": 1, "sizes": SIZES, "params": EngineerParams(samples=1, variant="mine")}
+    assert run_arm("engineer", settings(tmp_path / "b"), first, **mine)[1].parameters["about"]["variant"]["guideline"]
+    for table, key, value, said in (
+        (VARIANTS, "mine", Variant(history="all"), r"about.variant.guideline: recorded True, asked False"),
+        (REWARD, "valid", 1.0, "reward: recorded None, asked {.*'valid': 1.0"),
+        (DIMENSIONS, "mirror", Dimension("a ratio.", transform=mirrored), "dimensions: recorded None, asked {'mirror'"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setitem(table, key, value)
+            with pytest.raises(LedgerError, match=said):
+                run_arm("engineer", settings(tmp_path / "b"), first, **mine)
+    monkeypatch.setitem(VARIANTS, "mine", {"guideline": True})
+    with pytest.raises(ValueError, match=r"VARIANTS\['mine'\]: must be a Variant, not {"):
+        EngineerParams(variant="mine")
+    for rule in (lambda report, history: None, lambda inputs: None):
+        monkeypatch.setitem(RULES, "mine", rule)
+        with pytest.raises(TypeError, match=r"RULES\['mine'\]: must"):
+            arm(tmp_path / "c", first, "mine")
 
 
 def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path, first):

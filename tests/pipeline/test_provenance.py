@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +157,59 @@ def rule(inputs):
 def holding(value):
     return lambda inputs: (lambda report, history: value)
 '''
+
+
+HOLDING = """
+import dataclasses
+import numpy
+
+class Settings:
+    holes = VALUE
+
+    @staticmethod
+    def read():
+        return NUMBER
+
+@dataclasses.dataclass
+class Rule:
+    sizes: list = dataclasses.field(default_factory=list)
+
+    def __call__(self, inputs):
+        return NUMBER
+
+NUMBER, KEPT = VALUE, {"holes": [numpy.array([VALUE]), {VALUE}]}
+by_class = lambda inputs: Settings.holes
+by_method = lambda inputs: Settings.read()
+by_object = Rule()
+by_collection = lambda inputs: KEPT
+"""
+
+
+@pytest.mark.parametrize("rule", ["by_class", "by_method", "by_object", "by_collection"])
+def test_a_value_that_the_file_does_not_show_is_seen_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(HOLDING)
+    found = []
+    for value in (0.1, 0.1, 0.1 + 1e-12):  # as from a command line; more digits than numpy shows
+        made = ModuleType("mine")
+        vars(made).update(VALUE=value, __file__=str(path))
+        monkeypatch.setitem(sys.modules, "mine", made)
+        exec(compile(HOLDING, str(path), "exec"), vars(made))
+        found.append(identity(vars(made)[rule]))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_set_is_the_same_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def rule(inputs, checks={'edge', 'vertex', 'goal', 'wait'}): ...\n")
+    asked = [sys.executable, "-c", "import mine, mapflake.provenance as p; print(p.identity(mine.rule))"]
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    said = {
+        subprocess.check_output(asked, env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
 
 
 def module(folder: Path, text: str) -> ModuleType:

@@ -104,6 +104,8 @@ def params_of(
         ValueError: No arm has this name, or `designers` has one that is taken.
         ParamError: A parameter in which it differs is none, or is not legal.
     """
+    if not isinstance(params, EngineerParams):
+        raise TypeError(f"params: must be EngineerParams(...), not {shown(params)}")
     designers = designers or {}
     for name in designers:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
@@ -133,7 +135,15 @@ def designer_for(
     `base` is the checkpoint of the model before any RL (ValueError if the arm needs it), `load` gives a policy.
     """
     if asked is None:
-        return RULES[arm](inputs)
+        try:
+            designer = RULES[arm](inputs)
+        except TypeError as error:
+            raise TypeError(
+                f"RULES[{arm!r}]: must be a function of RuleInputs that returns a designer: {error}"
+            ) from error
+        if not callable(designer):
+            raise TypeError(f"RULES[{arm!r}]: must return a designer, not {shown(designer)}")
+        return designer
     weights = asked.weights(base)
 
     def policy_for(history: History) -> Completer:

@@ -162,9 +162,15 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
 
 
 def ruled(
-    asked: Requested, history: History, why: str, sizes: Iterable[int] = (), extra_cost: Mapping[str, int] | None = None
+    asked: Requested | EnvConfig,
+    history: History,
+    why: str,
+    sizes: Iterable[int] = (),
+    extra_cost: Mapping[str, int] | None = None,
 ) -> Proposal:
     """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are."""
-    legal, agents = tuple(sizes) or tuple(asked), history[-1].config.num_agents
+    asked = ratios(asked) if isinstance(asked, EnvConfig) else asked
+    asked = {int(size): {k: v if v is None else float(v) for k, v in one.items()} for size, one in asked.items()}
+    legal, agents = tuple(map(int, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))
