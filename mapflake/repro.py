@@ -26,6 +26,7 @@ _repr.maxstring = _repr.maxlong = _repr.maxother = 3 * MAX_SHOWN
 
 
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
+    path = tuple(part.item() if isinstance(part, np.generic) else part for part in path)  # numpy 2 shows its type
     digests = b"".join(hashlib.blake2b(repr(part).encode(), digest_size=8).digest() for part in path)
     return np.random.SeedSequence(seed, spawn_key=tuple(np.frombuffer(digests, "<u4").tolist()))
 

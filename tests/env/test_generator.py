@@ -43,7 +43,7 @@ from mapflake.env import generator as generator_module
 from mapflake.env.generator import board_statistics, plan_tasks
 from mapflake.env.plain import ANALYSE, SOLVED
 from mapflake.env.splits import ALL_BUCKETS, bucket, canonical
-from mapflake.repro import from_json, json_sha256, to_json
+from mapflake.repro import from_json, json_sha256, seed_for, to_json
 
 MIXED = EnvConfig(
     {3: SizeConfig(0.2, 0.1, 0.5), 4: SizeConfig(0.5, 0.25, 0.25), 6: SizeConfig(0.3, 0.3, None)}, num_agents=2
@@ -131,6 +131,10 @@ def test_the_same_call_gives_the_same_tasks_for_ever(mixed):
     for row, task in zip(rows, mixed, strict=True):
         row |= row.pop("solution") | {"plan": task.solution.plan.moves}
     assert json_sha256(rows)[:16] == "eff26a4ac151622e"  # with the compiled solver
+
+
+def test_a_number_of_numpy_is_the_same_place_in_a_stream():
+    assert seed_for(np.int64(3), "x", np.int64(1), np.str_("y")) == seed_for(3, "x", 1, "y") != seed_for(3, "x", 1.0)
 
 
 def test_any_slice_can_be_made_alone(mixed):
