@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -186,7 +186,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         moves = tuple(self.moves) if isinstance(self.moves, Iterable) else (None,)
-        if isinstance(self.moves, str) or not all(isinstance(m, str) for m in moves):
+        if isinstance(self.moves, str | Mapping | Set) or not all(isinstance(m, str) for m in moves):
             raise ValueError(f"moves: {shown(self.moves)} is not a sequence of strings, one for each agent")
         object.__setattr__(self, "moves", moves)
 
