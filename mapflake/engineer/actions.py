@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from mapflake.env import EnvConfig, SizeConfig
@@ -49,7 +50,11 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
                 f"size {size}: takes {', '.join(DIMENSIONS)}, not {', '.join(map(shown, requested[size]))}"
             )
         for key, value in requested[size].items():
-            if value is not None and not math.isfinite(value):
+            if value is None and DIMENSIONS[key].nullable:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise ValueError(f"size {size}: {key}: {shown(value)} is not a number")
+            if not math.isfinite(value):
                 raise ValueError(f"size {size}: {key} {value} is not finite")
     weights = [_clip(requested[size]["data_ratio"], math.inf) for size in legal]
     if not any(weights):
