@@ -272,9 +272,9 @@ def test_full_boards_are_found():
 
 def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
     monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
-    config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)}, 1)  # one agent never waits
+    config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)})  # one board in 260
     message = (
-        "no solvable board that needs a wait found in 50 attempts: size 10, 1 agents, 100 free cells, "
+        "no solvable board that needs a wait found in 50 attempts: size 10, 2 agents, 100 free cells, "
         "split 'train', 0 dropped over budget"
     )
     with pytest.raises(GenerationError, match=re.escape(message)) as error:
@@ -284,6 +284,24 @@ def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
     monkeypatch.setattr(generator_module, "SEARCH_BUDGET", 0)
     with pytest.raises(GenerationError, match=r" [1-9]\d* dropped over budget"):
         generate(EnvConfig.uniform([5], 0.0, 1.0), 1, seed=0)
+
+
+def test_one_agent_waits_for_nobody():
+    with pytest.raises(GenerationError, match="wait_ratio: one agent waits for nobody") as error:
+        generate(EnvConfig.uniform([4], 0.1, 0.5, 1), 2, seed=0)
+    assert error.value.size == 4
+    assert len(generate(EnvConfig.uniform([4], 0.1, 0.0, 1), 2, seed=0)) == 2
+
+
+@settings(max_examples=25)
+@given(st.integers(3, 6), st.integers(2, 4), st.sampled_from([None, 1.0]), st.integers(0, 99))
+def test_boards_are_the_same_however_many_are_drawn_at_once(size, agents, waits, seed):
+    config, found = EnvConfig.uniform([size], 0.2, waits, agents), []
+    for at_once in (1, 100, generator_module.MAX_ATTEMPTS * agents**2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(generator_module, "AT_ONCE", at_once)
+            found.append(generate(config, 2, seed=seed))
+    assert found[0] == found[1] == found[2]
 
 
 def test_feasibility_counts_every_board(in_both):
