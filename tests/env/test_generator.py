@@ -137,6 +137,17 @@ def test_a_number_of_numpy_is_the_same_place_in_a_stream():
     assert seed_for(np.int64(3), "x", np.int64(1), np.str_("y")) == seed_for(3, "x", 1, "y") != seed_for(3, "x", 1.0)
 
 
+def test_numbers_of_numpy_are_taken_and_kept_as_pythons():
+    config = EnvConfig.uniform(np.array([4, 5]), np.float32(0.25), None, np.int64(2))
+    assert repr(config) == repr(EnvConfig.uniform([4, 5], 0.25))
+    assert generate(config, np.int64(3), seed=np.int64(0)) == generate(config, 3, seed=0)
+    board = Instance(np.int64(2), np.argwhere([[1, 0], [0, 0]]), ((np.int64(0), 1),), [[1, 0]])
+    assert repr(board) == repr(Instance(2, {(0, 0)}, ((0, 1),), ((1, 0),)))
+    for sizes in (4, []):
+        with pytest.raises(ValueError, match=r"sizes: .* is not one or more integers in 3\.\.10"):
+            EnvConfig.uniform(sizes, 0.2)
+
+
 def test_any_slice_can_be_made_alone(mixed):
     told: list[int] = []
     chosen = generate(MIXED, 60, seed=7, indices=[41, 3, 59], progress=told.append)
