@@ -27,6 +27,7 @@ _repr.maxstring = _repr.maxlong = _repr.maxother = 3 * MAX_SHOWN
 
 
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
+    path = tuple(map(plain, path))  # numpy 2 shows its type
     digests = b"".join(hashlib.blake2b(repr(part).encode(), digest_size=8).digest() for part in path)
     return np.random.SeedSequence(seed, spawn_key=tuple(np.frombuffer(digests, "<u4").tolist()))
 
@@ -137,6 +138,11 @@ def shown(value: Any) -> str:
     except ValueError:  # Python's limit of 4300 digits
         return "a number too long to show"
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def plain(value: Any) -> Any:
+    """Returns a number of numpy as Python's, anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def loads(text: str | bytes) -> Any:

@@ -38,9 +38,10 @@ def main(folder: Path) -> None:
     found = {other: estimate(paired(ours, rates(other, boards, folder))) for other in OTHERS}
     corrected = holm([one.p for one in found.values()])
     for (other, one), p in zip(found.items(), corrected, strict=True):
-        print(f"against {other:>12}: {100 * one.mean:+.1f} points", end=" ")
+        print(f"against {other:>12}: {100 * one.mean:+.1f} points", end="")
         if one.low is not None and one.high is not None:  # there are two seeds and two boards that differ
-            print(f"({100 * one.low:+.1f} to {100 * one.high:+.1f})", f"p = {p:.3f}")
+            print(f" ({100 * one.low:+.1f} to {100 * one.high:+.1f}) p = {p:.3f}", end="")
+        print()
 
 
 if __name__ == "__main__":

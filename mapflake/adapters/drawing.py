@@ -14,7 +14,7 @@ import numpy as np
 from mapflake.env import EnvConfig, Task
 from mapflake.env.generator import TaskSpec, find
 from mapflake.env.splits import SPLITS
-from mapflake.repro import rng_for, shown
+from mapflake.repro import plain, rng_for, shown
 
 MAX_SEED = 2**63 - 1
 
@@ -37,6 +37,7 @@ def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float =
         GenerationError: No board was found in `seconds`, or in as many attempts as `generate` makes.
         ValueError: Seed or split is out of range.
     """
+    seed = plain(seed)
     if type(seed) is not int or not 0 <= seed <= MAX_SEED:
         raise ValueError(f"seed: {shown(seed)} is not an integer in 0..{MAX_SEED}")
     if split not in SPLITS:

@@ -17,7 +17,7 @@ partial views, `state()` (the observations together are the state).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ import numpy as np
 from mapflake.env import MOVES, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, text_at
 from mapflake.extras import needs
+from mapflake.repro import plain
 
 with needs("pettingzoo"):
     from gymnasium.spaces import Box, Discrete
@@ -45,7 +46,7 @@ class FrozenLake(ParallelEnv):
         "render_fps": 2,
     }
 
-    def __init__(self, tasks: Sequence[Task], *, max_steps: int | None = None, render_mode: str | None = None) -> None:
+    def __init__(self, tasks: Iterable[Task], *, max_steps: int | None = None, render_mode: str | None = None) -> None:
         """Makes the environment of boards, whose numbers of agents and sizes may differ; a game takes one at random.
 
         `max_steps` joint moves end a game; None: three times the optimal makespan of its board, at least one.
@@ -53,13 +54,14 @@ class FrozenLake(ParallelEnv):
         Raises:
             ValueError: There are no tasks, or an argument is out of range.
         """
+        tasks, max_steps = tuple(tasks), plain(max_steps)
         if not tasks:
             raise ValueError("tasks: nothing to play")
         if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
             raise ValueError(f"max_steps: {max_steps!r} is not an integer from 1")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode: {render_mode!r} is neither ansi nor None")
-        self.tasks, self.max_steps, self.render_mode = tuple(tasks), max_steps, render_mode
+        self.tasks, self.max_steps, self.render_mode = tasks, max_steps, render_mode
         self.size = max(task.instance.size for task in tasks)
         self.possible_agents = [f"agent_{i}" for i in range(max(task.instance.num_agents for task in tasks))]
         self.agents: list[str] = []

@@ -11,12 +11,13 @@ those of the generator's dimensions: board size, agents, holes, and the share of
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 from mapflake.adapters.drawing import draw
 from mapflake.env import EnvConfig, Task, format_plan, judge, render_prompt, reward
-from mapflake.env.text import check_prompt_format
+from mapflake.env.text import AGENTS, check_prompt_format
 from mapflake.extras import needs
 from mapflake.repro import from_json, rng_for, seed_for, to_json
 
@@ -58,7 +59,8 @@ class MapflakeConfig:
                     EnvConfig.uniform([size], holes, self.wait_ratio, agents)
         if self.min_agents == 1 and self.wait_ratio:
             raise ValueError(f"wait_ratio: {self.wait_ratio:g} is not 0, and one agent (min_agents) waits for nobody")
-        check_prompt_format(self.prompt_format)
+        if check_prompt_format(self.prompt_format) != "chat" and self.max_agents > AGENTS[-1]:
+            raise ValueError(f"max_agents: {self.max_agents}, but {self.prompt_format} has words for {AGENTS[-1]}")
 
 
 class MapflakeDataset(ProceduralDataset):
@@ -74,6 +76,7 @@ class MapflakeDataset(ProceduralDataset):
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
         """Returns entry `idx`: question, answer, and metadata with the task; IndexError from `size` on."""
+        idx = operator.index(idx)
         if not 0 <= idx < self.size:
             raise IndexError(f"{idx} is not in 0..{self.size - 1}")
         c = self.config

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
-from mapflake.repro import shown
+from mapflake.repro import plain, shown
 
 Requested = Mapping[int, Mapping[str, float | None]]
 """The ratios asked for, by size: `{3: {"data_ratio": 0.2, "hole_ratio": 0.1, "wait_ratio": 0.5}}`."""
@@ -19,8 +20,12 @@ Requested = Mapping[int, Mapping[str, float | None]]
 
 def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
     """Returns the sizes in ascending order; ValueError if there are none, or one is not a board size."""
-    chosen = tuple(sorted(set(sizes)))
-    if not chosen or any(type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE for size in chosen):
+    chosen = tuple(sorted(set(map(plain, sizes)))) if isinstance(sizes, Iterable) else sizes
+    if (
+        not isinstance(chosen, tuple)
+        or not chosen
+        or any(type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE for size in chosen)
+    ):
         raise ValueError(f"sizes: {shown(chosen)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}")
     return chosen
 
@@ -49,7 +54,11 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
                 f"size {size}: takes {', '.join(DIMENSIONS)}, not {', '.join(map(shown, requested[size]))}"
             )
         for key, value in requested[size].items():
-            if value is not None and not math.isfinite(value):
+            if value is None and DIMENSIONS[key].nullable:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise ValueError(f"size {size}: {key}: {shown(value)} is not a number")
+            if not math.isfinite(value):
                 raise ValueError(f"size {size}: {key} {value} is not finite")
     weights = [_clip(requested[size]["data_ratio"], math.inf) for size in legal]
     if not any(weights):

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,10 @@ class Designs:
             if proposal.config is None:
                 return None, 0.0
             value = self.reward(self.situations[number], proposal.config)
-            if not 0 <= value < math.inf:  # a rejected reply gets 0, so nothing may earn less
-                raise ValueError(f"a reward of designs is a number from 0 on, not {value}: {self.reward!r}")
+            if (
+                not isinstance(value, Real) or not 0 <= value < math.inf
+            ):  # a rejected reply gets 0, so nothing may earn less
+                raise ValueError(f"a reward of designs is a number from 0 on, not {value!r}: {self.reward!r}")
             return format_config(proposal.config), value
 
         def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:

@@ -96,6 +96,8 @@ class KindTable:
     def value(self, kind: Kind) -> float:
         """Returns the value of a kind of boards."""
         size, hole, waits = kind
+        if size not in self.values:
+            raise ValueError(f"size {size}: the table has {', '.join(map(str, self.values))}")
         return self.values[size][HOLES.index(hole)][waits]
 
     def vector(self) -> np.ndarray:

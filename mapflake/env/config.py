@@ -19,7 +19,7 @@ from pydantic import ConfigDict, PlainSerializer, model_serializer, model_valida
 
 from mapflake.env.instance import Instance
 from mapflake.env.shares import rounded_share
-from mapflake.repro import shown
+from mapflake.repro import plain, shown
 
 MIN_SIZE, MAX_SIZE, MAX_AGENTS = 3, 10, 9
 MAX_HOLE_RATIO = 0.5
@@ -126,7 +126,7 @@ def _fields(ratios: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(name: str, value: Any) -> float | None:
-    dimension = DIMENSIONS[name]
+    dimension, value = DIMENSIONS[name], plain(value)
     if value is None and dimension.nullable:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -154,11 +154,13 @@ class EnvConfig:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        agents = self.num_agents
+        agents = plain(self.num_agents)
+        object.__setattr__(self, "num_agents", agents)
         if type(agents) is not int or not 1 <= agents <= MAX_AGENTS:
             raise ValueError(f"num_agents: {shown(agents)} is not an integer in 1..{MAX_AGENTS}")
         if not isinstance(self.sizes, Mapping) or not self.sizes:
             raise ValueError(f"sizes: {shown(self.sizes)} does not map board sizes to SizeConfig")
+        object.__setattr__(self, "sizes", {plain(size): part for size, part in self.sizes.items()})
         for size, part in self.sizes.items():
             if type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE:
                 raise ValueError(f"sizes: {shown(size)} is not an integer in {MIN_SIZE}..{MAX_SIZE}")
@@ -201,8 +203,11 @@ class EnvConfig:
         **custom: float,
     ) -> EnvConfig:
         """Returns the configuration with the same share for each of `sizes` and the same ratios everywhere."""
-        chosen = sorted(set(sizes))
-        share = 1 / len(chosen) if chosen else 0.0
+        if not isinstance(sizes, Iterable) or not (chosen := sorted(set(sizes))):
+            raise ValueError(
+                f"sizes: {shown(sizes)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}, as in [4, 5]"
+            )
+        share = 1 / len(chosen)
         part = SizeConfig(share, hole_ratio, wait_ratio, tuple(custom.items()))
         return cls(dict.fromkeys(chosen, part), num_agents)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mapflake.env.task import Task
 from mapflake.env.text import check_prompt_format, render_prompt
 from mapflake.extras import needs
-from mapflake.repro import dumps, from_json, loads, to_json
+from mapflake.repro import dumps, from_json, loads, shown, to_json
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -59,6 +59,8 @@ def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
 
 def task_of(text: str, where: str) -> Task:
     """Returns the task in the column `task` of one row; ValueError begins with `where`."""
+    if not isinstance(text, str):
+        raise ValueError(f"{where}: task: {shown(text)} is not the JSON text that to_dataset writes")
     try:
         task = loads(text)
     except ValueError as error:

@@ -35,9 +35,10 @@ from mapflake.env.shares import apportion, rounded_share
 from mapflake.env.solver import search, solution_of
 from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
-from mapflake.repro import dumps, rng_for, seed_for, shown, to_json
+from mapflake.repro import dumps, plain, rng_for, seed_for, shown, to_json
 
 MAX_ATTEMPTS = 200_000  # boards drawn for one task before giving up
+AT_ONCE = 1000  # of them by one call of the kernel, which nothing interrupts, with one agent; fewer with more
 SEARCH_BUDGET = 100_000  # nodes of the search for each random board; boards that take more are dropped, and counted
 _WORD = (1 << 64) - 1
 Ratios = tuple[tuple[str, float], ...]
@@ -95,6 +96,7 @@ def generate(
         ValueError: Unknown split, or n, seed or an index out of range, or a custom dimension that this process does
             not have in `DIMENSIONS`.
     """
+    n, seed = plain(n), plain(seed)
     for name, number in (("n", n), ("seed", seed)):
         if type(number) is not int or number < 0:
             raise ValueError(f"{name}: {number!r} is not an integer from 0")
@@ -126,7 +128,11 @@ def find(
     holes = num_holes(size, config.sizes[size].hole_ratio)
     state = seed_for(seed, "task", split, size, holes, agents, str(waits), spec.number, *map(str, custom), bits=64)
     boards = dropped = 0
-    until, at_once = time.monotonic() + seconds, MAX_ATTEMPTS if seconds == math.inf else 1  # a call cannot be ended
+    if waits and agents == 1:
+        raise GenerationError(
+            "wait_ratio: one agent waits for nobody: num_agents 1 takes a wait_ratio of 0 or None", size
+        )
+    until, at_once = time.monotonic() + seconds, max(1, AT_ONCE // agents**2) if seconds == math.inf else 1
     while boards < MAX_ATTEMPTS and time.monotonic() <= until:
         drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], min(at_once, MAX_ATTEMPTS - boards))
         state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
+import numpy as np
 from pydantic import ConfigDict, PlainSerializer
 
-from mapflake.repro import shown
+from mapflake.repro import plain, shown
 
 Cell = tuple[int, int]
 """(row, column), from (0, 0) at the top left."""
@@ -61,6 +62,7 @@ class Instance:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "size", plain(self.size))
         if type(self.size) is not int or self.size < 1:
             raise ValueError(f"size: {shown(self.size)} is not a positive integer")
         if self.size > MAX_BOARD:
@@ -83,9 +85,11 @@ class Instance:
     def _cells(self, what: str, cells: Iterable[Cell]) -> tuple[Cell, ...]:
         checked = []
         for cell in cells:
-            if not isinstance(cell, Sequence) or [type(number) for number in cell] != [int, int]:
+            if isinstance(cell, np.ndarray):
+                cell = cell.tolist()
+            if not isinstance(cell, Sequence) or [type(plain(number)) for number in cell] != [int, int]:
                 raise ValueError(f"{what}: {shown(cell)} is not a cell of two integers (row, col)")
-            row, col = cell
+            row, col = map(plain, cell)
             if not (0 <= row < self.size and 0 <= col < self.size):
                 raise ValueError(f"{what}: cell {shown((row, col))} is not on the {self.size}x{self.size} board")
             checked.append((row, col))
@@ -186,7 +190,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         moves = tuple(self.moves) if isinstance(self.moves, Iterable) else (None,)
-        if isinstance(self.moves, str) or not all(isinstance(m, str) for m in moves):
+        if isinstance(self.moves, str | Mapping | Set) or not all(isinstance(m, str) for m in moves):
             raise ValueError(f"moves: {shown(self.moves)} is not a sequence of strings, one for each agent")
         object.__setattr__(self, "moves", moves)
 

@@ -8,13 +8,14 @@ as they are; TRL itself is not imported.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mapflake.env.dataset import task_of
 from mapflake.env.task import Task, judge
 from mapflake.env.text import check_prompt_format
 from mapflake.env.verifier import Verdict
+from mapflake.repro import shown
 
 REWARD = {"valid": 0.5, "optimal": 0.5}
 """Field of a `Verdict` -> weight; `list(REWARD.values())` are TRL's `reward_weights`."""
@@ -64,6 +65,8 @@ def answer_of(completion: Any) -> str:
     """Returns the text of a completion: itself, or that of the last message of the assistant in a chat."""
     if isinstance(completion, str):
         return completion
+    if not isinstance(completion, list | tuple) or not all(isinstance(message, Mapping) for message in completion):
+        raise ValueError(f"completions: {shown(completion)} is neither a text nor a list of messages")
     said = [message.get("content") for message in completion if message.get("role", "assistant") == "assistant"]
     content = said[-1] if said else None
     if isinstance(content, str):

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from itertools import chain, combinations, count, pairwise
 
 from mapflake.env.instance import DELTAS, MOVES, Cell, Instance, Plan, execute
+from mapflake.repro import shown
 
 PROMPT_FORMATS = ("chat", "brief", "compact")
 """How boards are asked and plans answered: in words and JSON, the same in few words, or in a closed vocabulary."""
@@ -84,6 +85,8 @@ def format_plan(instance: Instance, plan: Plan, prompt_format: str = "chat") -> 
         ValueError: Unknown prompt_format, not one move list for each agent, a letter that is no move, or (except in
             chat) a plan that leaves the board.
     """
+    if not isinstance(plan, Plan):
+        raise ValueError(f"plan: {shown(plan)} is not a Plan")
     if len(plan.moves) != instance.num_agents:
         raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
     for agent, moves in enumerate(plan.moves):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ with needs("lab"):
 
 from mapflake import repro
 from mapflake.engineer import History, Round
+from mapflake.repro import shown
 from mapflake.study.names import BASE, BEGINNINGS, NAMES, ROUND_0
 from mapflake.study.records import METRICS, Outcomes, Record
 
@@ -62,12 +63,14 @@ class Study:
         A board in several subsets of the benchmark is one. `index` is which of `measured_rounds` on the validation
         boards; the benchmark is of the last checkpoint.
         """
+        if not self.seeds(arm):
+            raise ValueError(f"{shown(arm)}: no such arm; the records have {', '.join(self.arms)}")
         return self._rates(arm, metric, boards, index)[self.chosen(boards, kept)]
 
     def chosen(self, boards: str, kept: Mapping[str, Any]) -> list[int]:
         """Returns the numbers of the boards of a set that have one of the values in `kept`, key by key."""
         about = self.about(boards)
-        legal = {key: np.atleast_1d(values) for key, values in kept.items()}
+        legal = {key: listed_values(values) for key, values in kept.items()}
         return about.index[about.isin(legal)[[*kept]].all(axis=1)].tolist()
 
     def about(self, boards: str) -> pd.DataFrame:
@@ -93,6 +96,11 @@ class Study:
     def history(self, arm: str, seed: int) -> History:
         """Returns the rounds of an arm under a seed, with round 0, the shared one or its own, if that cell is there."""
         cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
+        if not cells or arm not in (*NAMES, *(one for one, _ in self.records)):
+            raise ValueError(
+                f"{shown(arm)}, seed {shown(seed)}: no such cell; the records have {', '.join(self.arms)}, this arm "
+                f"under the seeds {self.seeds(arm)}"
+            )
         rounds = [repro.from_json(Round, row, arm) for record in cells for row in record.rounds]
         return tuple({one.index: one for one in rounds}.values())
 
@@ -107,7 +115,12 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     """
     folder = Path(folder)
     paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"
+    if isinstance(arms, str):
+        raise ValueError(f"arms: takes a list of names, not {arms!r}")
     if arms is not None:
+        there = {p.stem.rpartition("-")[0] for p in paths}
+        if wrong := [arm for arm in arms if arm not in {*NAMES, *there}]:
+            raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(sorted(there))}")
         paths = [p for p in paths if p.stem.rpartition("-")[0] in (*BEGINNINGS, *arms)]
     if seeds is not None:
         paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
@@ -149,6 +162,11 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 )
     columns = ("board", "agents", "size", "needs_wait")
     return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
+
+
+def listed_values(values: Any) -> list[Any]:
+    """Returns one value, or several in any container, as a list."""
+    return np.atleast_1d(sorted(values) if isinstance(values, Set) else values).tolist()
 
 
 def _shares(outcome: Outcomes, metric: str) -> np.ndarray:

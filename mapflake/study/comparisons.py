@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from mapflake.engineer.designers import RULES, engineer_arm
 from mapflake.repro import shown
 from mapflake.study import statistics
-from mapflake.study.cells import Study
+from mapflake.study.cells import Study, listed_values
 from mapflake.study.names import NAMES, name
 from mapflake.study.records import METRICS
 from mapflake.study.statistics import Estimate, estimate, paired
@@ -145,8 +144,8 @@ def place(row: Difference) -> str:
     number = row.estimate.boards
     named = {"validation": "the validation boards", "benchmark": f"the benchmark's {number} boards"}
     where = named.get(row.boards, f"{row.boards}, {number} boards")
-    sizes = [f"{n}x{n}" for n in np.atleast_1d(row.kept.get("size", ()))]
-    agents = [f" with {n} agents" for n in np.atleast_1d(row.kept.get("agents", ()))]
+    sizes = [f"{n}x{n}" for n in listed_values(row.kept.get("size", ()))]
+    agents = [f" with {n} agents" for n in listed_values(row.kept.get("agents", ()))]
     waits = " that need a wait" if row.kept.get("needs_wait") else ""
     return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents) + waits
 

@@ -16,6 +16,7 @@ import pandas as pd
 from mapflake import repro
 from mapflake.engineer.students import Other, group_of, told
 from mapflake.study.cells import Study
+from mapflake.study.names import ROUND_0
 from mapflake.study.statistics import student
 
 BEFORE, AFTER, LATER = "before design RL", "after design RL", "after a round on boards"
@@ -77,13 +78,18 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
     for other in get_args(Other):
         control = f"{arm}_{other}"
         for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-            group = {one: study.history("fixed", one) for one in group_of(seed, ages)}
+            group = {one: study.history("fixed", one) for one in _recorded(study, seed, ages)}
             own = study.history(control, seed)
             reports = zip(told(other, seed, ages, group), own[:-1], strict=False)
             distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in reports])
             gained = [study.rates(one, **asked).loc[seed].mean() for one in (arm, control)]
             rows.append((seed, other, 100 * distance, 100 * (gained[0] - gained[1])))
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
+
+
+def _recorded(study: Study, seed: int, ages: int) -> list[int]:
+    """Returns the seeds of the group that have a round on record."""
+    return [one for one in group_of(seed, ages) if {("fixed", one), (ROUND_0, one)} & {*study.records}]
 
 
 def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
@@ -99,7 +105,7 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
     """
     rows, control = {}, f"{arm}_another"
     for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-        group = {one: study.history("fixed", one) for one in group_of(seed, ages)}
+        group = {one: study.history("fixed", one) for one in _recorded(study, seed, ages)}
         first, own = study.history(arm, seed)[:2]
         controlled = study.history(control, seed)[1]
         if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:

@@ -17,6 +17,7 @@ import numpy as np
 from mapflake import repro
 from mapflake.env import Plan, Task, Verdict, judge_completion, render_prompt
 from mapflake.extras import needs
+from mapflake.repro import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +100,7 @@ def rollout(
     )
     answered = [
         (task, sample, text.encode(errors="replace").decode())
-        for task, texts in zip(tasks, completions, strict=True)
+        for task, texts in zip(tasks, samples_of(completions, len(tasks), samples), strict=True)
         for sample, text in enumerate(texts)
         if text is not None
     ]
@@ -108,6 +109,20 @@ def rollout(
             raise ValueError(f"none of {lost} samples was answered")
         logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
     return [Rollout(t, i, written, text, *judge_completion(t, text, written)) for t, i, text in answered]
+
+
+def samples_of(completions: Any, prompts: int, n: int) -> list[list[str | None]]:
+    """Returns what `Completer.complete` gave, n texts for each prompt, None for those left out; else a ValueError."""
+    lists = list(completions) if isinstance(completions, Iterable) else [completions]
+    for one in lists:
+        if isinstance(one, str) or not isinstance(one, Sequence | np.ndarray) or len(one) > n:
+            raise ValueError(f"complete: takes a list of up to {n} texts for each prompt, not {shown(one)}")
+        for text in one:
+            if not isinstance(text, str | None):
+                raise ValueError(f"complete: {shown(text)} is neither a text nor None")
+    if len(lists) != prompts:
+        raise ValueError(f"complete: {len(lists)} lists of texts for {prompts} prompts")
+    return [[*one, *[None] * (n - len(one))] for one in lists]
 
 
 def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:

@@ -56,6 +56,7 @@ def test_boards_are_drawn_as_asked():
     assert sorted(board["instance"]["size"] for board in boards) == [4, 4, 4, 5, 5, 5]
     assert all(board["needs_wait"] and len(board["solution"]["plan"]["moves"]) == 3 for board in boards)
     assert {sample.metadata["task"]["instance"]["size"] for sample in frozenlake(n=2, sizes=3).dataset} == {3}
+    assert {sample.metadata["task"]["instance"]["size"] for sample in frozenlake(n=2, sizes=(4, 5)).dataset} == {4, 5}
     for sample, board in zip(task.dataset, boards, strict=True):
         assert check(from_json(Instance, board["instance"], "instance"), parse_completion(sample.target, 3)).valid
     with pytest.raises(ValueError, match=re.escape("sizes: 99 is not an integer in 3..10")):

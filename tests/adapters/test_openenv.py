@@ -157,7 +157,7 @@ WRONG = {
     "config.sizes.4: 'holes': unknown key; legal keys: data_ratio, hole_ratio": {
         "config": {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "holes": 1}}, "num_agents": 2}
     },
-    r"no solvable board that needs a wait found in \d+ attempts": {"config": to_json(NONE), "seed": 1},
+    "one agent waits for nobody": {"config": to_json(NONE), "seed": 1},
     "'sized': unknown key; legal keys: seed, episode_id, config": {"sized": 1},
     "prompt_format: {} is none of chat": {"prompt_format": {}},
     "episode_id: 7 is not a text": {"episode_id": 7},

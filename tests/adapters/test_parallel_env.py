@@ -96,7 +96,8 @@ def test_what_an_agent_sees_and_may_do():
 def test_wrong_calls_name_what_is_legal():
     with pytest.raises(ValueError, match="max_steps: 0 is not an integer from 1"):
         FrozenLake(PAIRS, max_steps=0)
-    env = FrozenLake(PAIRS, render_mode="ansi")
+    assert FrozenLake(task for task in PAIRS).size == 4
+    env = FrozenLake(PAIRS, max_steps=np.int64(9), render_mode="ansi")
     with pytest.raises(ValueError, match="no game is on; call reset first"):
         env.step({})
     with pytest.raises(ValueError, match="task: 12 is not an index below 12"):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 pytest.importorskip(
@@ -43,6 +44,9 @@ def test_entries_are_decided_by_seed_and_index():
     assert [*first] == [*first] == [second[idx] for idx in range(20)]
     assert first[7] == second[7]
     assert [entry["metadata"]["source_index"] for entry in first] == [*range(20)]
+    assert first[np.int64(7)] == first[7]
+    with pytest.raises(TypeError):
+        first[7.0]
     with pytest.raises(IndexError, match=r"20 is not in 0\.\.19"):
         first[20]
 
@@ -65,6 +69,7 @@ def test_neighbouring_seeds_share_no_entries():
         ({"min_size": 7}, "min_size: 7 is larger than max_size, 6"),
         ({"min_size": 3, "max_agents": 9}, "leaves 8 free cells for 9 agents"),
         ({"min_agents": 1}, "wait_ratio: 0.5 is not 0, and one agent"),
+        ({"prompt_format": "compact", "max_agents": 6}, "max_agents: 6, but compact has words for 5"),
         ({"prompt_format": "html"}, "prompt_format: 'html'"),
     ],
 )

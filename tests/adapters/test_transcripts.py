@@ -61,6 +61,16 @@ def test_rewards_of_all_shapes_of_a_completion(completion, score):
         assert function(completions=[completion], task=[dumps(to_json(transcript.task))]) == [score]
 
 
+@pytest.mark.parametrize(
+    ("column", "wrong"),
+    [("completions", None), ("completions", {"content": SAID}), ("task", None), ("task", TRANSCRIPTS[0].task)],
+)
+def test_rewards_name_what_they_cannot_read(column, wrong):
+    asked = {"completions": [SAID], "task": [dumps(to_json(TRANSCRIPTS[0].task))]} | {column: [wrong]}
+    with pytest.raises(ValueError, match=f"{column}: .* is n"):
+        reward_functions()[0](**asked)
+
+
 def test_rewards_keep_little_of_what_they_judged():
     """Plans with very many violations: their verdicts take half a megabyte each."""
     task = dumps(to_json(TRANSCRIPTS[0].task))

@@ -80,6 +80,8 @@ def test_project_clips_by_hand():
     assert project({3: wanted[3]}, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
     for wrong, sizes, message in (
         (wanted[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
+        (wanted[3] | {"hole_ratio": None}, ALL, "size 3: hole_ratio: None is not a number"),
+        (wanted[3] | {"wait_ratio": "0.5"}, ALL, "size 3: wait_ratio: '0.5' is not a number"),
         (wanted[3], [4], r"no size of \[4\] has a data ratio above 0"),
         (wanted[4], ALL, r"no size of .* has a data ratio above 0"),
     ):

@@ -33,6 +33,9 @@ def test_the_first_reply_that_is_not_rejected_counts_and_missing_ones_are_empty(
     assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, prompt_format="compact")
     assert (policy.calls[0]["prompts"], policy.calls[0]["n"]) == ([proposal.prompt], 4)
     assert ask([None], samples=1)[0].rejection == "empty"
+    with pytest.raises(ValueError, match="complete: takes a list of up to 1 texts for each prompt"):
+        ask(GOOD, samples=1)  # a flat list
+    assert ask([], samples=2)[0].replies == ("", "")
 
 
 def test_every_round_has_its_own_noise_and_arms_share_it():

@@ -40,11 +40,11 @@ def test_a_rule_gives_each_size_its_three_ratios(wrong):
         ruled({3: wrong}, PAST, "why")
 
 
-@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), None, "1"])
 def test_a_reward_of_designs_is_finite_and_not_negative(value):
     reply = format_config(ruled({3: RATIOS}, PAST, "why").config)
     rewards = Designs([None], (3,), reward=lambda situation, config: value).rewards("chat")
-    with pytest.raises(ValueError, match=f"a reward of designs is a number from 0 on, not {value}"):
+    with pytest.raises(ValueError, match=f"a reward of designs is a number from 0 on, not {value!r}"):
         next(iter(rewards))(completions=[reply], situation=[0])
 
 

@@ -127,6 +127,8 @@ def test_a_table_has_a_finite_value_for_each_kind():
         table(dict.fromkeys(KINDS, 0.5) | {(4, HOLES[1], True): math.nan})
     with pytest.raises(ValueError, match="3 rows"):
         KindTable({3: ((0.1, 0.2),) * 3})
+    with pytest.raises(ValueError, match="size 5: the table has 3"):
+        KindTable({3: ((0.1, 0.2),) * 4}).value((5, 0.0, True))
 
 
 @given(st.floats(0, 1), st.integers(2, 9))

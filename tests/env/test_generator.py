@@ -43,7 +43,7 @@ from mapflake.env import generator as generator_module
 from mapflake.env.generator import board_statistics, plan_tasks
 from mapflake.env.plain import ANALYSE, SOLVED
 from mapflake.env.splits import ALL_BUCKETS, bucket, canonical
-from mapflake.repro import from_json, json_sha256, to_json
+from mapflake.repro import from_json, json_sha256, seed_for, to_json
 
 MIXED = EnvConfig(
     {3: SizeConfig(0.2, 0.1, 0.5), 4: SizeConfig(0.5, 0.25, 0.25), 6: SizeConfig(0.3, 0.3, None)}, num_agents=2
@@ -131,6 +131,21 @@ def test_the_same_call_gives_the_same_tasks_for_ever(mixed):
     for row, task in zip(rows, mixed, strict=True):
         row |= row.pop("solution") | {"plan": task.solution.plan.moves}
     assert json_sha256(rows)[:16] == "eff26a4ac151622e"  # with the compiled solver
+
+
+def test_a_number_of_numpy_is_the_same_place_in_a_stream():
+    assert seed_for(np.int64(3), "x", np.int64(1), np.str_("y")) == seed_for(3, "x", 1, "y") != seed_for(3, "x", 1.0)
+
+
+def test_numbers_of_numpy_are_taken_and_kept_as_pythons():
+    config = EnvConfig.uniform(np.array([4, 5]), np.float32(0.25), None, np.int64(2))
+    assert repr(config) == repr(EnvConfig.uniform([4, 5], 0.25))
+    assert generate(config, np.int64(3), seed=np.int64(0)) == generate(config, 3, seed=0)
+    board = Instance(np.int64(2), np.argwhere([[1, 0], [0, 0]]), ((np.int64(0), 1),), [[1, 0]])
+    assert repr(board) == repr(Instance(2, {(0, 0)}, ((0, 1),), ((1, 0),)))
+    for sizes in (4, []):
+        with pytest.raises(ValueError, match=r"sizes: .* is not one or more integers in 3\.\.10"):
+            EnvConfig.uniform(sizes, 0.2)
 
 
 def test_any_slice_can_be_made_alone(mixed):
@@ -268,9 +283,9 @@ def test_full_boards_are_found():
 
 def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
     monkeypatch.setattr(generator_module, "MAX_ATTEMPTS", 50)
-    config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)}, 1)  # one agent never waits
+    config = EnvConfig({10: SizeConfig(1, 0.0, 1.0)})  # one board in 260
     message = (
-        "no solvable board that needs a wait found in 50 attempts: size 10, 1 agents, 100 free cells, "
+        "no solvable board that needs a wait found in 50 attempts: size 10, 2 agents, 100 free cells, "
         "split 'train', 0 dropped over budget"
     )
     with pytest.raises(GenerationError, match=re.escape(message)) as error:
@@ -280,6 +295,24 @@ def test_what_cannot_be_found_is_said_with_the_numbers(monkeypatch):
     monkeypatch.setattr(generator_module, "SEARCH_BUDGET", 0)
     with pytest.raises(GenerationError, match=r" [1-9]\d* dropped over budget"):
         generate(EnvConfig.uniform([5], 0.0, 1.0), 1, seed=0)
+
+
+def test_one_agent_waits_for_nobody():
+    with pytest.raises(GenerationError, match="wait_ratio: one agent waits for nobody") as error:
+        generate(EnvConfig.uniform([4], 0.1, 0.5, 1), 2, seed=0)
+    assert error.value.size == 4
+    assert len(generate(EnvConfig.uniform([4], 0.1, 0.0, 1), 2, seed=0)) == 2
+
+
+@settings(max_examples=25)
+@given(st.integers(3, 6), st.integers(2, 4), st.sampled_from([None, 1.0]), st.integers(0, 99))
+def test_boards_are_the_same_however_many_are_drawn_at_once(size, agents, waits, seed):
+    config, found = EnvConfig.uniform([size], 0.2, waits, agents), []
+    for at_once in (1, 100, generator_module.MAX_ATTEMPTS * agents**2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(generator_module, "AT_ONCE", at_once)
+            found.append(generate(config, 2, seed=seed))
+    assert found[0] == found[1] == found[2]
 
 
 def test_feasibility_counts_every_board(in_both):

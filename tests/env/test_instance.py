@@ -77,7 +77,7 @@ def test_execution_is_literal():
 
 def test_a_plan_holds_strings():
     assert Plan(x for x in ("U", "D")).moves == ("U", "D")  # type: ignore[arg-type]
-    for wrong in ("RRD", (1,), (x for x in ("U", 1)), 3, None):
+    for wrong in ("RRD", {"1": "RRD"}, {"plan": ["R"]}, {"R", "D"}, (1,), (x for x in ("U", 1)), 3, None):
         with pytest.raises(ValueError, match="not a sequence of strings, one for each agent"):
             Plan(wrong)  # type: ignore[arg-type]
     assert Plan(["R", ""]).moves == ("R", "")  # type: ignore[arg-type]

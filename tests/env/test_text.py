@@ -17,6 +17,7 @@ from mapflake.env import (
     execute,
     format_plan,
     judge,
+    judge_plan,
     parse_completion,
     render_prompt,
 )
@@ -176,6 +177,10 @@ def test_wrong_calls_are_value_errors():
             call()
     with pytest.raises(ValueError, match="completion: bytes is not a string"):
         judge(TASK, b"U", "chat")  # type: ignore[arg-type]
+    for call in (lambda wrong: judge_plan(TASK, wrong), lambda wrong: format_plan(BOARD, wrong)):
+        for wrong in ({"plan": ["L", "L"]}, ["L", "L"]):
+            with pytest.raises(ValueError, match=r"plan: .*'L'.* is not a Plan"):
+                call(wrong)
     with pytest.raises(ValueError, match="1 move lists for 2 agents"):
         format_plan(BOARD, Plan(("L",)))
     with pytest.raises(ValueError, match="agent 1: 'x' is none of the moves U D L R W"):

@@ -127,6 +127,18 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
         study.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [
+        (["fixd"], "arms: 'fixd': no records; there are base, fixed, round_0"),
+        ("fixed", "takes a list of names, not 'fixed'"),
+    ],
+)
+def test_load_names_an_arm_without_records(tmp_path, arms, said):
+    with pytest.raises(ValueError, match=said):
+        study.load(simulate(tmp_path, {"fixed": 0.0}, seeds=[0]), arms)
+
+
 def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path):
     with pytest.raises(ValueError, match=r"no boards\.json: notebook 01 makes it; in the pipeline"):
         study.load(tmp_path)

@@ -86,6 +86,24 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda cells: cells.rates("fixd"), "'fixd': no such arm; the records have fixed, engineer"),
+        (lambda cells: cells.history("fixd", 0), "'fixd', seed 0: no such cell; the records have fixed"),
+        (lambda cells: cells.history("fixed", 99), r"under the seeds \[0, 1, 2, 3, 4\]"),
+    ],
+)
+def test_a_question_about_cells_that_are_not_there_says_which_there_are(five, call, said):
+    with pytest.raises(ValueError, match=said):
+        call(five)
+
+
+def test_sizes_may_be_a_set(five):
+    (row,), (same,) = (study.compare(five, ["engineer"], "fixed", size=sizes) for sizes in ({4, 3}, [3, 4]))
+    assert (row.estimate, comparisons.place(row)) == (same.estimate, comparisons.place(same))
+
+
 def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):
     row = study.table(five).loc["engineer: RL checkpoint"]
     assert row["seeds"] == 5

@@ -54,6 +54,22 @@ def test_rollouts_survive_a_file_and_are_not_judged_again(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["RRD"] * 12, "takes a list of up to 2 texts for each prompt, not 'RRD'"),
+        ([["", None, ""]] * 12, r"a list of up to 2 texts for each prompt, not \['', None, ''\]"),
+        ([[""]] * 11, "11 lists of texts for 12 prompts"),
+        ([[{"plan": []}]] * 12, r"\{'plan': \[\]\} is neither a text nor None"),
+        (None, "a list of up to 2 texts for each prompt, not None"),
+    ],
+)
+def test_a_policy_answers_with_a_list_for_each_prompt(monkeypatch, given, said):
+    monkeypatch.setattr(Oracle, "complete", lambda *_, **__: given)
+    with pytest.raises(ValueError, match=f"^complete: .*{said}"):
+        rollout(Oracle(), TASKS, samples=2, seed=0)
+
+
+@pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"schema": 99}, "schema: this version reads rollouts of schema 2"),

@@ -22,7 +22,7 @@ from mapflake.engineer.variants import DEFAULT_VARIANT, Variant, known_variant
 from mapflake.engineer.words import reply_words
 from mapflake.env import EnvConfig
 from mapflake.repro import Params, check_address, seed_for, shown
-from mapflake.trainer.evaluate import Completer
+from mapflake.trainer.evaluate import Completer, samples_of
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def llm_engineer(
         if params.constrained:
             server = params.model.startswith("openai:")
             bound = {"schema": reply_schema(sizes)} if server else {"grammar": reply_grammar(sizes, prompt_format)}
-        (texts,) = policy.complete(
+        completions = policy.complete(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
@@ -124,6 +124,7 @@ def llm_engineer(
             seed=seed_for(seed, "engineer", next_index(history)),
             **bound,
         )
+        (texts,) = samples_of(completions, 1, params.samples)
         if lost := sum(text is None for text in texts):
             logger.warning("%d of %d replies did not come: they count as empty ones", lost, len(texts))
         replies = [storable(text or "") for text in texts]  # before reading: what is recorded is what was read
@@ -138,7 +139,7 @@ def answers(
     """Returns the design of one reply to each prompt, at temperature 1; None for a rejected one."""
     form = reply_format(policy.prompt_format)
     texts = policy.complete(prompts, temperature=1.0, max_new_tokens=max_new_tokens or _longest(sizes, form), seed=seed)
-    return [read_reply(text or "", sizes, form).config for (text,) in texts]
+    return [read_reply(text or "", sizes, form).config for (text,) in samples_of(texts, len(prompts), 1)]
 
 
 def _longest(sizes: Sequence[int], prompt_format: str) -> int:
