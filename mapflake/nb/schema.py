@@ -205,12 +205,12 @@ class Sections(Params):
             if self.warm_start.training.lora:
                 raise ValueError("warm_start.training.lora: adapters stand on a pretrained model, and base is null")
             longest = self.warm_start.training.model.max_positions
-            rounds = {"baseline_rl": self.baseline_rl, "before": engineer.before, "every_round": engineer.every_round}
-            for key, one in rounds.items():
-                if one.rl.max_new_tokens >= longest:
-                    where = key if key == "baseline_rl" else f"trained_engineer.{key}"
-                    said = f"{one.rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
-                    raise ValueError(f"{where}.rl.max_new_tokens: {said}")
+            trained = {"before": engineer.before.rl, "every_round": engineer.every_round.rl}
+            trained = {"baseline_rl": self.baseline_rl.rl} | {f"trained_engineer.{k}": v for k, v in trained.items()}
+            for key, rl in trained.items():
+                if rl.max_new_tokens >= longest:
+                    said = f"{rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
+                    raise ValueError(f"{key}.rl.max_new_tokens: {said}")
         asked, strata = self.analysis.comparison, self.env_design.benchmark.strata
         if few := {*(asked.agents or ())} - {one.agents for one in strata}:
             raise ValueError(f"analysis.comparison.agents: no board of the benchmark has {min(few)} agents")
