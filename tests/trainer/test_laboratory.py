@@ -65,7 +65,14 @@ def test_the_page_has_the_gate_of_what_is_complete():
     text = laboratory.page(missing)
     assert f"The first table is of the students {', '.join(others)}, who have all" in text
     assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # nobody to be told from
-    assert laboratory.whole(rows("longer", seeds=(0,))) is None
+    assert laboratory.whole(rows("longer", seeds=(0,))) is laboratory.whole([]) is None
+    assert laboratory.matrix([], laboratory.DESIGNS).empty
+
+
+def test_parts_do_not_teach_one_student_at_once(tmp_path):
+    env.save_tasks(tmp_path / "boards/validation.jsonl", TASKS)
+    with pytest.raises(SystemExit, match=r"^--part: the student 600 is missing: `student 600` makes it first$"):
+        laboratory.run("default", laboratory.SCREENED, 0, 2, tmp_path, tmp_path / "records.jsonl")
 
 
 def test_validation_is_drawn_as_the_benchmark_is(tmp_path, monkeypatch):
