@@ -304,5 +304,5 @@ class ParamsFile(Sections):
     def named(self, name: str) -> RunParams:
         """Returns an entry of `runs`; ParamError if there is none."""
         if name not in self.runs:
-            raise ParamError(f"{shown(name)} is not legal: one of {', '.join(self.runs)}")
+            raise ParamError(f"runs: {shown(name)} is not legal: one of {', '.join(self.runs)}")
         return self.runs[name]

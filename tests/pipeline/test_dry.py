@@ -114,7 +114,7 @@ def test_the_command_says_it_and_writes_nothing(capsys: Any, monkeypatch: pytest
     assert main(["dry"]) == 0  # the active run, whatever is written there
     assert f"student@{params.load(ROOT).run.seeds[-1]}: " in capsys.readouterr().out
     assert main(["dry", "qwen_9gpu"]) == 1
-    assert "'qwen_9gpu' is not legal: one of default" in capsys.readouterr().err
+    assert "runs: 'qwen_9gpu' is not legal: one of default" in capsys.readouterr().err
     sections = params.effective(params.load(ROOT), "qwen_1gpu")
     other = sections.warm_start.model_copy(update={"base": "theirs/model"})
     with pytest.raises(ParamError, match=r"^warm_start\.base: the shape of 'theirs/model' is not known here: one of"):

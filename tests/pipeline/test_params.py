@@ -208,7 +208,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     lists = "arms: [engineer_trained, engineer_base, heuristic], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
     names = "default, study, smoke, llm, qwen_1gpu, paper"
-    with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
+    with pytest.raises(ParamError, match=rf"^runs: 'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
     assert path.read_text().splitlines() == before
