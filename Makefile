@@ -82,7 +82,7 @@ lint: install
 test: lint            ## all checks and tests: ruff, import-linter, mypy, pytest, nbval
 	$(PYTEST) tests
 
-test-fast: lint       ## the tests that take no training and no notebooks: two minutes
+test-fast: lint       ## the tests without the slowest: two minutes
 	$(PYTEST) -m "not slow" tests
 
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)

@@ -163,6 +163,9 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     code = provenance.code_sha256("mapflake.engineer.rounds")
     wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
+    untaught = [age for age in table["students"] if not (folder / f"students/{age}/curve.jsonl").is_file()]
+    if parts > 1 and untaught:  # both would train it at once
+        raise SystemExit(f"--part: the student {untaught[0]} is missing: `student {untaught[0]}` makes it first")
     done = {trial_key(row) for row in repro.read_jsonl(records)}
     for seed, age, name in tqdm(wanted[part::parts], desc=regime, unit="trial"):
         out = folder / "trials" / f"{regime}-{seed}-{age}-{name.replace(' ', '_')}.json"
@@ -265,6 +268,8 @@ def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
     None if no two students have one. Of two tables with as many trials, the one with more students is taken.
     """
     table = pd.DataFrame(rows)
+    if table.empty:
+        return None
     complete = table.groupby(["student", "seed"])["design"].nunique().unstack(fill_value=0) == table["design"].nunique()
     tables = []
     for count in range(2, complete.shape[1] + 1):
@@ -286,7 +291,9 @@ def of_designs(rows: Iterable[Mapping[str, Any]], regime: str, some: Iterable[st
 
 def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFrame:
     """Returns the mean gain of each student on each design, over the seeds that were run; students by age."""
-    table = pd.DataFrame(rows).pivot_table("gain", "design", "student", aggfunc="mean")
+    table = pd.DataFrame([*rows] or {"gain": [], "design": [], "student": []}).pivot_table(
+        "gain", "design", "student", aggfunc="mean"
+    )
     return table[sorted(table, key=int)].reindex([name for name in order if name in table.index])
 
 

@@ -1,8 +1,8 @@
 """Speed of a GRPO step on one thread, against stock TRL: same policy, same boards, same batch, same run.
 
-Stock is GRPOTrainer with its own `generate`; ours is `RoundTrainer`. Both make the default profile's step from one warm
-start, made here, for which many groups carry signal and some carry none. They train by turns in separate processes, so
-that each has its own peak memory; a first step warms up and is not counted.
+Stock is GRPOTrainer with its own `generate`; ours is `RoundTrainer`. Both make a step of RLParams' defaults from one
+warm start, made here, for which many groups carry signal and some carry none. They train by turns in separate
+processes, so that each has its own peak memory; a first step warms up and is not counted.
 """
 
 from __future__ import annotations

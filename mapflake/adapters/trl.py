@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,7 +155,7 @@ class EngineerCallback(TrainerCallback):
         self.trainer, self.boards, self.validation, self.samples = trainer, boards, validation, samples
         model = trainer.accelerator.unwrap_model(trainer.model)
         self.policy = policy or Policy(
-            *(model, trainer.processing_class, Path(), args.max_completion_length),
+            *(model, trainer.processing_class, args.max_completion_length),
             template=args.chat_template_kwargs or {},
         )
         if self.policy.prompt_format != boards.prompt_format:

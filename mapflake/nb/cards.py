@@ -27,11 +27,14 @@ TAGS = ["multi-agent-path-finding", "reinforcement-learning", "planning", "mapfl
 def cards(root: Path, arm: str = "engineer") -> list[Path]:
     """Writes `runs/<profile>/hub/boards` and `hub/<arm>` of the active run's first seed, and returns both.
 
-    Raises FileNotFoundError, which names the stage, if one is missing.
+    Raises FileNotFoundError, which names the stage, if one is missing, and ParamError if the run has no such arm.
     """
     run = params.load(root).run
     here, seed = f"runs/{run.profile}", run.seeds[0]
-    stage = f"engineer_loop/{seed}" if arm == "engineer" else f"ablations/{arm}-{seed}"
+    if arm not in (legal := ("fixed", "engineer", *run.arms)):
+        raise repro.ParamError(f"cards: {repro.shown(arm)} is not legal: one of {', '.join(legal)}")
+    own = {"fixed": f"baseline_rl/{seed}", "engineer": f"engineer_loop/{seed}"}
+    stage = own.get(arm, f"ablations/{arm}-{seed}")
     history = Ledger(require(here, f"{stage}/rounds.jsonl")).rounds
     record = repro.from_json(Record, repro.read_json(root / REPORTS / f"cells/{run.profile}/{arm}-{seed}.json"), arm)
     boards, model = root / here / "hub/boards", root / here / "hub" / arm

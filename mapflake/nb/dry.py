@@ -130,7 +130,11 @@ def shape_of(sections: Sections) -> Shape:
 
 
 def works(run: RunParams, sections: Sections) -> list[Work]:
-    """Returns the work of all cells of a run that takes time on a GPU."""
+    """Returns the work of all cells of a run that takes time on a GPU, without what some arms add.
+
+    Not counted: design RL in every round (`engineer_cotrained`), groups drawn again (`redraws`), boards that `frontier`
+    measures.
+    """
     loop, rl, sizes = sections.baseline_rl, sections.baseline_rl.rl, sections.env_design.sizes
     form = sections.warm_start.prompt_format
     boards = generate(EnvConfig.uniform(sizes, 0.2), 4 * len(sizes), seed=0)
@@ -234,8 +238,12 @@ def memory(shape: Shape, sections: Sections, work: list[Work]) -> str:
         parts = memory_parts(shape, rl, one.prompt)
         total = sum(parts.values())
         said = " + ".join(f"{what} {size / GIB:.1f}" for what, size in parts.items())
-        verdict = "fits" if total < GPU_MEMORY else "DOES NOT FIT: lower microbatch, max_new_tokens or vLLM's share"
-        lines.append(f"  {name}: {said} = {total / GIB:.1f} of {GPU_MEMORY / GIB:.0f}: {verdict}")
+        if rl.processes == 1:  # several are of a larger kind
+            verdict = "fits" if total < GPU_MEMORY else "DOES NOT FIT: lower microbatch, max_new_tokens or vLLM's share"
+            beside = f" of {GPU_MEMORY / GIB:.0f}: {verdict}"
+        else:
+            beside = f" on each of {rl.processes}"
+        lines.append(f"  {name}: {said} = {total / GIB:.1f}{beside}")
     return "\n".join(["Memory of the GPU in GiB", *lines])
 
 

@@ -7,11 +7,12 @@ left; by hand (`runs/interactive`), a notebook begins in an empty folder.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+
+from mapflake.repro import read_json
 
 REPORTS = "reports"
 
@@ -106,7 +107,7 @@ def student(run: str, folder: str) -> str | Path:
         FileNotFoundError: As for `require`.
     """
     path = require(run, f"{folder}/student.json")
-    found = json.loads(path.read_text(encoding="utf-8"))["checkpoint"]
+    found = read_json(path)["checkpoint"]
     checkpoint = (path.parent / found).resolve()
     return checkpoint if checkpoint.exists() else str(found)
 
@@ -124,8 +125,9 @@ def require(run: str, path: str) -> Path:
     stage, *items = path.split("/")
     number = next((item for item in items[:1] if item.isdigit()), None)
     if of_pipeline(base, run):
+        cell = items[0] if stage == "ablations" else number
         raise FileNotFoundError(
-            f"{run}/{path} is missing: make it by `dvc repro {'@'.join(filter(None, [stage, number]))}`"
+            f"{run}/{path} is missing: make it by `dvc repro {'@'.join(filter(None, [stage, cell]))}`"
         )
     notebook = NOTEBOOKS.get(stage, NOTEBOOKS["baseline_rl"])  # which makes the warm start too
     seed = f" with seed = {number}" if number else ""

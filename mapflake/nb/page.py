@@ -63,7 +63,7 @@ def page(root: Path, profile: str) -> str:
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     longer = Ledger(run / f"ablations/fixed_longer-{seeds[0]}/rounds.jsonl").rounds  # none if it was not run
     longer = tuple(one for one in longer if one.index > fixed[-1].index)
-    before = {seed: _before(run, seed) for seed in seeds}
+    before = {seed: evaluate.load_rollouts(run / f"baseline_rl/{seed}/before.jsonl") for seed in seeds}
     gains = study.compare(found, LONG, BASE, boards="validation")
     again, measured_again = _measured_again(pictures)
     rewards = [MISSING.format("reinforcement learning on designs")]
@@ -133,11 +133,6 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
     return [solving, designing, teaching]
 
 
-def _before(run: Path, seed: int) -> list[Rollout]:
-    """Returns the answers on the validation boards before any RL."""
-    return evaluate.load_rollouts(run / f"baseline_rl/{seed}/before.jsonl")
-
-
 def _measured_again(folder: Path) -> tuple[list[Difference], str]:
     """Returns GRPO's gain on many more boards (`benchmarks/gain.py`), and a sentence on it; nothing if not measured."""
     rows = [repro.read_json(path) for path in sorted(folder.glob("gain-*.json"))]
@@ -191,8 +186,8 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
     twin = run.with_name(TWIN.format(run.name))
     for seed, rollouts in before.items():
         measured = {name(BASE): rollouts}
-        if (twin / f"baseline_rl/{seed}/before.jsonl").is_file():
-            measured[f"{name(BASE)}, random weights"] = _before(twin, seed)
+        if (path := twin / f"baseline_rl/{seed}/before.jsonl").is_file():
+            measured[f"{name(BASE)}, random weights"] = evaluate.load_rollouts(path)
         fixed = Ledger(run / f"baseline_rl/{seed}/rounds.jsonl").rounds
         ledgers = {ROUND_0: fixed[:1], "fixed": fixed[1:]}
         folders = {"engineer": run / f"engineer_loop/{seed}"}

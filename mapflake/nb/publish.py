@@ -14,7 +14,7 @@ from typing import Any
 
 from mapflake import repro
 from mapflake.nb import params
-from mapflake.nb.folders import NOTEBOOKS, REPORTS
+from mapflake.nb.folders import NOTEBOOKS, REPORTS, require
 
 CLAIMS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in README.md, between marks that stay as they are."""
@@ -24,14 +24,16 @@ def publish(root: Path) -> None:
     """Copies results.md, metrics, figures/ and notebooks/ of the active run to `reports`; of cells, the first seed's.
 
     What a stage that is recorded but not in this clone made (`dvc repro --allow-missing`) stays as it was published.
+    Raises FileNotFoundError, and touches nothing, if there is no analysis.
     Of metrics.json there are two extracts for DVC: summary.json for its tables, validation.json for its plots.
     """
     run, target = params.load(root).run, root / REPORTS
     source, seed = root / "runs" / run.profile, run.seeds[0]
+    results, measured = (require(f"runs/{run.profile}", f"analysis/{name}") for name in ("results.md", "metrics.json"))
     stages = {"env_design": "env_design", "analysis": "analysis"}
     stages |= {f"{name}/{seed}": name for name in ("baseline_rl", "engineer_loop", "trained_engineer")}
     stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.arms}
-    copies = {source / "analysis/results.md": target / "results.md"}
+    copies = {results: target / "results.md"}
     elsewhere: tuple[str, ...] = ()
     for stage, name in stages.items():
         if not (source / stage / "notebook.ipynb").is_file():
@@ -43,12 +45,13 @@ def publish(root: Path) -> None:
         copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
     for folder in ("figures", "notebooks"):
         (target / folder).mkdir(parents=True, exist_ok=True)
-        for old in (target / folder).iterdir():
-            if not old.stem.removeprefix(old.name[:3] if folder == "notebooks" else "").startswith(elsewhere):
-                old.unlink()
     for path, copy in copies.items():
         shutil.copyfile(path, copy)
-    metrics = {"profile": run.profile} | repro.read_json(source / "analysis/metrics.json")
+    for old in [*(target / "figures").iterdir(), *(target / "notebooks").iterdir()]:
+        stem = old.stem.removeprefix(old.name[:3] if old.parent.name == "notebooks" else "")
+        if old not in copies.values() and not stem.startswith(elsewhere):
+            old.unlink()
+    metrics = {"profile": run.profile} | repro.read_json(measured)
     repro.write_json(target / "metrics.json", metrics)
     repro.write_json(target / "summary.json", summary(metrics))
     repro.write_json(target / "validation.json", metrics["validation_by_round"])

@@ -27,9 +27,10 @@ def report(root: Path) -> Path:
         stage = f"engineer_loop/{seed}" if arm == "engineer" else f"ablations/{arm}-{seed}"
         rounds = Ledger(folder / stage / "rounds.jsonl").rounds
         parents = {rounds[0].parent_sha256, rounds[0].before_design_rl_sha256} if rounds else set()  # of its weights
-        begun = [one for one in (*fixed[:1], *own) if one.checkpoint_sha256 in parents]
+        begun = next((one for one in (*fixed, *own) if one.checkpoint_sha256 in parents), None)
         if begun:
-            found[name(arm)] = (begun[0], *(one for one in rounds if one.index > 0))
+            before = fixed[: begun.index + 1] if begun in fixed else (begun,)  # `fixed_longer` goes on after `fixed`
+            found[name(arm)] = (*before, *(one for one in rounds if one.index > begun.index))
     about = f"Training seed {seed}. One run: another seed may change more than the designers do (reports/results.md)."
     out = folder / "report.html"
     repro.write_text(out, page({**found, name("fixed"): fixed}, title=f"mapflake: {run.profile}", about=about))

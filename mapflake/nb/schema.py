@@ -195,8 +195,22 @@ class Sections(Params):
 
     @model_validator(mode="after")
     def _sizes(self) -> Sections:
-        if any(self.students.ages) and not (self.students.training or self.warm_start.training):
-            raise ValueError("students.ages: are steps of students.training or warm_start.training, and both are null")
+        engineer = self.trained_engineer
+        for key, ages in (("students", self.students.ages), ("trained_engineer.bank", engineer.bank.ages)):
+            if any(ages) and not (self.students.training or self.warm_start.training):
+                raise ValueError(
+                    f"{key}.ages: are steps of students.training or warm_start.training, and both are null"
+                )
+        if self.warm_start.base is None and self.warm_start.training:  # a policy from scratch
+            if self.warm_start.training.lora:
+                raise ValueError("warm_start.training.lora: adapters stand on a pretrained model, and base is null")
+            longest = self.warm_start.training.model.max_positions
+            trained = {"before": engineer.before.rl, "every_round": engineer.every_round.rl}
+            trained = {"baseline_rl": self.baseline_rl.rl} | {f"trained_engineer.{k}": v for k, v in trained.items()}
+            for key, rl in trained.items():
+                if rl.max_new_tokens >= longest:
+                    said = f"{rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
+                    raise ValueError(f"{key}.rl.max_new_tokens: {said}")
         asked, strata = self.analysis.comparison, self.env_design.benchmark.strata
         if few := {*(asked.agents or ())} - {one.agents for one in strata}:
             raise ValueError(f"analysis.comparison.agents: no board of the benchmark has {min(few)} agents")
@@ -250,6 +264,9 @@ class Sections(Params):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
             if arm == "constant" and self.ablations.constant is None:
                 raise ParamError(f"{where}: 'constant' takes a configuration, and ablations.constant is null")
+            constant = self.ablations.constant if arm == "constant" else None
+            if constant and (outside := {*map(int, constant["sizes"])} - {*self.env_design.sizes}):
+                raise ParamError(f"{where}: 'constant' asks for size {min(outside)}, which is not in env_design.sizes")
             if asked and asked.told_others:
                 if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")
@@ -287,5 +304,5 @@ class ParamsFile(Sections):
     def named(self, name: str) -> RunParams:
         """Returns an entry of `runs`; ParamError if there is none."""
         if name not in self.runs:
-            raise ParamError(f"{shown(name)} is not legal: one of {', '.join(self.runs)}")
+            raise ParamError(f"runs: {shown(name)} is not legal: one of {', '.join(self.runs)}")
         return self.runs[name]

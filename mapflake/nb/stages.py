@@ -110,7 +110,8 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
 
     Sets what processes started meanwhile inherit: the package of this clone, wandb's mode, and the lock by which
     `folders.start` knows the stage's own notebook. Time and peak memory go to `times`, also after an interruption.
-    Raises StageError if another process runs this stage: perhaps one that outlived a killed `dvc repro`.
+    Raises StageError if the stage is interrupted or fails with a message, or if another process runs it: perhaps one
+    that outlived a killed `dvc repro`.
     """
     file, began = params.load(root), time.monotonic()
     run = f"runs/{file.run.profile}"
@@ -129,6 +130,12 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
         try:
             yield run, folder
             done = True
+        except (StageError, notebooks.NotebookError, repro.ParamError):
+            raise
+        except (ValueError, RuntimeError) as error:
+            raise StageError(f"[{stage}] {error}") from error
+        except KeyboardInterrupt:
+            raise StageError(f"[{stage}] interrupted; the same command again goes on from here") from None
         finally:
             seconds = time.monotonic() - began
             used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -27,6 +27,7 @@ with needs("lab"):
     import vl_convert
 
 BOARDS = 10
+NOT_TOLD = "another student's, or none: see the whole prompt"
 
 
 def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
@@ -156,6 +157,8 @@ def _rounds(history: History) -> list[dict[str, Any]]:
     rows = []
     for before, one in zip((None, *history), history, strict=False):
         proposal = one.proposal
+        about = one.parameters.get("about", {})
+        own = "told_sha256" not in about and about.get("engineer", {}).get("variant") != "schema"
         cost = ", ".join(f"{n} {what}" for what, n in proposal.extra_cost.items()) if proposal else ""
         rows.append(
             {
@@ -164,7 +167,7 @@ def _rounds(history: History) -> list[dict[str, Any]]:
                 "note": f"On the way it took {cost} more." if cost else "",
                 "reply": proposal.reply if proposal else "",
                 "prompt": proposal.prompt if proposal else "",
-                "told": before.report.to_text() if before else "",
+                "report": (before.report.to_text() if own else NOT_TOLD) if before else "",
             }
         )
     return rows

@@ -51,7 +51,6 @@ def styled(make: Callable[P, R]) -> Callable[P, R]:
             "axes.titleweight": "bold",
             "legend.frameon": False,
             "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same figure on every machine
-            "font.sans-serif": ["DejaVu Sans"],
         }
         with matplotlib.rc_context({**style, **ours}):
             return make(*args, **kwargs)

@@ -120,7 +120,7 @@ def train_round(
 
     A row holds the mean of each reward, the share of groups without signal (`frac_reward_zero_std`), entropy,
     completion length, the tokens that were sampled (`sampled_tokens`), and `kl`, the divergence from `start` (for a
-    large vocabulary only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out`
+    large model only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out`
     is the result of the same input.
 
     Raises:

@@ -4,7 +4,9 @@ The samples of a prompt are asked for in one request, and those that did not com
 `n` or refuse it. The `openai` package repeats requests that may succeed later (429, 5xx, a broken connection). One that
 fails to the end, and a reply that is no text or was withheld, yield None: no answer, not a wrong one. A refusal (any
 other 4xx), and a server that cannot be reached, stop everything. The key comes from the environment alone, and no
-message shows it. Not covered: streaming, images, tools, batch endpoints; that a server honours `seed` (many do not).
+message shows it. `transformers serve` samples only where the checkpoint's generation_config.json has `do_sample: true`,
+which those that we write lack: all its samples are then greedy, and a warning says so. Not covered: streaming, images,
+tools, batch endpoints; that a server honours `seed` (many do not).
 """
 
 from __future__ import annotations
@@ -112,7 +114,10 @@ class OpenAIPolicy:
             why = ", ".join(f"{reason} ({count})" for reason, count in lost.most_common())
             total = len(prompts) * n
             logger.warning("%s: %d of %d samples failed and are left out: %s", self.model, lost.total(), total, why)
-        return [[texts.get((i, j)) for j in range(n)] for i in range(len(prompts))]
+        found = [[texts.get((i, j)) for j in range(n)] for i in range(len(prompts))]
+        if n > 1 and settings["temperature"] > 0 and texts and all(len({*samples}) == 1 for samples in found):
+            logger.warning("%s: the samples of each prompt are equal: does the server sample (do_sample)?", self.model)
+        return found
 
     def _client(self) -> openai.OpenAI:
         check_address(os.environ.get("OPENAI_BASE_URL") or None, "OPENAI_BASE_URL")

@@ -126,11 +126,6 @@ class RLParams(Params):
         return self
 
     @property
-    def steps(self) -> int:
-        """Steps of one round: how often it samples."""
-        return self.instances * self.epochs // self.prompts
-
-    @property
     def samples_a_process(self) -> int:
         """Completions that one process samples for a step, in whole groups."""
         return self.prompts * self.generations // self.processes

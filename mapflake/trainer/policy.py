@@ -48,14 +48,13 @@ MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is
 
 @dataclass(frozen=True)
 class Policy:
-    """A model in eval mode, None if `engine` completes; its tokenizer; and `path`, where it was loaded from.
+    """A model in eval mode, None if `engine` completes; and its tokenizer.
 
     `template` is what the chat template takes beside the message, e.g. `{"enable_thinking": False}` of Qwen3's.
     """
 
     model: PreTrainedModel | None
     tokenizer: PreTrainedTokenizerBase
-    path: Path
     max_new_tokens: int = 128
     engine: Engine | None = None
     template: Mapping[str, Any] = field(default_factory=dict)
@@ -185,7 +184,7 @@ def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_for(seed, "from_scratch"))
         model = Qwen3ForCausalLM(config)
-    return Policy(model.eval(), tokenizer, Path())
+    return Policy(model.eval(), tokenizer)
 
 
 def load_policy(
@@ -233,7 +232,7 @@ def load_policy(
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
     engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
-    return Policy(model, tokenizer, folder, max_new_tokens, engine)
+    return Policy(model, tokenizer, max_new_tokens, engine)
 
 
 def save_policy(

@@ -95,7 +95,7 @@ def _from_gguf(file: Path) -> Policy:
     for config in (model.config, model.generation_config):
         config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
         config.pad_token_id = tokenizer.pad_token_id
-    return Policy(model, tokenizer, file)
+    return Policy(model, tokenizer)
 
 
 def _closing_token(tokenizer: Any) -> str | None:

@@ -3,13 +3,14 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 from engineer_samples import SIZES, ScriptedTrainer
 
 from mapflake.engineer import EngineerParams, RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, generate
-from mapflake.plots.page import changed_most, page
+from mapflake.plots.page import NOT_TOLD, changed_most, page
 from mapflake.trainer import evaluate
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>"
@@ -48,12 +49,19 @@ def test_the_page_says_what_the_ledger_says(arms):
             assert {size["size"]: size["share"] for size in row["config"]} == one.config.data_ratios
             assert row["reply"] == (one.proposal.reply if one.proposal else "")
             assert row["rejected"] == (one.proposal.rejection if one.proposal else None)
-        assert [row["told"] for row in arm["rounds"]] == ["", *(one.report.to_text() for one in history[:-1])]
+        assert [row["report"] for row in arm["rounds"]] == ["", *(one.report.to_text() for one in history[:-1])]
     assert len(found["boards"]) == 10
     for board in found["boards"]:
         assert {name: len(plans) for name, plans in board["plans"].items()} == dict.fromkeys(arms, 3)
     valid = {(row["arm"], row["round"]): row["valid"] for row in found["charts"]["valid"]["data"]["values"]}
     assert valid == {(name, one.index): one.report.valid_rate for name, history in arms.items() for one in history}
+
+
+@pytest.mark.parametrize("about", [{"told_sha256": "0"}, {"engineer": {"variant": "schema"}}])
+def test_a_report_that_was_not_told_is_not_shown(arms, about):
+    history = [replace(one, parameters={"about": about}) for one in arms["designs"]]
+    rows = data_of(page({"told another's": history}, title=""))["arms"][0]["rounds"]
+    assert [row["report"] for row in rows] == ["", NOT_TOLD, NOT_TOLD]
 
 
 def test_boards_that_changed_come_first_and_sizes_take_turns(arms):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from datasets import load_dataset
 from huggingface_hub import DatasetCard, ModelCard
+from small_repo import repository
 from transformers import AutoModelForCausalLM
 
 from mapflake import env, repro
-from mapflake.nb.cards import write_boards, write_model
+from mapflake.nb import params
+from mapflake.nb.cards import cards, write_boards, write_model
 from mapflake.study.records import Record
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import from_scratch, save_policy
@@ -41,6 +44,25 @@ def test_the_boards_are_a_dataset_of_the_hub(source: Path, tmp_path: Path) -> No
     assert card.data.size_categories == ["n<1K"]
     assert [one["split"] for one in card.data.configs[0]["data_files"]] == ["train", "validation", "wr050"]
     assert "| wr050 | 8 | 2 | 50% |" in card.text
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ("fixed", "runs/default/baseline_rl/0/rounds.jsonl is missing: make it by `dvc repro baseline_rl@0`"),
+        ("heuristic", "heuristic-0/rounds.jsonl is missing: make it by `dvc repro ablations@heuristic-0`"),
+        ("nosuch", "cards: 'nosuch' is not legal: one of fixed, engineer, heuristic"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arm: str, said: str) -> None:
+    root = repository(tmp_path, "params.yaml")
+    line = "run: {profile: default, arms: [heuristic], seeds: [0], bank: [0, 1]}\n"
+    text = (root / "params.yaml").read_text(encoding="utf-8")
+    (root / "params.yaml").write_text(params.RUN_LINE.sub(line, text, count=1), encoding="utf-8")
+    (root / "runs/default/locks").mkdir(parents=True)  # the pipeline's
+    monkeypatch.chdir(root)
+    with pytest.raises((FileNotFoundError, repro.ParamError), match=f"{re.escape(said)}$"):
+        cards(root, arm)
 
 
 def test_a_checkpoint_is_a_model_of_the_hub(tmp_path: Path) -> None:

@@ -96,6 +96,14 @@ def test_memory_and_hours_follow_the_parameters() -> None:
     assert float(found[1]) == pytest.approx(by_hand / 3600, abs=0.05)
 
 
+@pytest.mark.parametrize(("name", "verdict"), [("qwen_1gpu", " of 24: fits"), ("paper", " on each of 8")])
+def test_a_verdict_is_of_one_card(name: str, verdict: str) -> None:
+    file = params.load(ROOT)
+    sections = params.effective(file, name)
+    said = dry.memory(dry.shape_of(sections), sections, dry.works(file.runs[name], sections)).splitlines()
+    assert said[1].endswith(verdict)
+
+
 def test_the_disk_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights of 3.2 GiB, and 26 adapters of 0.13 GiB twice."""
     for free, said in ((9, "TOO LITTLE"), (11, "enough")):
@@ -114,7 +122,7 @@ def test_the_command_says_it_and_writes_nothing(capsys: Any, monkeypatch: pytest
     assert main(["dry"]) == 0  # the active run, whatever is written there
     assert f"student@{params.load(ROOT).run.seeds[-1]}: " in capsys.readouterr().out
     assert main(["dry", "qwen_9gpu"]) == 1
-    assert "'qwen_9gpu' is not legal: one of default" in capsys.readouterr().err
+    assert "runs: 'qwen_9gpu' is not legal: one of default" in capsys.readouterr().err
     sections = params.effective(params.load(ROOT), "qwen_1gpu")
     other = sections.warm_start.model_copy(update={"base": "theirs/model"})
     with pytest.raises(ParamError, match=r"^warm_start\.base: the shape of 'theirs/model' is not known here: one of"):

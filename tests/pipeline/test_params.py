@@ -94,6 +94,7 @@ STRATA = r"  hole_ratio: (?:.*\n)*?    strata:\n(?:      - .*\n)+"
 CROWDED = "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    strata:\n      - {agents: 5, sizes: [3]}\n"
 AGAINST = r"arm: engineer_trained, against: \[.*?\]"
 STUDY = r"^  study: \{\}"
+SMOKE = r"^(  smoke: .*arms: \[)((?:.*\n)*?)    ablations: \{constant: null\}\n"
 MISTAKES = [  # one of each kind
     (r"^  seed:", "  sede:", r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\?"),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
@@ -119,6 +120,22 @@ MISTAKES = [  # one of each kind
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (r"boards: 8, sizes", "boards: 1, sizes", r"env_design: validation\.boards: 6 boards in all, takes at least 8$"),
     (r"boards: 10000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
+    (
+        r"bank: \{training: null, ages: \[0\]",
+        "bank: {training: null, ages: [9]",
+        r"^profiles\.paper: trained_.*bank\.ages: ",
+    ),
+    (
+        r"^    threads: 1  ",
+        "    lora: {rank: 2}\n    threads: 1  ",
+        r"^params\.yaml: warm_start\.training\.lora: adapters",
+    ),
+    (
+        r"max_new_tokens: 200",
+        "max_new_tokens: 1024",
+        r"baseline_rl\.rl\.max_new_tokens: 1024 and .*max_positions, 1024$",
+    ),
+    (SMOKE, r"\1constant, \2", r"^runs\.smoke\.arms: 'constant' asks for size 5, which is not in env_design\.si"),
     (STUDY, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
     (STUDY, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
 ]
@@ -191,7 +208,7 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
     lists = "arms: [engineer_trained, engineer_base, heuristic], seeds: [0], bank: [0, 1]"
     assert [b for _, b in changed] == [f"run: {{profile: smoke, {lists}}}"]
     names = "default, study, smoke, llm, qwen_1gpu, paper"
-    with pytest.raises(ParamError, match=rf"^'fast' is not legal: one of {names}$"):
+    with pytest.raises(ParamError, match=rf"^runs: 'fast' is not legal: one of {names}$"):
         params.choose(repo, "fast")
     params.choose(repo, "default")
     assert path.read_text().splitlines() == before

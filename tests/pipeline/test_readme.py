@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from small_repo import ROOT, committed
+from small_repo import ROOT, committed, files, repository
 
 from mapflake import repro
 from mapflake.nb import params, publish
@@ -39,6 +39,23 @@ def test_claims_are_those_of_the_committed_records(cells: Path) -> None:
         publish.with_claims(README.replace("<!-- /claims -->", ""), cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
         publish.with_claims(README, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+
+
+def test_nothing_published_is_removed_before_there_is_something_to_publish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path, "params.yaml")
+    repro.write_text(root / "reports/figures/analysis_old.png", "")
+    repro.write_text(root / "runs/default/analysis/notebook.ipynb", "{}")
+    monkeypatch.chdir(root)
+    with pytest.raises(FileNotFoundError, match=r"^runs/default/analysis/results\.md is missing: run notebooks/06_"):
+        publish.publish(root)
+    assert (root / "reports/figures/analysis_old.png").is_file()
+    repro.write_text(root / "runs/default/analysis/results.md", "new")
+    repro.write_json(root / "runs/default/analysis/metrics.json", {"benchmark": {}, "validation_by_round": []})
+    publish.publish(root)
+    made = {"results.md", "metrics.json", "summary.json", "validation.json", "notebooks/06_analysis.ipynb"}
+    assert {*files(root / "reports")} == made  # without the old figure
 
 
 def test_it_fits_on_two_screens() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import nbformat
 import pytest
 from small_repo import prepared_stage, write_notebook
 
-from mapflake.nb import notebooks, stages
+from mapflake.nb import notebooks, params, stages
+from mapflake.nb.__main__ import main
 from mapflake.nb.folders import STAGE_LOCK
-from mapflake.repro import ParamError, read_jsonl
+from mapflake.repro import ParamError, read_jsonl, write_json
 
 NAME = "06_analysis"
 PARAMETERS = "arms = ['fixed']\nrun = 'runs/interactive'"
@@ -86,6 +88,22 @@ def test_run_refuses_what_does_not_fit(repo: Path) -> None:
         stages.run(repo, NAME, {"seed": 0})
     with pytest.raises(ParamError, match=r"^build/params/ablations/other\.json is missing: `dvc repro prepare` makes"):
         stages.run(repo, "05_ablations", {"arm": "other", "seed": 0})
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ValueError("there is no board"), "there is no board"), (RuntimeError("killed"), "killed"),
+     (KeyboardInterrupt(), "interrupted; the same command again goes on from here")],
+)  # fmt: skip
+def test_a_stage_without_a_notebook_says_in_one_line_which_it_is(
+    repo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, said: str
+) -> None:
+    params.prepare(repo)
+    write_json(repo / "runs/default/env_design/settings.json", {})
+    monkeypatch.setattr("mapflake.engineer.compact.base.base_model", mock.Mock(side_effect=error))
+    assert main(["warm_start"]) == 1
+    assert capsys.readouterr().err == f"[warm_start] {said}\n"
 
 
 def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path) -> None:

@@ -1,7 +1,5 @@
 """Decoding under a grammar, with real models: the small kind of policy, and one with a chat template."""
 
-from pathlib import Path
-
 import pytest
 from starts import byte_level_model
 from transformers import Qwen3ForCausalLM
@@ -27,7 +25,7 @@ def small() -> Policy:
 def chat_policy() -> Policy:
     """A random model with a byte-level BPE tokenizer, its vocabulary padded, as large models have it."""
     model, tokenizer = byte_level_model(Qwen3ForCausalLM, 16, padded=7, num_key_value_heads=1, head_dim=8)
-    return Policy(model, tokenizer, Path())
+    return Policy(model, tokenizer)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_killed_round_goes_on_to_the_same_weights(start, tmp_path, monkeypatch
         assert np.mean([row["dynamic_sampling/completions"] for row in curve]) > params.prompts * params.generations
     else:  # optimizer steps; a row for each time that it samples
         assert [row["step"] for row in curve] == [2, 4, 6, 8]
-        assert len(curve) == params.steps == PARAMS.steps
+        assert len(curve) == params.instances * params.epochs // params.prompts
     assert not {"iterations", "redraws", "vllm_engine"} & {*PARAMS.model_dump()}
 
 

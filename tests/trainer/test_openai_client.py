@@ -8,11 +8,13 @@ from collections import Counter
 import openai
 import pytest
 from chat_server import Chat, completion, serving, started
-from starts import TASKS
+from starts import TASKS, byte_level_model
+from transformers import Qwen3ForCausalLM
 
 from mapflake.env import format_plan
 from mapflake.trainer import evaluate
 from mapflake.trainer.openai_client import MAX_MESSAGE, OpenAIPolicy, ServerError
+from mapflake.trainer.policy import save_policy
 
 
 class Scripted(Chat):
@@ -68,9 +70,10 @@ def test_the_samples_of_a_prompt_are_one_request(served):
     [((200, completion("yes")), 2), (_choices(["yes", 7, "yes"]), 1), ((422, "{}"), 3)],
     ids=["ignored", "no text", "refused"],
 )
-def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, first, missing):
+def test_samples_that_do_not_come_together_are_asked_for_one_by_one(served, first, missing, caplog):
     server, policy = served(first, (200, completion("yes")), concurrency=1)
     assert policy.complete(["a"], n=3, seed=3) == [["yes"] * 3]
+    assert "m: the samples of each prompt are equal: does the server sample (do_sample)?" in caplog.text
     group, *single = server.asked
     assert group["n"] == 3
     assert not any("n" in a for a in single)
@@ -152,11 +155,13 @@ def test_lost_samples_are_left_out_of_rollouts_and_not_counted_as_wrong(served, 
 
 
 @pytest.mark.slow
-def test_a_real_server(chat_start, tmp_path):
-    """`transformers serve` with the tiny chat model."""
-    command = ["transformers.cli.transformers", "serve", str(chat_start), "--device", "cpu"]
+def test_a_real_server(tmp_path):
+    """`transformers serve` with a tiny random model, which takes every sample greedily."""
+    folder = tmp_path / "model"
+    save_policy(*byte_level_model(Qwen3ForCausalLM, 64, num_key_value_heads=1, head_dim=32), folder)
+    command = ["transformers.cli.transformers", "serve", str(folder), "--device", "cpu"]
     with started(*command, log=tmp_path / "log", HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="") as port:
-        policy = OpenAIPolicy(str(chat_start), f"http://127.0.0.1:{port}/v1", timeout=60.0, retries=1)
+        policy = OpenAIPolicy(str(folder), f"http://127.0.0.1:{port}/v1", timeout=60.0, retries=1)
         rollouts = evaluate.rollout(policy, TASKS[:3], samples=2, seed=0)
     assert len(rollouts) == 6
     assert all(r.verdict.kinds for r in rollouts)  # random weights
