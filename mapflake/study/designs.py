@@ -49,8 +49,9 @@ def spent(study: Study) -> pd.DataFrame:
 
     Numbers are means over training seeds. `rollouts` are answers to boards, for training and for measuring, `replies`
     are designs written in design RL, and `demonstrations` are solved boards shown there. `extra` is the sum of the
-    first two, relative to the samples of the rounds that all arms train. Base models, and the replies that a designer
-    samples once per round, are not counted.
+    first two, relative to the samples of the rounds that all arms train. What dynamic sampling draws again is estimated
+    from its tokens: those beyond the tokens of `fixed` in the same round, at its number of tokens an answer. Base
+    models, and the replies that a designer samples once per round, are not counted.
     """
     rows = []
     for arm in study.arms:
@@ -58,12 +59,17 @@ def spent(study: Study) -> pd.DataFrame:
             parameters, history = study.records[arm, seed].parameters, study.history(arm, seed)
             budget = min(one.parameters["rounds"] for (_, of), one in study.records.items() if of == seed)
             rl, measured = parameters["rl"], parameters["samples"] * len(study.sets["validation"])
-            a_round = rl["instances"] * rl["epochs"] * rl["generations"] + measured
+            trained = rl["instances"] * rl["epochs"] * rl["generations"]
+            a_round = trained + measured
             last = max((one.index for one in history), default=0)
             cost = Counter({"rollouts": a_round * max(0, last - budget)})
             for one in history:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
+                if one.training.get("redraws"):
+                    (plain,) = (other for other in study.history("fixed", seed) if other.index == one.index)
+                    tokens = one.training["sampled_tokens"] / plain.training["sampled_tokens"]
+                    cost["rollouts"] += round(trained * (tokens - 1))
             extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
             rows.append((arm, cost["rollouts"], cost["replies"], cost["demonstrations"], extra))
     found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "extra"])

@@ -47,6 +47,9 @@ def test_the_page_of_the_controls_has_the_tables_of_its_records():
     answers = report.answers(controls, asked).to_markdown(disable_numparse=True)
     assert answers in page
     assert report.in_parts(report.table(controls)) in page
+    extra = spent(controls)["extra"]
+    assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
+    assert "fixed" not in extra
     other = report.answers(controls, {**asked, "agents": [3]}).to_markdown(disable_numparse=True)
     assert other not in page  # the control
 
