@@ -30,6 +30,7 @@ NAMES = {
     "fixed_dynamic": "fixed, dynamic sampling",
     "fixed_draw_2": "fixed, a second draw",
     "fixed_draw_3": "fixed, a third draw",
+    "language_model": "language model",
     "language_model_another": "language model, another's report",
 }
 """Arm -> its name, in the order of tables; the first ones have a look of their own in figures (`plots.style.looks`)."""
