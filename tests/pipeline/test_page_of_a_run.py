@@ -109,7 +109,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     solved = {row[0]: row for row in rows if len(row) == 6}  # parsed, valid, where the naive plan fails, waits, 3x3
     assert float(solved["before RL"][2]) == pytest.approx(valid, abs=0.05)
     assert float(solved["round 0"][2]) == pytest.approx(after, abs=0.05)
-    assert "Of the targets set beforehand (floors), these were missed: valid before RL 0.0% (floor 30%)" in text
+    assert "Of the targets that were set beforehand, these were missed: valid before RL 0.0% (target 30%)" in text
     tokens = sum(row["sampled_tokens"] for row in repro.read_jsonl(first.checkpoint / "curve.jsonl"))
     assert table["baseline_rl/0"] == ["baseline_rl/0", "1.5", "1.0", "1.5", "0", f"{tokens:.0f}"]
     for line in before[0].completion.splitlines():  # a decoded answer stands in the page, as text
@@ -135,7 +135,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     earlier = " It has the weights of an earlier run (sha256 0a0a0a0a), not of this one."
     assert page._earlier(root, asked | {"model_sha256": 32 * "0a"}) == earlier
     assert (root / "reports/llm/response.png").read_bytes()[:4] == b"\x89PNG"
-    assert "RL on designs changes valid by -3.0 points (floor -2)" in text
+    assert "RL on designs changes valid by -3.0 points (target -2)" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
     proposal = history[-1].proposal
     assert all(f"    {line}" in text for line in [*proposal.prompt.splitlines(), *proposal.reply.splitlines()])
@@ -178,20 +178,20 @@ def designs(legal=0.95, own=0.25, another=0.1, solving=0.0):
     ("found", "missed"),
     [
         (([{"valid": 0.2}, {"valid": 0.4}], [gain(0.02, 0.01, 0.03)], [designs()]), ""),
-        (([{"valid": 0.0}, {"valid": 0.4}], [], []), "valid before RL 20.0% (floor 30%)"),  # a zero counts
+        (([{"valid": 0.0}, {"valid": 0.4}], [], []), "valid before RL 20.0% (target 30%)"),  # a zero counts
         (([], [gain(0.02, -0.01, 0.05)], []), "GRPO on boards gains +2.0"),
         (([], [gain(-0.02, -0.03, -0.01)], []), "GRPO on boards gains -2.0"),
         (([], [gain(0.02, None, None)], []), "GRPO on boards gains +2.0"),
-        (([], [], [designs(legal=0.9)]), "legal designs before RL on designs 90.0% (floor 95%)"),
-        (([], [], [designs(another=0.2)]), "told another's report, designs lose 0.05 (floor 0.10; the best design of "
+        (([], [], [designs(legal=0.9)]), "legal designs before RL on designs 90.0% (target 95%)"),
+        (([], [], [designs(another=0.2)]), "told another's report, designs lose 0.05 (target 0.10; the best design of "
          "one size for each situation loses 0.12)"),
-        (([], [], [designs(own=0.15, another=0.02)]), "designs earn 0.15 (floor: above 0.20, the best hand rule)"),
-        (([], [], [designs(solving=-0.03)]), "RL on designs changes valid by -3.0 points (floor -2)"),
+        (([], [], [designs(own=0.15, another=0.02)]), "designs earn 0.15 (target: above 0.20, the best hand rule)"),
+        (([], [], [designs(solving=-0.03)]), "RL on designs changes valid by -3.0 points (target -2)"),
     ],
 )  # fmt: skip
 def test_floors_that_were_missed_are_named(found, missed):
     said = floors.missed(*found)
-    assert said.startswith(f"Of the targets set beforehand (floors), these were missed: {missed}" if missed else "")
+    assert said.startswith(f"Of the targets that were set beforehand, these were missed: {missed}" if missed else "")
     assert said.count(";") == missed.count(";")  # and no other is
     assert bool(said) == bool(missed)
 
