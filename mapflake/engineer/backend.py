@@ -113,4 +113,5 @@ class Supervised:
 
     def describe(self) -> dict[str, Any]:
         """Returns algorithm and hyperparameters."""
-        return {"algorithm": "supervised", "epochs": 1, **self.recipe.model_dump(mode="json", exclude={"threads"})}
+        own = {"algorithm": "supervised", "epochs": 1, **self.recipe.model_dump(mode="json", exclude={"threads"})}
+        return own | {"sampling": self.sampling.describe()}

@@ -82,7 +82,8 @@ def bank_run(
     found = []
     for one in history:
         path = one.checkpoint.with_name("tables.json")
-        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), code_sha256("mapflake.engineer.situations")]
+        code = code_sha256("mapflake.engineer.situations")
+        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), trainer.describe(), code]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
             values = [*map(repro.to_json, measure(trainer.load(one.checkpoint), sizes, tables, seed=own))]
             repro.write_json(path, {"made_from": key, "tables": values})

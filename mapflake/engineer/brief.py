@@ -36,7 +36,8 @@ def prompt_lines(
         lines.append(f"Round {history[-1].index} has ended.")
         if variant.training == "full":
             lines.append(f"Training: {describe(history[-1].training) or 'unknown'}.")
-    for size, change in (history[-1].fallback if history else {}).items():
+    told = history and (variant.history == "all" or history[-1].index > 0)
+    for size, change in (history[-1].fallback if told else {}).items():
         lines.append(f"Too rare: {size}x{size} {_ratios(change['asked'])}. Drawn: {_ratios(change['got'])}.")
     form = ", ".join(f'"{name}": _' for name in DIMENSIONS)
     answer = f'{{"sizes": {{"{sizes[0]}": {{{form}}}, ...}}}}'

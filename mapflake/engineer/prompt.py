@@ -95,7 +95,7 @@ def _write(
         sections += ["# Your summary of your previous design", quote(text) if text else "There is none."]
     if variant.training != "none":
         sections += ["# Training", _training_text(last, full=variant.training == "full")]
-    if last and last.fallback:
+    if last and last.fallback and (variant.history == "all" or last.index > 0):  # else it would tell the default
         sections += ["# Boards that could not be drawn in the last round: too rare, or impossible", _not_drawn(last)]
     return "\n\n".join([*sections, _answer(sizes, variant.summary)]) + "\n"
 

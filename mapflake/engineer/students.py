@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Literal
 
-import numpy as np
-
 from mapflake.engineer.ledger import Designer, History
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport, SizeReport
@@ -95,6 +93,6 @@ def _pooled(rows: Iterable[SizeReport]) -> tuple[SizeReport, ...]:
     pooled = []
     for size, own in sorted(by_size.items()):
         counts = {name: sum(getattr(row, name) for row in own) for name in names}
-        failures = np.sum([row.failures for row in own], axis=0).tolist()
-        pooled.append(SizeReport(size, **counts, failures=tuple(failures)))
+        failures = tuple(map(sum, zip(*(row.failures for row in own), strict=True)))
+        pooled.append(SizeReport(size, **counts, failures=failures))
     return tuple(pooled)

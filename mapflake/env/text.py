@@ -263,7 +263,7 @@ def _plans(text: str) -> tuple[set[Plan], str]:
     for number, key in enumerate(_KEY.finditer(text)):
         if text[key.start() - 1 : key.start()] != key[1]:
             continue
-        if number == MAX_PLANS:
+        if number >= MAX_PLANS:
             raise PlanParseError(f"more than {MAX_PLANS} plans")
         found = _PLAN.match(text, key.end(), key.end() + MAX_ANSWER)
         if found is None:

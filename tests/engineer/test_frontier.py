@@ -8,7 +8,7 @@ from engineer_samples import REPORTS, SIZES, history
 from mapflake.engineer.designers import measured as module
 from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, half_solved
 from mapflake.engineer.report import BoardBin
-from mapflake.env import GenerationError, format_plan, generate, render_prompt
+from mapflake.env import EnvConfig, GenerationError, format_plan, generate, render_prompt
 
 TASKS = {}
 REPORT = replace(REPORTS[0], bins=(BoardBin(3, 0.1, False, 30, 9), BoardBin(4, 0.2, True, 10, 3)))
@@ -71,7 +71,15 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
         return drawn(config, n, **options)
 
     monkeypatch.setattr(module, "generate", without_waits)
-    assert half_solved(Learner({}), (3, True), 0.1, seed=1) is None
+    assert half_solved(Learner({}), (3, True), 0.1, 2, seed=1) is None
     proposal = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
     assert {part.wait_ratio for part in proposal.config.sizes.values()} == {0.0}
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}
+
+
+def test_the_boards_measured_have_as_many_agents_as_those_trained_on(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "generate", lambda config, *a, **k: asked.append(config) or drawn(config, *a, **k))
+    past = (replace(history(1)[0], config=EnvConfig.uniform(SIZES, 0.1, num_agents=3)),)
+    frontier(lambda past: Learner({}), SIZES[:1], seed=2)(REPORT, past)
+    assert {config.num_agents for config in asked} == {3}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,14 @@ def test_a_prompt_ends_with_the_form_of_the_answer_and_its_schema():
     form = re.search(r"Its form is (.*), and its JSON Schema:", lines[-2])[1]
     config = read_reply(form.replace("<number>", "0.25").replace(", ...", ""), SIZES).config
     assert config == EnvConfig.uniform(SIZES[:1], 0.25, 0.25)
+
+
+def test_a_fallback_of_round_0_is_told_only_with_its_configuration():
+    changed = {4: {"asked": {"hole_ratio": 0.47, "wait_ratio": 0.95}, "got": {"hole_ratio": 0.35, "wait_ratio": None}}}
+    past = (replace(history(1)[0], fallback=changed),)
+    for form in ("json", "brief"):
+        told = {v for v in VARIANTS if "0.47" in build_prompt(REPORTS[0], past, SIZES, variant=v, prompt_format=form)}
+        assert told == {v for v, context in VARIANTS.items() if context.history == "all"}
 
 
 def test_compact_words_by_hand():

@@ -48,3 +48,8 @@ def test_the_weights_in_a_folder_decide_a_training_however_the_folder_is_named(s
     for named in (str(start), shutil.copytree(start, tmp_path / "copy")):
         warmstart.warm_start(pairs, named, RECIPE, out, seed=0)
         assert out.stat().st_ino == trained
+
+
+def test_a_round_is_known_by_its_sampling_too():
+    other = Supervised(Grpo(PARAMS.model_copy(update={"max_new_tokens": PARAMS.max_new_tokens + 1})), RECIPE)
+    assert other.describe() != SCHOOL.describe()

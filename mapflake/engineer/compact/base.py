@@ -149,7 +149,7 @@ def student_of(
     if age:
         taught = {"engineer_share": students.engineer_share, "training": students.training or base.training}
         lessons = base.model_copy(update=taught)
-        shown = repro.file_sha256(boards / "demonstrations.jsonl")
+        shown = [repro.file_sha256(boards / name) for name in ("demonstrations.jsonl", "settings.json")]
         made_from = [lessons.model_dump(mode="json"), origin_of(start), shown, provenance.code_sha256(__name__)]
         about["made_from"] = repro.json_sha256(made_from)
         found = folder / "checkpoint"

@@ -33,9 +33,9 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
         policy, own = policy_for(history), seed_for(seed, "frontier", next_index(history))
         seen = [one for one in report.bins if one.size in sizes]
         holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
-        values: dict[tuple[int, bool], float] = {}
+        agents, values = history[-1].config.num_agents, dict[tuple[int, bool], float]()
         for kind in ((size, wait) for size in sizes for wait in (False, True)):
-            if (value := half_solved(policy, kind, holes, seed=own)) is not None:
+            if (value := half_solved(policy, kind, holes, agents, seed=own)) is not None:
                 values[kind] = value
         best = max(values.values(), default=0.0)
         near = [kind for kind, value in values.items() if value >= NEAR * best]
@@ -51,11 +51,11 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
     return design
 
 
-def half_solved(policy: Completer, kind: tuple[int, bool], holes: float, *, seed: int) -> float | None:
+def half_solved(policy: Completer, kind: tuple[int, bool], holes: float, agents: int, *, seed: int) -> float | None:
     """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn."""
     size, wait = kind
     try:
-        tasks = generate(EnvConfig.uniform([size], holes, float(wait)), BOARDS, seed=seed, split="train")
+        tasks = generate(EnvConfig.uniform([size], holes, float(wait), agents), BOARDS, seed=seed, split="train")
     except GenerationError:
         return None
     rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
