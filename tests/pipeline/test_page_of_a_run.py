@@ -125,7 +125,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert [*drawn[-1].groupby("round").size()] == 4 * [len(repro.read_jsonl(first.checkpoint / "curve.jsonl"))]
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
     assert missing == ["the same architecture with random weights"]
-    across = {row[0]: row for row in rows_of(text)}["language model another"]
+    across = {row[0]: row for row in rows_of(text)}["language model, another's report"]
     assert across[1:] == ["+0.0"] * 4  # one policy in all arms
     assert "100% of 4 designs are legal, decoded under the grammar of legal replies. Told its student's own" in text
     assert "the engineer's student ends +0.0 points" in text
