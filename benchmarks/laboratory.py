@@ -291,9 +291,8 @@ def of_designs(rows: Iterable[Mapping[str, Any]], regime: str, some: Iterable[st
 
 def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFrame:
     """Returns the mean gain of each student on each design, over the seeds that were run; students by age."""
-    table = pd.DataFrame([*rows] or {"gain": [], "design": [], "student": []}).pivot_table(
-        "gain", "design", "student", aggfunc="mean"
-    )
+    table = pd.DataFrame([*rows], columns=["gain", "design", "student"])
+    table = table.pivot_table("gain", "design", "student", aggfunc="mean")
     return table[sorted(table, key=int)].reindex([name for name in order if name in table.index])
 
 

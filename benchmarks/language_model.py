@@ -44,7 +44,7 @@ BOARDS, MICROBATCH = 16, 16  # of a supervised step
 STEPS, WARM_UP = 8, 3
 PROMPTS, GENERATIONS, NEW_TOKENS = 4, 8, 48  # of a GRPO step
 GRPO_STEPS, GRPO_WARM_UP = 4, 2
-CORES = "one of them used; both in the row of two threads"
+CORES = "one of them used (both in the row of two threads)"
 WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
 

@@ -221,9 +221,8 @@ def _said(thing: Any, seen: set[Any]) -> Any:
         seen.add(thing)
         return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else _inside(thing, seen) or None]
     text = repr(thing)
-    if not isinstance(thing, str) and (
-        " at 0x" in text or "..." in text
-    ):  # a memory address, or a table of which a part is shown
+    hidden = not isinstance(thing, str) and (" at 0x" in text or "..." in text)
+    if hidden:  # a memory address, or a table of which a part is shown
         raise ValueError(f"it holds {text[:80]}")
     return [text, _source(type(thing)), *_inside(type(thing), seen)] if callable(thing) else text
 

@@ -27,7 +27,7 @@ from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, desig
 from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
-from mapflake.engineer.rounds import behaviour_of, own_values
+from mapflake.engineer.rounds import behaviour_of, own_values, own_variant
 from mapflake.engineer.words import VOCABULARY
 from mapflake.env import EnvConfig, Task, render_prompt, to_dataset
 from mapflake.extras import needs
@@ -205,7 +205,8 @@ class EngineerCallback(TrainerCallback):
             "start": repro.to_json(boards.start),
             "validation_sha256": repro.json_sha256([task.instance.key for task in validation]),
             "samples": samples,
-            **own_values(asked),
+            **own_values(),
+            **own_variant(asked),
         }
         self.history: History = ()
         self.proposal: Proposal | None = None

@@ -20,13 +20,9 @@ Requested = Mapping[int, Mapping[str, float | None]]
 
 def legal_sizes(sizes: Iterable[int]) -> tuple[int, ...]:
     """Returns the sizes in ascending order; ValueError if there are none, or one is not a board size."""
-    chosen = tuple(sorted(set(map(plain, sizes)))) if isinstance(sizes, Iterable) else sizes
-    if (
-        not isinstance(chosen, tuple)
-        or not chosen
-        or any(type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE for size in chosen)
-    ):
-        raise ValueError(f"sizes: {shown(chosen)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}")
+    chosen = tuple(sorted({*map(plain, sizes)})) if isinstance(sizes, Iterable) else ()
+    if not chosen or any(type(size) is not int or not MIN_SIZE <= size <= MAX_SIZE for size in chosen):
+        raise ValueError(f"sizes: {shown(chosen or sizes)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}")
     return chosen
 
 

@@ -80,9 +80,8 @@ class Designs:
             if proposal.config is None:
                 return None, 0.0
             value = self.reward(self.situations[number], proposal.config)
-            if (
-                not isinstance(value, Real) or not 0 <= value < math.inf
-            ):  # a rejected reply gets 0, so nothing may earn less
+            # A rejected reply gets 0, so nothing may earn less.
+            if not isinstance(value, Real) or not 0 <= value < math.inf:
                 raise ValueError(f"a reward of designs is a number from 0 on, not {value!r}: {self.reward!r}")
             return format_config(proposal.config), value
 

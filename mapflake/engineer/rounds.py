@@ -253,7 +253,7 @@ def run_arm(
         weights = asked.weights(base)
         model_sha256 = None if weights is None else trainer.sha256(weights)
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
-        about |= {key: value for key, value in own_values(asked).items() if key == "variant"}
+        about |= own_variant(asked)
     if asked is None or asked.design_rl != "every_round":
         train_engineer = None
     elif train_engineer is None:
@@ -305,18 +305,23 @@ def _parameters(
     return json.loads(repro.dumps(parameters))  # as it will be read back
 
 
-def own_values(asked: EngineerParams | None = None) -> dict[str, Any]:
-    """Returns what differs from the package's own: the reward, dimensions, and the variant that a model is asked by."""
+def own_values() -> dict[str, Any]:
+    """Returns what differs from the package's own: the reward, and dimensions."""
     own: dict[str, Any] = {"reward": dict(REWARD)} if REWARD != BUILT_IN_REWARD else {}
     if custom := custom_dimensions():
         own["dimensions"] = {
             name: [one.meaning, one.top, one.nullable, one.transform and provenance.identity(one.transform)]
             for name, one in custom.items()
         }
-    variant = asked.variant if asked else None
-    if isinstance(variant, str) and VARIANTS[variant] != BUILT_IN.get(variant):
-        own["variant"] = VARIANTS[variant].model_dump(mode="json")
     return own
+
+
+def own_variant(asked: EngineerParams | None) -> dict[str, Any]:
+    """Returns the variant that a model is asked by, if it has a name and is none of the package's own."""
+    variant = asked.variant if asked else None
+    if not isinstance(variant, str) or VARIANTS[variant] == BUILT_IN.get(variant):
+        return {}
+    return {"variant": VARIANTS[variant].model_dump(mode="json")}
 
 
 def _check_weights(trainer: TrainingBackend, one: Round) -> None:

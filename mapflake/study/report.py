@@ -102,8 +102,8 @@ def results_markdown(
         "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in\n"
         "strength. The differences in the second table are paired by seed and board.",
         in_parts(table(study)),
-        f"There are {len(made)} cells (arm x training seed); the [log](log.md) names those that were run and are not\n"
-        f"among them. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards.\n"
+        f"There are {len(made)} cells (arm x training seed); the [log](log.md) names any that were run and left\n"
+        f"out. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards.\n"
         "Rates are means in percent over an arm's own training seeds,\n"
         "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one\n"
         "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the\n"

@@ -134,6 +134,9 @@ def test_numbers_of_numpy_and_a_generator_of_boards_are_taken(tmp_path, first, m
     assert Ledger(tmp_path / "b/rounds.jsonl").rounds == (one,)
     assert replay(tmp_path / "b/rounds.jsonl") == [one.config]
     assert ruled(WANTED, first, "").config == WANTED
+    for size, ratio in ((3, "0.5"), ("3", 0.5), (3.7, 0.5)):  # no number is made of what is none
+        with pytest.raises(ValueError, match="size"):
+            ruled({size: dict.fromkeys(first[0].config.sizes[3].ratios, ratio)}, first, "")
 
 
 def tracked(train, curve):

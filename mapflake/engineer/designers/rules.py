@@ -16,7 +16,7 @@ from mapflake.engineer.report import BoardBin, FailureReport
 from mapflake.engineer.words import STEP
 from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS
-from mapflake.repro import rng_for
+from mapflake.repro import plain, rng_for
 
 
 def fixed() -> Designer:
@@ -170,7 +170,7 @@ def ruled(
 ) -> Proposal:
     """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are."""
     asked = ratios(asked) if isinstance(asked, EnvConfig) else asked
-    asked = {int(size): {k: v if v is None else float(v) for k, v in one.items()} for size, one in asked.items()}
-    legal, agents = tuple(map(int, sizes)) or tuple(asked), history[-1].config.num_agents
+    asked = {plain(size): {key: plain(value) for key, value in one.items()} for size, one in asked.items()}
+    legal, agents = tuple(map(plain, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))
