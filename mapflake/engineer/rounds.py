@@ -17,7 +17,7 @@ from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards
-from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling
@@ -237,16 +237,14 @@ def run_arm(
     trainer, sizes = settings.trainer, legal_sizes(sizes)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
-    if arm == "fixed_dynamic" and not trainer.describe().get("redraws"):
-        raise ValueError(
-            "arm 'fixed_dynamic' is a training with dynamic sampling: redraws of the trainer must be 1 or more"
-        )
+    if arm.endswith(DYNAMIC) and not trainer.describe().get("redraws"):
+        raise ValueError(f"arm {arm!r} is a training with dynamic sampling: redraws of the trainer must be 1 or more")
     about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     asked = params_of(arm, params or EngineerParams(), designers)
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
     if asked is None:
-        about["designer"] = provenance.identity(RULES[arm])
+        about["designer"] = provenance.identity(RULES[arm.removesuffix(DYNAMIC)])
         if arm == "constant":
             about["constant"] = repro.to_json(constant)
     else:  # a model designs
