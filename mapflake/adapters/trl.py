@@ -23,7 +23,7 @@ import numpy as np
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
-from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
@@ -175,7 +175,7 @@ class EngineerCallback(TrainerCallback):
             if params is not None and asked is None:
                 raise ValueError(f"params: of a model, but {designer!r} is a rule")
             own = designer == "fixed_longer" or (
-                designer == "fixed_dynamic" and not isinstance(trainer, DynamicSampling)
+                designer.endswith(DYNAMIC) and not isinstance(trainer, DynamicSampling)
             )
             if own or (asked and (asked.design_rl != "none" or asked.model == "base" or asked.told_others)):
                 raise ValueError(
@@ -190,7 +190,8 @@ class EngineerCallback(TrainerCallback):
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
-            how = provenance.identity(RULES[designer]) if asked is None else asked.model_dump(mode="json")
+            rule = designer.removesuffix(DYNAMIC)
+            how = provenance.identity(RULES[rule]) if asked is None else asked.model_dump(mode="json")
             self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
         elif not callable(designer):
             raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")

@@ -133,7 +133,7 @@ class Ablations(Params):
     """Notebook 05.
 
     Attributes:
-        redraws: Of the arm `fixed_dynamic`: how often groups without signal are replaced (`trainer.dynamic_sampling`).
+        redraws: Of arms that end in `_dynamic`: how often groups without signal are drawn again.
         longer: Of the arm `fixed_longer`: rounds after those of `fixed`; None for as many samples as design RL took.
         constant: The configuration of the arm `constant`, as JSON; takes one only if a run has that arm.
         designers: Model engineers of one's own by name: in what each differs from `engineer_loop.engineer`.

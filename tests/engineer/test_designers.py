@@ -119,6 +119,7 @@ def test_a_grammar_is_a_parameter():
             {"design_rl": "before", "report": "another", "variant": "V3"},
             "trained engineer, another's report, V3",
         ),
+        ("engineer_trained_dynamic", {"design_rl": "before"}, "trained engineer"),
     ],
 )
 def test_an_engineers_name_is_its_parameters(arm, changes, label):
@@ -127,7 +128,7 @@ def test_an_engineers_name_is_its_parameters(arm, changes, label):
 
 
 def test_what_is_no_engineers_name():
-    for arm in ("trained", "engineer_v7", "engineer_v3_none", "engineer_mean_base"):
+    for arm in ("trained", "trained_dynamic", "engineer_v7", "engineer_v3_none", "engineer_mean_base"):
         with pytest.raises(ValueError, match=r"is none of fixed, .*, frontier, mine, engineer\[_base\|"):
             params_of(arm, EngineerParams(), {"mine": {}})
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):
@@ -151,6 +152,9 @@ def test_a_model_of_ones_own_is_a_line():
     assert (asked.samples, asked.variant) == (2, expected)
     assert asked == EngineerParams.parse(asked.model_dump(mode="json"), "again")
     assert params_of("fixed", EngineerParams()) is None
+    assert params_of("older_dynamic", EngineerParams(samples=2), designers) == asked
+    with pytest.raises(ValueError, match="'mine_dynamic': _dynamic at the end means dynamic sampling"):
+        params_of("fixed", EngineerParams(), {"mine_dynamic": {}})
 
 
 def test_a_prompt_is_counted_in_the_tokens_of_its_policy():

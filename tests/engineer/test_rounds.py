@@ -101,10 +101,14 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
 
 
 def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, first, monkeypatch):
-    with pytest.raises(ValueError, match="'fixed_dynamic' is a training with dynamic sampling: redraws of the trainer"):
-        arm(tmp_path / "b", first, "fixed_dynamic")
+    for name in ("fixed_dynamic", "uniform_dynamic"):
+        with pytest.raises(ValueError, match=f"'{name}' is a training with dynamic sampling: redraws of the trainer"):
+            arm(tmp_path / name, first, name)
+    plain = arm(tmp_path / "uniform", first, "uniform")
     monkeypatch.setattr(ScriptedTrainer, "describe", lambda self: {"redraws": 4, "epochs": 1})
-    assert arm(tmp_path / "b", first, "fixed_dynamic")[-1].training["redraws"] == 4
+    dynamic = arm(tmp_path / "uniform_dynamic", first, "uniform_dynamic")
+    assert dynamic[-1].training["redraws"] == 4
+    assert dynamic[-1].config == plain[-1].config != first[0].config
 
 
 @pytest.mark.parametrize(
