@@ -6,7 +6,7 @@ import pytest
 from engineer_samples import REPORTS, SIZES, history
 
 from mapflake.engineer.designers import measured as module
-from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, half_solved
+from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, success_variance
 from mapflake.engineer.report import BoardBin
 from mapflake.env import EnvConfig, GenerationError, format_plan, generate, render_prompt
 
@@ -71,7 +71,7 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
         return drawn(config, n, **options)
 
     monkeypatch.setattr(module, "generate", without_waits)
-    assert half_solved(Learner({}), (3, True), 0.1, 2, seed=1) is None
+    assert success_variance(Learner({}), (3, True), 0.1, 2, seed=1) is None
     proposal = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
     assert {part.wait_ratio for part in proposal.config.sizes.values()} == {0.0}
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}

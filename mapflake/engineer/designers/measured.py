@@ -35,7 +35,7 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
         holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
         agents, values = history[-1].config.num_agents, dict[tuple[int, bool], float]()
         for kind in ((size, wait) for size in sizes for wait in (False, True)):
-            if (value := half_solved(policy, kind, holes, agents, seed=own)) is not None:
+            if (value := success_variance(policy, kind, holes, agents, seed=own)) is not None:
                 values[kind] = value
         best = max(values.values(), default=0.0)
         near = [kind for kind, value in values.items() if value >= NEAR * best]
@@ -51,7 +51,9 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
     return design
 
 
-def half_solved(policy: Completer, kind: tuple[int, bool], holes: float, agents: int, *, seed: int) -> float | None:
+def success_variance(
+    policy: Completer, kind: tuple[int, bool], holes: float, agents: int, *, seed: int
+) -> float | None:
     """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn."""
     size, wait = kind
     try:
