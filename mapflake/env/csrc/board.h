@@ -73,8 +73,8 @@ static const Table never, always; /* marks */
 static inline Set bit(int cell) { return (Set)1 << cell; }
 static inline int larger(int a, int b) { return a > b ? a : b; }
 static inline int has(Set set, int cell) { return (int)(set >> cell) & 1; }
-static inline Set spread(int width, Set set) { return set | set << 1 | set >> 1 | set << width | set >> width; }
 static inline Set around(int width, Set set) { return set << 1 | set >> 1 | set << width | set >> width; }
+static inline Set spread(int width, Set set) { return set | around(width, set); }
 
 static inline int pop(Set *set)
 {
@@ -105,7 +105,7 @@ static void grow(Space *s, Sets *sets, int last, int waits)
     }
 }
 
-static void set_up(Space *s, int size, const uint64_t holes[2], int count, const Cell *starts, const Cell *goals, int64_t most)
+static void set_up(Space *s, int size, Set holes, int count, const Cell *starts, const Cell *goals, int64_t most)
 {
     recycle(&s->arena);
     s->width = size + 1;
@@ -114,7 +114,7 @@ static void set_up(Space *s, int size, const uint64_t holes[2], int count, const
     s->field = 0;
     for (int row = 0; row < size; row++)
         s->field |= ((bit(size) - 1) << (row + 1) * s->width);
-    s->field &= ~joined(holes[0], holes[1]);
+    s->field &= ~holes;
     s->nodes = s->distances = s->farthest = 0;
     s->budget = most;
     memset(s->stairs, 0, sizeof s->stairs);

@@ -76,12 +76,10 @@ void mapflake_free(Space *s)
     free(s);
 }
 
-/* Cells are as in a Set; `holes` are the low and the high half of one. */
-int mapflake_solve(Space *s, int size, uint64_t low, uint64_t high, int count, const Cell *starts, const Cell *goals, int what,
-                   int64_t most, Answer *answer)
+static int solve(Space *s, int size, Set holes, int count, const Cell *starts, const Cell *goals, int what, int64_t most,
+                 Answer *answer)
 {
     jmp_buf spent;
-    uint64_t holes[2] = {low, high};
     s->reason[0] = s->reason[1] = 0;
     answer->status = setjmp(s->arena.over);
     if (answer->status == SOLVED) {
@@ -96,6 +94,13 @@ int mapflake_solve(Space *s, int size, uint64_t low, uint64_t high, int count, c
     answer->agent[0] = s->reason[0];
     answer->agent[1] = s->reason[1];
     return answer->status;
+}
+
+/* Cells are as in a Set, of which `low` and `high`, the holes, are the halves. */
+int mapflake_solve(Space *s, int size, uint64_t low, uint64_t high, int count, const Cell *starts, const Cell *goals, int what,
+                   int64_t most, Answer *answer)
+{
+    return solve(s, size, joined(low, high), count, starts, goals, what, most, answer);
 }
 
 /* SplitMix64 (Steele, Lea and Flood 2014). */
@@ -117,6 +122,8 @@ static void choose(uint64_t *state, Cell *cells, int count, int first)
     }
 }
 
+static int in_set(int cell, int size) { return (cell / size + 1) * (size + 1) + cell % size; } /* of row * size + col */
+
 /* See kernel.py: returns the number of boards drawn, negative if none was right, 0 for no memory. Writes to `board` the cells
  * (row * size + col) of the holes, the starts and the goals, in this order. */
 int mapflake_sample(Space *s, uint64_t *state, int size, int holes, int count, int wanted, int buckets, int attempts,
@@ -125,7 +132,7 @@ int mapflake_sample(Space *s, uint64_t *state, int size, int holes, int count, i
     *dropped = 0;
     for (int attempt = 1; attempt <= attempts; attempt++) {
         Cell goals[CELLS], starts[AGENTS], ends[AGENTS];
-        uint64_t low = 0, high = 0;
+        Set taken = 0;
         for (int cell = 0; cell < size * size; cell++)
             board[cell] = (Cell)cell;
         choose(state, board, size * size, holes + count);
@@ -138,25 +145,23 @@ int mapflake_sample(Space *s, uint64_t *state, int size, int holes, int count, i
                 same |= board[holes + k] == goals[k];
         }
         for (int k = 0; k < count; k++) {
-            int start = board[holes + k], goal = board[holes + count + k] = goals[k];
-            starts[k] = (Cell)((start / size + 1) * (size + 1) + start % size);
-            ends[k] = (Cell)((goal / size + 1) * (size + 1) + goal % size);
+            board[holes + count + k] = goals[k];
+            starts[k] = (Cell)in_set(board[holes + k], size);
+            ends[k] = (Cell)in_set(goals[k], size);
         }
-        for (int h = 0; h < holes; h++) {
-            int cell = (board[h] / size + 1) * (size + 1) + board[h] % size;
-            *(cell < 64 ? &low : &high) |= (uint64_t)1 << (cell & 63);
-        }
+        for (int h = 0; h < holes; h++)
+            taken |= bit(in_set(board[h], size));
         /* What takes no search (most boards end here); the bucket; the label, which most boards do not have; then the plan. */
-        int status = mapflake_solve(s, size, low, high, count, starts, ends, NEEDS_WAIT, 0, answer), known = status == SOLVED;
+        int status = solve(s, size, taken, count, starts, ends, NEEDS_WAIT, 0, answer), known = status == SOLVED;
         int found = known ? wanted < 0 || answer->needs_wait == wanted : status == BUDGET;
         found = found && (buckets == ALL_BUCKETS || buckets >> bucket(size, board, holes, count) & 1);
         if (found && !known && wanted >= 0) {
-            status = mapflake_solve(s, size, low, high, count, starts, ends, NEEDS_WAIT, most, answer);
+            status = solve(s, size, taken, count, starts, ends, NEEDS_WAIT, most, answer);
             found = status == SOLVED && answer->needs_wait == wanted;
             *dropped += status == BUDGET;
         }
         if (found) {
-            status = mapflake_solve(s, size, low, high, count, starts, ends, ANALYSE, most, answer);
+            status = solve(s, size, taken, count, starts, ends, ANALYSE, most, answer);
             found = status == SOLVED;
             *dropped += status == BUDGET;
         }
