@@ -35,7 +35,7 @@ from mapflake.env.shares import apportion, rounded_share
 from mapflake.env.solver import search, solution_of
 from mapflake.env.splits import ALL_BUCKETS, BUCKETS, SPLITS, bucket, canonical
 from mapflake.env.task import Task
-from mapflake.repro import dumps, plain, rng_for, seed_for, shown, to_json
+from mapflake.repro import dumps, rng_for, seed_for, shown, to_json, whole
 
 MAX_ATTEMPTS = 200_000  # boards drawn for one task before giving up
 AT_ONCE = 1000  # of them by one call of the kernel, which nothing interrupts, with one agent; fewer with more
@@ -96,10 +96,7 @@ def generate(
         ValueError: Unknown split, or n, seed or an index out of range, or a custom dimension that this process does
             not have in `DIMENSIONS`.
     """
-    n, seed = plain(n), plain(seed)
-    for name, number in (("n", n), ("seed", seed)):
-        if type(number) is not int or number < 0:
-            raise ValueError(f"{name}: {number!r} is not an integer from 0")
+    n, seed = whole(n, "n", 0), whole(seed, "seed", 0)
     if split not in SPLITS:
         raise ValueError(f"split: {split!r} is none of {', '.join(SPLITS)}")
     for name in sorted({name for part in config.sizes.values() for name, _ in part.custom} - {*DIMENSIONS}):

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mapflake.env.instance import MAX_BOARD, Cell, Instance
+from mapflake.repro import whole
 
 WALKABLE, BLOCKED = ".GS", "@OTW"
 
 _HEADER = re.compile(r"type\s+octile\s+height\s+([1-9][0-9]{0,4})\s+width\s+([1-9][0-9]{0,4})\s+map")
 _VERSION = re.compile(r"version\s+1(\.0)?")
-_AGENT = re.compile(r"\S+\s+\S+" + 6 * r"\s+([0-9]{1,5})" + r"\s+\S+")  # width, height, x and y of start and goal
+_NUMBER = re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,7 @@ def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instanc
         ValueError: Names file, line (from 1) and its error, or the number of agents in the scenario.
         OSError: There is no such file.
     """
-    if type(num_agents) is not int or num_agents < 1:
-        raise ValueError(f"num_agents: {num_agents!r} is not an integer from 1")
+    num_agents = whole(num_agents, "num_agents", 1)
     name, text = _read(source, "scenario")
     lines = text.rstrip().split("\n")
     if _VERSION.fullmatch(lines[0].strip()) is None:
@@ -109,10 +109,10 @@ def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instanc
         raise ValueError(f"{name}: {len(lines) - 1} agents, not the {num_agents} asked for")
     starts, goals = [], []
     for number, line in enumerate(lines[1 : num_agents + 1], start=2):
-        match = _AGENT.fullmatch(line.strip())
-        if match is None:
+        columns = line.rsplit(maxsplit=7)  # from the right: bucket and map come first, and a name may have blanks
+        if len(columns) < 8 or len(columns[0].split()) < 2 or not all(map(_NUMBER.fullmatch, columns[1:7])):
             raise ValueError(f"{name}, line {number}: not `bucket map width height x y x y length`")
-        width, height, *ends = map(int, match.groups())
+        width, height, *ends = map(int, columns[1:7])
         if (width, height) != (grid.width, grid.height):
             raise ValueError(f"{name}, line {number}: made for a map of {height} rows, {width} columns")
         starts.append((ends[1], ends[0]))

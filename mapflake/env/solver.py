@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from mapflake.env import kernel, plain
 from mapflake.env.instance import Instance, Plan
 from mapflake.env.plain import APART, BUDGET, MAKESPAN, NEEDS_WAIT, PAIR, SOLVED, SUM_OF_COSTS, Answer
+from mapflake.repro import whole
 
 OBJECTIVES = {"makespan": MAKESPAN, "sum_of_costs": SUM_OF_COSTS}
 
@@ -80,8 +81,7 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
 
 def ask(instance: Instance, what: int, budget: int = NODE_BUDGET) -> Answer:
     """Returns the answer to a question of plain.py; with the errors of `solve`."""
-    if not isinstance(budget, int) or budget < 0:
-        raise ValueError(f"node_budget: {budget!r} is not an integer from 0")
+    budget = whole(budget, "node_budget", 0)
     found = search(instance, what, budget)
     if found.status == SOLVED:
         return found

@@ -157,8 +157,8 @@ def test_any_slice_can_be_made_alone(mixed):
 
 def test_wrong_calls():
     for change, message in (
-        ({"n": -1}, "n: -1 is not an integer from 0"),
-        ({"seed": -1}, "seed: -1 is not an integer from 0"),
+        ({"n": 1.5}, "n: must be an integer, not 1.5"),
+        ({"seed": -1}, "seed: must be at least 0, not -1"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
         ({"indices": [60]}, "indices: 60 is not in 0..59"),
     ):

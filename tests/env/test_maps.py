@@ -34,7 +34,7 @@ def test_a_map_and_its_scenario(tmp_path: Path) -> None:
         H  H H H  H
     """)
     assert read_scenario(grid, tmp_path / "small.scen", 3).goals == ((0, 3), (2, 0), (1, 3))
-    assert read_scenario(grid, SCENARIO, 1).starts == ((0, 0),)
+    assert read_scenario(grid, SCENARIO.replace("maps/", "my maps/"), 1).starts == ((0, 0),)
     assert read_board(write(tmp_path / "board.txt", board.to_text())) == read_board("\n" + board.to_text()) == board
 
 
@@ -62,7 +62,8 @@ WRONG = [
     (read_map, MAP.replace("width 5", "width 9999"), "map, row 0: 5 columns, but its header says width 9999"),
     (1, "version 2\n" + LINE, "scenario, line 1: expected `version 1`, found 'version 2'"),
     (4, SCENARIO, "scenario: 3 agents, not the 4 asked for"),
-    (0, SCENARIO, "num_agents: 0 is not an integer from 1"),
+    (0, SCENARIO, "num_agents: must be at least 1, not 0"),
+    (1, "version 1\n\n" + LINE, "scenario, line 2: not `bucket map width height x y x y length`"),
     (1, "version 1\n0\ta.map\t5\t3\n", "scenario, line 2: not `bucket map width height x y x y length`"),
     (1, "version 1\n" + LINE.replace("5\t3", "3\t5"), "scenario, line 2: made for a map of 5 rows, 3 columns"),
     (2, "version 1\n" + LINE + LINE, "scenario: start of agent 1: cell (0, 0) is the start of agent 0 too"),

@@ -128,8 +128,8 @@ def test_a_spent_budget_says_so_and_nothing_else(in_both):
             call(board, node_budget=3)
     for budget in (10_000, 2**63, 2**70):
         assert solve(board, node_budget=budget) == solve(board)
-    for budget in (-1, 1.5):
-        with pytest.raises(ValueError, match=f"node_budget: {budget} is not an integer from 0"):
+    for budget, message in ((-1, "must be at least 0, not -1"), (1.5, "must be an integer, not 1.5")):
+        with pytest.raises(ValueError, match=f"node_budget: {message}"):
             solve(board, node_budget=budget)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="objective: 'time' is none of makespan, sum_of_costs"):
         solve(GOLDEN, "time")
