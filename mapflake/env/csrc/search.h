@@ -67,20 +67,22 @@ static int excess_of(Space *s, const Paths *paths)
     return sum - s->distances;
 }
 
+static int cell_at(const Paths *paths, int i, int time)
+{
+    int last = paths->count[i] - 1;
+    return paths->cells[i][time < last ? time : last];
+}
+
 static Paths *independent(Space *s)
 {
     Paths *paths = shortest(s);
     for (int i = 0; i < s->agents; i++)
-        for (int j = 0; j < i; j++) {
-            const Cell *p = paths->cells[i], *q = paths->cells[j];
+        for (int j = 0; j < i; j++)
             for (int t = 1; t <= s->farthest; t++) {
-                int last_p = paths->count[i] - 1, last_q = paths->count[j] - 1;
-                int a = p[t - 1 < last_p ? t - 1 : last_p], c = p[t < last_p ? t : last_p];
-                int b = q[t - 1 < last_q ? t - 1 : last_q], d = q[t < last_q ? t : last_q];
-                if (c == d || (c == b && d == a))
+                int to_i = cell_at(paths, i, t), to_j = cell_at(paths, j, t);
+                if (to_i == to_j || (to_i == cell_at(paths, j, t - 1) && to_j == cell_at(paths, i, t - 1)))
                     return NULL;
             }
-        }
     return paths;
 }
 
