@@ -52,10 +52,6 @@ def test_it_is_short_and_stands_alone():
 # ---------------------------------------------------------------- boards, checks, solver
 
 
-def board_of(instance):
-    return one_file.Board(instance.size, instance.holes, instance.starts, instance.goals)
-
-
 def test_mutated_plans_fail_the_same_checks():
     """Mutations of right plans reach every check, and leave some plans valid."""
     rng, pick, seen = np.random.default_rng(0), random.Random(0), set()
@@ -77,7 +73,7 @@ def test_mutated_plans_fail_the_same_checks():
 @given(boards((2, 5), (2, 2)))
 @settings(max_examples=200)
 def test_optima_and_wait_labels_are_the_same(instance):
-    board = board_of(instance)
+    board = one_file.Board(instance.size, instance.holes, instance.starts, instance.goals)
     plan = one_file.solve(board)
     try:
         solution = solve(instance)

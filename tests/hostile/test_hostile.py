@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import small_repo
 import torch
-from hostile_server import SECRETS
 from safetensors.torch import load_file, save_file
 from starts import SHAPE
+from test_secrets import SECRETS
 
 from mapflake import repro
 from mapflake.nb import params, stages

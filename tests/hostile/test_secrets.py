@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from chat_server import serving
-from hostile_server import SECRETS, Hostile
+from chat_server import Chat, serving
 
 HERE = Path(__file__).resolve().parent
+SECRETS = {name: f"canary-{name.lower()}-7f3a" for name in ("OPENAI_API_KEY", "WANDB_API_KEY", "HF_TOKEN")}
+
+
+class Hostile(Chat):
+    """Refuses each request with what it was sent, with the status that the path begins with."""
+
+    def respond(self, asked, number):
+        said = f"refused: {self.headers['Authorization']} by {self.headers['Host']}"
+        self.answer(int(self.path.split("/")[1]), json.dumps({"error": {"message": said}}))
 
 
 def test_no_secret_is_written_or_printed(tmp_path):
