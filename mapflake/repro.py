@@ -92,10 +92,13 @@ def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
 
 def whole(value: Any, name: str, least: int | None = None) -> int:
     """Returns an integer, numpy's too, as Python's; ValueError, with its name, if it is none or below `least`."""
+    refused = ValueError(f"{name}: must be an integer, not {shown(value)}")
+    if isinstance(value, bool):
+        raise refused
     try:
         number = int(operator.index(value))
     except TypeError:
-        raise ValueError(f"{name}: must be an integer, not {shown(value)}") from None
+        raise refused from None
     if least is not None and number < least:
         raise ValueError(f"{name}: must be at least {least}, not {number}")
     return number

@@ -155,6 +155,7 @@ def test_any_slice_can_be_made_alone(mixed):
 def test_wrong_calls():
     for change, message in (
         ({"n": 1.5}, "n: must be an integer, not 1.5"),
+        ({"n": True}, "n: must be an integer, not True"),
         ({"seed": -1}, "seed: must be at least 0, not -1"),
         ({"split": "test"}, "split: 'test' is none of train, validation, benchmark"),
         ({"indices": [60]}, "indices: 60 is not in 0..59"),

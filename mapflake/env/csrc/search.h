@@ -155,9 +155,25 @@ static Paths *fewest_moves(Space *s, Paths *paths, int excess)
     return found ? found : paths;
 }
 
+static int least_excess_of_two(Space *s, int most)
+{
+    int first = most - 1, second = 0;
+    for (; first >= 0; first--) {
+        if (meets(s, 0, 1, s->agent[0].distance + first, s->agent[1].distance + second))
+            most = first + second;
+        else
+            second++;
+    }
+    return most;
+}
+
 static Paths *down_to(Space *s, Paths *paths, int least)
 {
     int most = excess_of(s, paths);
+    if (s->agents == 2) {
+        Paths *found = first_paths(s, least_excess_of_two(s, most), -1);
+        return found ? found : paths;
+    }
     volatile int jumped, from = least;
     Paths *found = scan(s, &from, most, -1, 0, &jumped);
     if (jumped)
