@@ -66,7 +66,7 @@ def compare(
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
 
     Raises:
-        ValueError: An arm is none, neither by its name nor in the records; or there is no such metric, or `Study.chosen` finds no boards.
+        ValueError: An arm is none, neither by its name nor in the records; there is no such metric, or no such boards.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
     if isinstance(arms, str):
