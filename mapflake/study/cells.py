@@ -128,17 +128,15 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     Raises:
         ValueError: There is no record, one cannot be read, or two do not belong together.
     """
-    folder = Path(folder)
-    paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"
+    folder, boards = Path(folder), Path(folder) / "boards.json"
+    cells = {path: path.stem.rpartition("-") for path in sorted(folder.glob("*-*.json"))}
+    there = sorted({arm for arm, _, _ in cells.values()})
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
-    if arms is not None:
-        there = {p.stem.rpartition("-")[0] for p in paths}
-        if wrong := [arm for arm in arms if arm not in {*NAMES, *there}]:
-            raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(sorted(there))}")
-        paths = [p for p in paths if p.stem.rpartition("-")[0] in (*BEGINNINGS, *arms)]
-    if seeds is not None:
-        paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
+    if wrong := [arm for arm in arms or () if arm not in (*NAMES, *there)]:
+        raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(there)}")
+    wanted = there if arms is None else (*BEGINNINGS, *arms)
+    paths = [p for p, (arm, _, seed) in cells.items() if arm in wanted and (seeds is None or seed in map(str, seeds))]
     if not boards.is_file():
         raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
     if not paths:
