@@ -131,9 +131,9 @@ def place(row: Difference) -> str:
     named = {"validation": "the validation boards", "benchmark": f"the benchmark's {number} boards"}
     where = named.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in listed_values(row.kept.get("size", ()))]
-    agents = [f" with {n} agents" for n in listed_values(row.kept.get("agents", ()))]
+    agents = ", ".join(map(str, listed_values(row.kept.get("agents", ()))))
     waits = " that need a wait" if row.kept.get("needs_wait") else ""
-    return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents) + waits
+    return where + (f" of {', '.join(sizes)}" if sizes else "") + (f" with {agents} agents" if agents else "") + waits
 
 
 def listed(rows: Sequence[Difference]) -> pd.DataFrame:
