@@ -22,7 +22,6 @@ import torch
 from chat_server import Chat, completion, serving
 from peft import LoraConfig
 from starts import byte_level_tokenizer
-from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from mapflake import env, repro
@@ -68,8 +67,8 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
     settings: dict[str, Any] = {
         "output_dir": str(folder), "num_train_epochs": rounds, "shuffle_dataset": False, "save_steps": 3,
         "per_device_train_batch_size": 8, "num_generations": 2, "max_completion_length": LENGTH, "logging_steps": 1,
-        "reward_weights": list(REWARD.values()), "use_cpu": True, "bf16": False, "gradient_checkpointing": False,
-        "report_to": "none", "learning_rate": 1e-2, "lr_scheduler_type": "constant", "disable_tqdm": True,
+        "use_cpu": True, "bf16": False, "gradient_checkpointing": False, "report_to": "none", "learning_rate": 1e-2,
+        "lr_scheduler_type": "constant", "disable_tqdm": True,
     }  # fmt: skip
     extra = changed.pop("rewards", [])
     own = {name: changed.pop(name) for name in ("peft_config", "redraws") if name in changed}
@@ -86,7 +85,7 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
     return trainer, engineer
 
 
-class Watch(TrainerCallback):
+class Watch:
     """Keeps the boards of each generation batch, as the reward functions see them, by step."""
 
     def __init__(self) -> None:
