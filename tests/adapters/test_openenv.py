@@ -36,8 +36,8 @@ SESSIONS, SILENCE = 8, 2.0
 @contextmanager
 def serving(**settings):
     """Yields (address, process id) of a server of its own; what it prints is pytest's to show."""
-    command, path = ["-m", "mapflake_env.server.app"], str(ROOT / "environments")
-    with openenv_load.serving(command, path, None, **settings) as (url, pid):
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "environments")])
+    with openenv_load.serving(["-m", "mapflake_env.server.app"], paths, None, **settings) as (url, pid):
         yield url, pid
         assert healthy(url)  # whatever was done to it
 
