@@ -15,7 +15,7 @@ from mapflake.study.cells import Study, load
 from mapflake.study.claims import claims_markdown
 from mapflake.study.comparisons import compare
 from mapflake.study.designs import changes
-from mapflake.study.records import benchmark, write_record
+from mapflake.study.records import benchmark, made, write_record
 from mapflake.study.report import in_parts, metrics, results_markdown, table
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "compare",
     "in_parts",
     "load",
+    "made",
     "metrics",
     "results_markdown",
     "table",
