@@ -84,18 +84,15 @@ def board_plays(k: int, boards: int) -> list[Play]:
 
 
 @contextmanager
-def serving(command: list[str], path: str) -> Iterator[tuple[str, int]]:
-    """Yields the address and the process of a server."""
+def serving(
+    command: list[str], path: str, output: int | None = subprocess.DEVNULL, **settings: str
+) -> Iterator[tuple[str, int]]:
+    """Yields (address, process id) of a server, with these environment variables; `output` takes what it prints."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    paths = os.pathsep.join([path, os.getcwd()])
-    server = subprocess.Popen(
-        [sys.executable, *command, "--port", str(port)],
-        env=os.environ | {"PYTHONPATH": paths},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    own = os.environ | {"PYTHONPATH": os.pathsep.join([path, os.getcwd()])} | settings
+    server = subprocess.Popen([sys.executable, *command, "--port", str(port)], env=own, stdout=output, stderr=output)
     url = f"http://127.0.0.1:{port}"
     try:
         while server.poll() is None:

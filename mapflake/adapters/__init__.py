@@ -11,30 +11,3 @@
 To train on fixed boards with TRL, `to_dataset` and `reward_functions` of `mapflake.env` are enough. Each module imports
 its framework by itself, and if it is missing names the command that installs it (`mapflake.extras`).
 """
-
-from __future__ import annotations
-
-from collections.abc import Iterable
-
-from mapflake.env import EnvConfig, Task, generate, load_tasks
-
-
-def boards(
-    tasks: str,
-    n: int,
-    sizes: Iterable[int],
-    num_agents: int,
-    hole_ratio: float,
-    wait_ratio: float,
-    seed: int,
-    split: str = "benchmark",
-) -> list[Task]:
-    """Returns the tasks of the file `tasks` (`save_tasks`), or `n` of a split if it is empty.
-
-    Raises:
-        GenerationError: No board was found for a task.
-        ValueError: An argument is out of range, or a line of the file cannot be read; names it.
-    """
-    if tasks:
-        return load_tasks(tasks)
-    return generate(EnvConfig.uniform(sizes, hole_ratio, wait_ratio, num_agents), n, seed=seed, split=split)

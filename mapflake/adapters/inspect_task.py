@@ -7,8 +7,7 @@ tools, several turns, confidence intervals paired by board (`mapflake.trainer.ev
 
 from __future__ import annotations
 
-from mapflake.adapters import boards
-from mapflake.env import Task, format_plan, judge, render_prompt, reward
+from mapflake.env import EnvConfig, Task, format_plan, generate, judge, load_tasks, render_prompt, reward
 from mapflake.extras import needs
 from mapflake.repro import from_json, to_json
 
@@ -16,7 +15,7 @@ with needs("inspect"):
     import inspect_ai
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
-    from inspect_ai.solver import TaskState, generate
+    from inspect_ai.solver import TaskState
 
 FIELDS = ("valid", "optimal", "soc_optimal")
 
@@ -42,15 +41,22 @@ def frozenlake(
     """
     # `-T sizes=4` comes as a number, `-T sizes=4,5` as a list or as text
     parts = sizes.split(",") if isinstance(sizes, str) else [sizes] if isinstance(sizes, int) else sizes
+    if tasks:
+        chosen = load_tasks(tasks)
+    else:
+        config = EnvConfig.uniform(map(int, parts), hole_ratio, wait_ratio, num_agents)
+        chosen = generate(config, n, seed=seed, split="benchmark")
     samples = [
         Sample(
             input=render_prompt(task.instance, prompt_format),
             target=format_plan(task.instance, task.solution.plan, prompt_format),
             metadata={"task": to_json(task), "prompt_format": prompt_format},
         )
-        for task in boards(tasks, n, map(int, parts), num_agents, hole_ratio, wait_ratio, seed)
+        for task in chosen
     ]
-    return inspect_ai.Task(dataset=MemoryDataset(samples, name="frozenlake"), solver=generate(), scorer=verdict())
+    return inspect_ai.Task(
+        dataset=MemoryDataset(samples, name="frozenlake"), solver=inspect_ai.solver.generate(), scorer=verdict()
+    )
 
 
 @scorer(metrics={"*": [mean(), stderr()]})

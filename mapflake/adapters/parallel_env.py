@@ -26,7 +26,7 @@ import numpy as np
 from mapflake.env import MOVES, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, text_at
 from mapflake.extras import needs
-from mapflake.repro import plain
+from mapflake.repro import whole
 
 with needs("pettingzoo"):
     from gymnasium.spaces import Box, Discrete
@@ -54,16 +54,14 @@ class FrozenLake(ParallelEnv):
         Raises:
             ValueError: There are no tasks, or an argument is out of range.
         """
-        tasks, max_steps = tuple(tasks), plain(max_steps)
-        if not tasks:
+        self.tasks, self.render_mode = tuple(tasks), render_mode
+        self.max_steps = None if max_steps is None else whole(max_steps, "max_steps", 1)
+        if not self.tasks:
             raise ValueError("tasks: nothing to play")
-        if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
-            raise ValueError(f"max_steps: {max_steps!r} is not an integer from 1")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode: {render_mode!r} is neither ansi nor None")
-        self.tasks, self.max_steps, self.render_mode = tasks, max_steps, render_mode
-        self.size = max(task.instance.size for task in tasks)
-        self.possible_agents = [f"agent_{i}" for i in range(max(task.instance.num_agents for task in tasks))]
+        self.size = max(task.instance.size for task in self.tasks)
+        self.possible_agents = [f"agent_{i}" for i in range(max(task.instance.num_agents for task in self.tasks))]
         self.agents: list[str] = []
         self._view = Box(0, 1, (len(PLANES), self.size, self.size), np.int8)
         self._moves = {agent: Discrete(len(MOVES)) for agent in self.possible_agents}

@@ -13,8 +13,18 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeInt
 
-from mapflake.adapters import boards
-from mapflake.env import KINDS, EnvConfig, Task, Verdict, format_plan, generate, judge, render_prompt, reward
+from mapflake.env import (
+    KINDS,
+    EnvConfig,
+    Task,
+    Verdict,
+    format_plan,
+    generate,
+    judge,
+    load_tasks,
+    render_prompt,
+    reward,
+)
 from mapflake.extras import needs
 from mapflake.repro import from_json, to_json
 
@@ -84,12 +94,16 @@ class FrozenLakeTaskset(vf.Taskset[FrozenLakeTask, FrozenLakeConfig]):
     """The boards of a configuration."""
 
     def load(self) -> list[FrozenLakeTask]:
-        """Returns the tasks; raises the errors of `boards`, and ValueError for a design that is none."""
+        """Returns the tasks; raises the errors of `load_tasks` and `generate`, ValueError for a design that is none."""
         c = self.config
-        if c.design and not c.tasks:
-            chosen = generate(from_json(EnvConfig, c.design, "design"), c.n, seed=c.seed, split=c.split)
+        if c.tasks:
+            chosen = load_tasks(c.tasks)
         else:
-            chosen = boards(c.tasks, c.n, c.sizes, c.num_agents, c.hole_ratio, c.wait_ratio, c.seed, c.split)
+            if c.design:
+                config = from_json(EnvConfig, c.design, "design")
+            else:
+                config = EnvConfig.uniform(c.sizes, c.hole_ratio, c.wait_ratio, c.num_agents)
+            chosen = generate(config, c.n, seed=c.seed, split=c.split)
         return [
             FrozenLakeTask(
                 FrozenLakeData(

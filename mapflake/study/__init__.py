@@ -15,11 +15,10 @@ from mapflake.study.cells import Study, load
 from mapflake.study.claims import claims_markdown
 from mapflake.study.comparisons import compare
 from mapflake.study.designs import changes
-from mapflake.study.records import Record, benchmark, made, write_record
+from mapflake.study.records import benchmark, made, write_record
 from mapflake.study.report import in_parts, metrics, results_markdown, table
 
 __all__ = [
-    "Record",
     "Study",
     "benchmark",
     "changes",

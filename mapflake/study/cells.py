@@ -68,10 +68,23 @@ class Study:
         return self._rates(arm, metric, boards, index)[self.chosen(boards, kept)]
 
     def chosen(self, boards: str, kept: Mapping[str, Any]) -> list[int]:
-        """Returns the numbers of the boards of a set that have one of the values in `kept`, key by key."""
+        """Returns the numbers of the boards of a set that have one of the values in `kept`, key by key.
+
+        Raises:
+            ValueError: There is no such set, no such key, no board with one of the values, or none with all of them.
+        """
         about = self.about(boards)
         legal = {key: listed_values(values) for key, values in kept.items()}
-        return about.index[about.isin(legal)[[*kept]].all(axis=1)].tolist()
+        if unknown := {*kept} - {*about}:
+            raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
+        for key, values in legal.items():
+            there = sorted(about[key].unique().tolist())
+            if absent := [str(value) for value in values if value not in there]:
+                raise ValueError(f"{boards} has no boards of {key} {', '.join(absent)}: there are {there}")
+        numbers = about.index[about.isin(legal)[[*kept]].all(axis=1)].tolist()
+        if not numbers:
+            raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
+        return numbers
 
     def about(self, boards: str) -> pd.DataFrame:
         """Returns agents, size and `needs_wait` of each board of a set, or of the whole benchmark, by its number."""
@@ -79,6 +92,8 @@ class Study:
         return rows.drop_duplicates("board").set_index("board").sort_index()
 
     def _subsets(self, boards: str) -> list[str]:
+        if boards not in ("benchmark", *self.sets):
+            raise ValueError(f"boards: {shown(boards)} is none of benchmark, {', '.join(self.sets)}")
         return [name for name in self.sets if name != "validation"] if boards == "benchmark" else [boards]
 
     @functools.cache  # noqa: B019 - a study lives as long as the analysis
@@ -113,17 +128,15 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     Raises:
         ValueError: There is no record, one cannot be read, or two do not belong together.
     """
-    folder = Path(folder)
-    paths, boards = sorted(p for p in folder.glob("*.json") if p.name != "boards.json"), folder / "boards.json"
+    folder, boards = Path(folder), Path(folder) / "boards.json"
+    cells = {path: path.stem.rpartition("-") for path in sorted(folder.glob("*-*.json"))}
+    there = sorted({arm for arm, _, _ in cells.values()})
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
-    if arms is not None:
-        there = {p.stem.rpartition("-")[0] for p in paths}
-        if wrong := [arm for arm in arms if arm not in {*NAMES, *there}]:
-            raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(sorted(there))}")
-        paths = [p for p in paths if p.stem.rpartition("-")[0] in (*BEGINNINGS, *arms)]
-    if seeds is not None:
-        paths = [p for p in paths if p.stem.rpartition("-")[2] in map(str, seeds)]
+    if wrong := [arm for arm in arms or () if arm not in (*NAMES, *there)]:
+        raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(there)}")
+    wanted = there if arms is None else (*BEGINNINGS, *arms)
+    paths = [p for p, (arm, _, seed) in cells.items() if arm in wanted and (seeds is None or seed in map(str, seeds))]
     if not boards.is_file():
         raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
     if not paths:

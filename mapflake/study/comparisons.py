@@ -32,7 +32,6 @@ class Difference:
 
     arm: str
     against: tuple[str, ...]
-    metric: str
     boards: str
     kept: Mapping[str, Any]
     estimate: Estimate
@@ -67,10 +66,17 @@ def compare(
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
 
     Raises:
-        ValueError: An arm is none, neither by its name nor in the records; or there is no such metric or board.
+        ValueError: An arm is none, neither by its name nor in the records; there is no such metric, or no such boards.
     """
     others = (against,) if isinstance(against, str) else tuple(against)
-    _check(study, arms, others, metric, boards, kept)
+    if isinstance(arms, str):
+        raise ValueError(f"arms: takes a list of names, not {arms!r}")
+    known = {*NAMES, *RULES, *(arm for arm, _ in study.records)}
+    if wrong := [arm for arm in (*arms, *others) if arm.removesuffix(DYNAMIC) not in known and not engineer_arm(arm)]:
+        raise ValueError(f"{', '.join(map(shown, wrong))}: no such arm; the records have {', '.join(study.arms)}")
+    if metric not in METRICS:
+        raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
+    study.chosen(boards, kept)  # refused even if no arm was run
     if not others:
         return []
     common = set.intersection(*({*study.seeds(other)} for other in others))
@@ -79,28 +85,8 @@ def compare(
         if arm not in others and common & {*study.seeds(arm)}:
             values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, *others)))
             by_seed = tuple(values.mean(axis=1))
-            rows.append(Difference(arm, others, metric, boards, kept, estimate(values), by_seed))
+            rows.append(Difference(arm, others, boards, kept, estimate(values), by_seed))
     return _corrected(rows)
-
-
-def _check(
-    study: Study, arms: Sequence[str], others: Sequence[str], metric: str, boards: str, kept: Mapping[str, Any]
-) -> None:
-    """Raises ValueError as for `compare`."""
-    if isinstance(arms, str):
-        raise ValueError(f"arms: takes a list of names, not {arms!r}")
-    known = {*NAMES, *RULES, *(arm for arm, _ in study.records)}
-    if wrong := [arm for arm in (*arms, *others) if arm.removesuffix(DYNAMIC) not in known and not engineer_arm(arm)]:
-        raise ValueError(f"{', '.join(map(shown, wrong))}: no such arm; the records have {', '.join(study.arms)}")
-    if metric not in METRICS:
-        raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
-    if boards not in ("benchmark", *study.sets):
-        raise ValueError(f"boards: {shown(boards)} is none of benchmark, {', '.join(study.sets)}")
-    about = study.about(boards)
-    if unknown := {*kept} - {*about}:
-        raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
-    if not study.chosen(boards, kept):
-        raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
 
 
 def against_each(
@@ -145,9 +131,9 @@ def place(row: Difference) -> str:
     named = {"validation": "the validation boards", "benchmark": f"the benchmark's {number} boards"}
     where = named.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in listed_values(row.kept.get("size", ()))]
-    agents = [f" with {n} agents" for n in listed_values(row.kept.get("agents", ()))]
+    agents = ", ".join(map(str, listed_values(row.kept.get("agents", ()))))
     waits = " that need a wait" if row.kept.get("needs_wait") else ""
-    return where + (f" of {', '.join(sizes)}" if sizes else "") + "".join(agents) + waits
+    return where + (f" of {', '.join(sizes)}" if sizes else "") + (f" with {agents} agents" if agents else "") + waits
 
 
 def listed(rows: Sequence[Difference]) -> pd.DataFrame:

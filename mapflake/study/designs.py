@@ -50,8 +50,8 @@ def spent(study: Study) -> pd.DataFrame:
     Numbers are means over training seeds. `rollouts` are answers to boards, for training and for measuring, `replies`
     are designs written in design RL, and `demonstrations` are solved boards shown there. `extra` is the sum of the
     first two, relative to the samples of the rounds that all arms train. What dynamic sampling draws again is estimated
-    from its tokens: those beyond the tokens of `fixed` in the same round, at its number of tokens an answer. Base
-    models, and the replies that a designer samples once per round, are not counted.
+    from its tokens: those beyond the tokens of `fixed` in the same round (if it was not run, of round 0), at its number
+    of tokens an answer. Base models, and the replies that a designer samples once per round, are not counted.
     """
     rows = []
     for arm in study.arms:
@@ -67,7 +67,7 @@ def spent(study: Study) -> pd.DataFrame:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
                 if one.training.get("redraws"):
-                    (plain,) = (other for other in study.history("fixed", seed) if other.index == one.index)
+                    *_, plain = (other for other in study.history("fixed", seed) if other.index <= one.index)
                     tokens = one.training["sampled_tokens"] / plain.training["sampled_tokens"]
                     cost["rollouts"] += round(trained * (tokens - 1))
             extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))

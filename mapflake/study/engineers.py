@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mapflake import repro
+from mapflake.engineer import History
 from mapflake.engineer.students import Other, group_of, told
 from mapflake.study.cells import Study
 from mapflake.study.names import ROUND_0
@@ -31,16 +32,16 @@ def load(folder: Path) -> Records:
 
 
 def readings(records: Records) -> pd.DataFrame:
-    """Returns a row for each seed, set of situations and stage of the engineer, with the columns of `reading.reading`.
+    """Returns a row for each record, set of situations and stage of the engineer: its columns of `reading.reading`.
 
     The stages are: before design RL, after it, and after a further round of RL on boards.
     """
     rows = []
-    for seed, record in enumerate(records):
+    for record in records:
         later = {f"{where} / {LATER}": measured for where, measured in record["after boards"].items()}
         for key, measured in (record["reading"] | later).items():
             where, stage = key.split(" / ")
-            rows.append({"seed": seed, "situations": where, "engineer": stage, **measured})
+            rows.append({"situations": where, "engineer": stage, **measured})
     return pd.DataFrame(rows)
 
 
@@ -52,7 +53,7 @@ def table(records: Records) -> pd.DataFrame:
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for where, in_set in found.groupby("situations", sort=False):
         for stage, group in in_set.groupby("engineer", sort=False):
-            measures = group.drop(columns=["seed", "situations", "engineer"])
+            measures = group.drop(columns=["situations", "engineer"])
             rows[str(where), str(stage)] = {name: _said(measures[name].tolist()) for name in measures}
         known = [record["yardsticks"][where] for record in records]
         for name in dict.fromkeys(name for one in known for name in one):  # older records have another one
@@ -78,18 +79,18 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
     for other in get_args(Other):
         control = f"{arm}_{other}"
         for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-            group = {one: study.history("fixed", one) for one in _recorded(study, seed, ages)}
             own = study.history(control, seed)
-            reports = zip(told(other, seed, ages, group), own[:-1], strict=False)
+            reports = zip(told(other, seed, ages, _group(study, seed, ages)), own[:-1], strict=False)
             distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in reports])
             gained = [study.rates(one, **asked).loc[seed].mean() for one in (arm, control)]
             rows.append((seed, other, 100 * distance, 100 * (gained[0] - gained[1])))
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
 
 
-def _recorded(study: Study, seed: int, ages: int) -> list[int]:
-    """Returns the seeds of the group that have a round on record."""
-    return [one for one in group_of(seed, ages) if {("fixed", one), (ROUND_0, one)} & {*study.records}]
+def _group(study: Study, seed: int, ages: int) -> dict[int, History]:
+    """Returns the rounds of `fixed` under the seeds of a group that have one on record."""
+    recorded = [one for one in group_of(seed, ages) if {("fixed", one), (ROUND_0, one)} & {*study.records}]
+    return {one: study.history("fixed", one) for one in recorded}
 
 
 def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
@@ -105,12 +106,11 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
     """
     rows, control = {}, f"{arm}_another"
     for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-        group = {one: study.history("fixed", one) for one in _recorded(study, seed, ages)}
         first, own = study.history(arm, seed)[:2]
         controlled = study.history(control, seed)[1]
         if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
             raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
-        valid = first.report.valid_rate, told("another", seed, ages, group)[0].valid_rate
+        valid = first.report.valid_rate, told("another", seed, ages, _group(study, seed, ages))[0].valid_rate
         size = [sum(n * share for n, share in one.config.data_ratios.items()) for one in (own, controlled)]
         rows[seed] = [*valid, *size, float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))]
     columns = ["own_valid", "other_valid", "own_size", "other_size", "response"]

@@ -11,8 +11,6 @@ from mapflake.study.comparisons import compare, points
 from mapflake.study.designs import overlap
 from mapflake.study.statistics import Estimate, student
 
-METRICS = ("valid", "optimal")
-
 PAPER = {
     "base": ("before RL", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
     "fixed": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
@@ -40,9 +38,9 @@ def with_paper(study: Study) -> pd.DataFrame:
     for n in sorted({*study.boards["agents"]}):
         gains = {row.arm: gain.format(100 * row.estimate.mean) for row in compare(study, [*PAPER], "fixed", agents=n)}
         cells[f"ours, {n} agents"] = {
-            PAPER[arm][0]: rate.format(*(100 * study.rates(arm, m, agents=n).to_numpy().mean() for m in METRICS))
+            label: rate.format(*(100 * study.rates(arm, m, agents=n).to_numpy().mean() for m in ("valid", "optimal")))
             + (gains.get(arm, "") if arm in DESIGNED else "")
-            for arm in PAPER
+            for arm, (label, _) in PAPER.items()
             if study.seeds(arm)
         }
     return pd.DataFrame(cells, index=[label for label, _ in PAPER.values()]).fillna("")

@@ -10,7 +10,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import websockets
 from mapflake_env import MapflakeAction, MapflakeEnv
 from websockets.sync.client import connect
 
+from benchmarks import openenv_load
 from mapflake.adapters.drawing import draw
 from mapflake.env import KINDS, EnvConfig, Instance, SizeConfig, format_plan, render_prompt
 from mapflake.repro import from_json, to_json
@@ -35,24 +35,11 @@ SESSIONS, SILENCE = 8, 2.0
 
 @contextmanager
 def serving(**settings):
-    """Yields (address, process id) of a server of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Yields (address, process id) of a server of its own; what it prints is pytest's to show."""
     paths = os.pathsep.join([str(ROOT), str(ROOT / "environments")])
-    command = [sys.executable, "-m", "mapflake_env.server.app", "--port", str(port)]
-    server = subprocess.Popen(
-        command, env=os.environ | {"PYTHONPATH": paths} | settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    told = ThreadPoolExecutor(1).submit(server.stdout.read)  # a full pipe would stop it
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: server.poll() is not None or healthy(url), 300)  # imports alone take a minute on a busy machine
-        yield url, server.pid
+    with openenv_load.serving(["-m", "mapflake_env.server.app"], paths, None, **settings) as (url, pid):
+        yield url, pid
         assert healthy(url)  # whatever was done to it
-    finally:
-        server.kill()
-        print(told.result().decode()[-3000:])
 
 
 def until(condition, seconds=30.0):
@@ -293,8 +280,6 @@ def test_the_hubs_own_validation():
 
 
 def test_sessions_at_once_do_not_meet_as_the_load_benchmark_would_see(server):
-    from benchmarks import openenv_load
-
     plays = [openenv_load.board_plays(k, 3) for k in range(6)]
     assert len({play.expected[0] for session in plays for play in session}) == 18
     found = openenv_load.load(server, os.getpid(), plays, 0.5, "board")

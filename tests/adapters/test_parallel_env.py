@@ -94,7 +94,7 @@ def test_what_an_agent_sees_and_may_do():
 
 
 def test_wrong_calls_name_what_is_legal():
-    with pytest.raises(ValueError, match="max_steps: 0 is not an integer from 1"):
+    with pytest.raises(ValueError, match="max_steps: must be at least 1, not 0"):
         FrozenLake(PAIRS, max_steps=0)
     assert FrozenLake(task for task in PAIRS).size == 4
     env = FrozenLake(PAIRS, max_steps=np.int64(9), render_mode="ansi")

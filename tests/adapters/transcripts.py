@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mapflake.env import Task, render_prompt
 from mapflake.repro import from_json, read_jsonl
@@ -31,11 +30,8 @@ class Transcript:
         return render_prompt(self.task.instance, self.prompt_format)
 
 
-def _read(row: dict[str, Any]) -> Transcript:
-    return Transcript(**row | {"task": from_json(Task, row["task"], "task"), "violations": tuple(row["violations"])})
-
-
-TRANSCRIPTS = [_read(row) for row in read_jsonl(Path(__file__).with_name("transcripts.jsonl"))]
+ROWS = read_jsonl(Path(__file__).with_name("transcripts.jsonl"))
+TRANSCRIPTS = [from_json(Transcript, row, "transcript") for row in ROWS]
 
 
 def answers(transcripts: list[Transcript]) -> Callable[[str], str]:

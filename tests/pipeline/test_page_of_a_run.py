@@ -160,7 +160,7 @@ def test_a_gain_that_was_measured_again_is_read_over_boards_and_over_seeds(tmp_p
 
 
 def gain(mean, low, high):
-    return Difference("fixed", ("base",), "valid", "validation", {}, Estimate(mean, 2, 9, low, high), (mean, mean))
+    return Difference("fixed", ("base",), "validation", {}, Estimate(mean, 2, 9, low, high), (mean, mean))
 
 
 def designs(legal=0.95, own=0.25, another=0.1, solving=0.0):

@@ -127,22 +127,16 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
         study.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arms", "said"),
-    [
-        (["fixd"], "arms: 'fixd': no records; there are base, fixed, round_0"),
-        ("fixed", "takes a list of names, not 'fixed'"),
-    ],
-)
-def test_load_names_an_arm_without_records(tmp_path, arms, said):
-    with pytest.raises(ValueError, match=said):
-        study.load(simulate(tmp_path, {"fixed": 0.0}, seeds=[0]), arms)
-
-
-def test_load_names_a_torn_record_and_says_how_to_make_one(tmp_path):
+def test_load_names_what_is_missing_or_torn_and_says_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"no boards\.json: notebook 01 makes it; in the pipeline"):
         study.load(tmp_path)
-    path = simulate(tmp_path, {}, seeds=[0]) / "base-0.json"
+    path = simulate(tmp_path, {"fixed": 0.0}, seeds=[0]) / "base-0.json"
+    with pytest.raises(ValueError, match="arms: 'fixd': no records; there are base, fixed, round_0"):
+        study.load(tmp_path, ["fixd"])
+    with pytest.raises(ValueError, match="takes a list of names, not 'fixed'"):
+        study.load(tmp_path, "fixed")
+    with pytest.raises(ValueError, match=r"no records: notebook 02 makes the first; in the pipeline"):
+        study.load(tmp_path, seeds=[1])
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=r"base-0\.json: not JSON"):
         study.load(tmp_path)

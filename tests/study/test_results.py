@@ -50,6 +50,8 @@ def test_the_page_of_the_controls_has_the_tables_of_its_records():
     extra = spent(controls)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
+    rest = study.Study({key: one for key, one in controls.records.items() if key[0] != "fixed"}, controls.sets)
+    assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
     other = report.answers(controls, {**asked, "agents": [3]}).to_markdown(disable_numparse=True)
     assert other not in page  # the control
 
@@ -77,15 +79,21 @@ def test_differences_are_paired_corrected_together_and_listed(five):
 
 
 @pytest.mark.parametrize(
-    ("key", "legal", "place"), [("sizes", [3, 5], "of 3x3, 5x5"), ("agents", [2], "with 2 agents")]
+    ("key", "legal", "place"),
+    [
+        ("sizes", [3], "40 boards of 3x3"),
+        ("sizes", {4, 3}, "80 boards of 3x3, 4x4"),
+        ("agents", [2], "40 boards with 2 agents"),
+        ("agents", [2, 3], "80 boards with 2, 3 agents"),
+    ],
 )
 def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
-    asked, place = {**comparisons.ASKED, key: legal}, f"the benchmark's 40 boards {place}"
+    asked = {**comparisons.ASKED, key: legal}
     (row,) = comparisons.asked(five, asked)
     values = five.rates("engineer") - five.rates("fixed")
     about = {b: {"sizes": 3 + b % 4 // 2, "agents": AGENTS[b % 2]} for b in values}  # as they were simulated
     assert row.estimate == statistics.estimate(values[[b for b in values if about[b][key] in legal]])
-    assert report.answers(five, asked)["boards"].to_list() == [place, "the validation boards"]
+    assert report.answers(five, asked)["boards"].to_list() == [f"the benchmark's {place}", "the validation boards"]
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
 
 
@@ -95,16 +103,14 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
         (lambda cells: cells.rates("fixd"), "'fixd': no such arm; the records have fixed, engineer"),
         (lambda cells: cells.history("fixd", 0), "'fixd', seed 0: no such cell; the records have fixed"),
         (lambda cells: cells.history("fixed", 99), r"under the seeds \[0, 1, 2, 3, 4\]"),
+        (lambda cells: cells.rates("fixed", agents=[2, 9]), r"benchmark has no boards of agents 9: there are \[2, 3\]"),
+        (lambda cells: study.compare(cells, ["engineer"], "fixed", size={5, 3}), r"of size 5: there are \[3, 4\]"),
+        (lambda cells: cells.rates("fixed", boards="wr9"), "boards: 'wr9' is none of benchmark, validation, wr025"),
     ],
 )
 def test_a_question_about_cells_that_are_not_there_says_which_there_are(five, call, said):
     with pytest.raises(ValueError, match=said):
         call(five)
-
-
-def test_sizes_may_be_a_set(five):
-    (row,), (same,) = (study.compare(five, ["engineer"], "fixed", size=sizes) for sizes in ({4, 3}, [3, 4]))
-    assert (row.estimate, comparisons.place(row)) == (same.estimate, comparisons.place(same))
 
 
 def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):
