@@ -37,7 +37,9 @@ class Trials:
     tokens: np.ndarray
 
     def of(self, designs: Sequence[str]) -> np.ndarray:
-        """Returns the gains on some designs that were tried, `[S, len(designs), K]`."""
+        """Returns the gains on some designs, `[S, len(designs), K]`; raises ValueError for one that was not tried."""
+        if unknown := [name for name in designs if name not in self.designs]:
+            raise ValueError(f"design {unknown[0]!r} was not tried; tried: {', '.join(self.designs)}")
         return self.gain[:, [self.designs.index(name) for name in designs], :]
 
     def at_equal_tokens(self) -> Trials:
@@ -52,14 +54,20 @@ def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:
     """Returns the trials in rows with the keys student, design, seed, gain and tokens; their order does not matter.
 
     Raises:
-        ValueError: A trial is missing (names it), or one is there twice.
+        ValueError: A trial is missing or there twice (names it), or there are fewer than two seeds.
     """
     keys = ["student", "design", "seed"]
-    table = pd.DataFrame(rows).set_index(keys)
-    students, designs, seeds = (tuple(table.index.unique(key)) for key in keys)
-    seeds = tuple(sorted(seeds))
-    whole = table.reindex(pd.MultiIndex.from_product([students, designs, seeds]))
-    if missing := list(whole.index[whole["gain"].isna()]):
+    table = pd.DataFrame(rows, columns=[*keys, "gain", "tokens"])
+    if table.duplicated(keys).any():
+        one = table[table.duplicated(keys)].iloc[0]
+        raise ValueError(f"student {one.student}, design {one.design}, seed {one.seed}: this trial is there twice")
+    students, designs = (tuple(dict.fromkeys(table[key])) for key in ("student", "design"))
+    seeds = tuple(sorted(int(seed) for seed in table["seed"].unique()))
+    if len(seeds) < 2:
+        raise ValueError(f"a choice is scored under another seed than it is made on: takes 2 seeds, not {len(seeds)}")
+    index = pd.MultiIndex.from_product([students, designs, seeds])
+    whole = table.set_index(keys).reindex(index)
+    if missing := list(index[whole["gain"].isna()]):
         student, design, seed = missing[0]
         raise ValueError(f"student {student}, design {design}, seed {seed}: not tried ({len(missing)} missing in all)")
     gain, tokens = (
@@ -84,7 +92,13 @@ def _chosen(gain: np.ndarray, score: np.ndarray) -> np.ndarray:
 
 
 def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
-    """Returns the cross-fitted gain of the best constant design, `[S, K]`; `on_others`: chosen on other students."""
+    """Returns the cross-fitted gain of the best constant design, `[S, K]`; `on_others`: chosen on the other students.
+
+    Raises:
+        ValueError: There is one student, and the choice is to be made on others.
+    """
+    if on_others and len(gain) < 2:
+        raise ValueError("a constant design is searched for on other students: takes at least 2 students")
     known = of_other_seeds(gain)
     total = np.broadcast_to(known.sum(axis=0), gain.shape)
     return _chosen(gain, total - known if on_others else total)
@@ -96,6 +110,9 @@ def values(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dic
     `designing` (against the mean of the random `draws`) and `reading` are as in the module's docstring, `reading,
     searched` is against the constant that was searched for on other students, and each of `constants`, designs that
     take no search, gives `against <design>`: the best design of each student minus that one.
+
+    Raises:
+        ValueError: One of these designs was not tried, or there are too few students.
     """
     best = best_of_each(found.gain)
     against = {

@@ -57,6 +57,8 @@ def test_a_constant_that_was_searched_for_on_others_is_never_told_the_student():
     assert gate.best_constant(gain)[2].tolist() == [0.0, 0.0]
     one = gain[[0, 2]]  # of two students each gets what is best for the other one
     assert gate.best_constant(one, on_others=True).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    with pytest.raises(ValueError, match="takes at least 2 students"):
+        gate.best_constant(gain[:1], on_others=True)
 
 
 def test_ceiling_is_one_without_noise_and_none_where_all_is_noise():
@@ -70,5 +72,9 @@ def test_what_is_missing_or_there_twice_is_named():
     whole = rows(TRUTH, 2)
     with pytest.raises(ValueError, match=r"^student s1, design large, seed 1: not tried \(1 missing in all\)$"):
         gate.trials([row for row in whole if (row["student"], row["design"], row["seed"]) != ("s1", "large", 1)])
-    with pytest.raises(ValueError, match="non-unique"):
+    with pytest.raises(ValueError, match=r"^student s0, design small, seed 0: this trial is there twice$"):
         gate.trials([*whole, whole[0]])
+    with pytest.raises(ValueError, match="takes 2 seeds, not 1"):
+        gate.trials(rows(TRUTH, 1))
+    with pytest.raises(ValueError, match=r"^design 'huge' was not tried; tried: small, middle"):
+        gate.trials(whole).of(["huge"])
