@@ -6,24 +6,27 @@ most that a round can sample; hours rest on rates of a GPU, which are our assump
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+
+import pandas as pd
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mapflake.engineer import Grpo, build_prompt, design_rl
 from mapflake.engineer.bank import round_cost
 from mapflake.engineer.compact.demonstrations import synthetic_report
-from mapflake.engineer.designers import engineer_arm
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import kinds
 from mapflake.env import EnvConfig, generate, render_prompt
 from mapflake.nb import params
 from mapflake.nb.schema import RunParams, Sections
 from mapflake.repro import ParamError, shown
-from mapflake.trainer.params import LoraParams, RLParams
+from mapflake.trainer.params import RLParams
 
-GIB, HOUR = 2**30, 3600
+GIB = 2**30
 SOLUTION = 30  # tokens of a solved board's answer, about
 CHARACTERS = 2.8  # of a prompt for each token of a language model's tokenizer, measured on SmolLM2's
 
@@ -33,61 +36,18 @@ BANDWIDTH = 0.5 * 1.0e12  # bytes a second of weights, cached keys and values th
 FLOPS = 0.3 * 1.6e14  # operations a second of training: three tenths of its bfloat16 peak
 
 
-class Shape(NamedTuple):
-    """The shape of a decoder of Qwen3's architecture, its output head tied to the embedding."""
-
-    hidden: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocabulary: int
-
-    @property
-    def linears(self) -> list[tuple[int, int]]:
-        """Inputs and outputs of a layer's linear maps."""
-        query, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        attention = [(self.hidden, query), (self.hidden, keys), (self.hidden, keys), (query, self.hidden)]
-        return [*attention, *[(self.hidden, self.intermediate)] * 2, (self.intermediate, self.hidden)]
-
-    @property
-    def parameters(self) -> int:
-        """Parameters of the linear maps and the embedding."""
-        return self.vocabulary * self.hidden + self.layers * sum(a * b for a, b in self.linears)
-
-    def adapters(self, lora: LoraParams) -> int:
-        """Parameters of LoRA's adapters on all linear maps."""
-        return self.layers * sum(lora.rank * (a + b) for a, b in self.linears)
-
-    @property
-    def cached(self) -> int:
-        """Bytes of keys and values of a token, in bfloat16."""
-        return 2 * 2 * self.layers * self.kv_heads * self.head_dim
-
-
-SHAPES = {  # the configurations of these models on the hub
-    "Qwen/Qwen3-0.6B": Shape(1024, 28, 16, 8, 128, 3072, 151_936),
-    "Qwen/Qwen3-1.7B": Shape(2048, 28, 16, 8, 128, 6144, 151_936),
-    "smollm2": Shape(576, 30, 9, 3, 64, 1536, 49_152),
-    "Qwen/Qwen3-4B": Shape(2560, 36, 32, 8, 128, 9728, 151_936),
+SHAPES = {  # the configurations of these models on the hub: layers, heads and heads of keys, then sizes
+    "Qwen/Qwen3-0.6B": (28, 16, 8, 1024, 128, 3072, 151_936),
+    "Qwen/Qwen3-1.7B": (28, 16, 8, 2048, 128, 6144, 151_936),
+    "smollm2": (30, 9, 3, 576, 64, 1536, 49_152),
+    "Qwen/Qwen3-4B": (36, 32, 8, 2560, 128, 9728, 151_936),
 }
 
-
-class Work(NamedTuple):
-    """What a kind of work takes each time: completions sampled, and tokens read and written for each of them."""
-
-    name: str
-    times: int
-    completions: int
-    prompt: int
-    longest: int
-    trained: bool
-
-    @property
-    def tokens(self) -> int:
-        """The most tokens that are sampled, all times together."""
-        return self.times * self.completions * self.longest
+NOTES = f"""\
+  tokens, M: times x completions x longest, what is sampled at most; prompt and longest: tokens of one completion
+  a second: 64 completions at once, {BANDWIDTH:.1e} bytes a second; a step reads weights, and half of keys and values
+  training: 8 operations a parameter and token of prompt and completion, {FLOPS:.1e} a second
+  not counted: groups that are drawn again, design RL in every round, boards that `frontier` measures"""
 
 
 def dry(root: Path, name: str | None) -> str:
@@ -98,78 +58,103 @@ def dry(root: Path, name: str | None) -> str:
     file = params.load(root)
     run = file.named(name) if name else file.run
     sections = params.effective(file, run.profile)
-    shape, work = shape_of(sections), works(run, sections)
-    title = f"{name or 'run'}: {sections.warm_start.base or 'a policy from scratch'}"
-    parts = [f"{title}, {shape.parameters / 1e6:,.1f} M parameters", stages(run, sections), budget(work)]
-    if sections.warm_start.base:
-        parts += [memory(shape, sections, work), hours(shape, work)]
-    else:
-        parts.append("Time: docs/runs.md says how long runs on a CPU have taken.")
-    lora, weights = sections.baseline_rl.rl.lora, 2 * shape.parameters
-    each, what = (4 * shape.adapters(lora), "adapters alone") if lora else (weights, "whole weights")
-    checkpoints = work[2].times + 2 * len(run.seeds)  # of each round, of each student and its design RL
-    parts.append(
-        f"Disk: {weights / GIB:.1f} GiB of weights from the hub; {checkpoints} checkpoints of {each / GIB:.2f} GiB "
-        f"({what}) = {checkpoints * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file system "
-        "links nothing"
-    )
-    parts.append(machine(root, sections, weights + 2 * checkpoints * each))
+    base, work = sections.warm_start.base, works(run, sections)
+    title, listed = f"{name or 'run'}: {base or 'a policy from scratch'}", stages(run, sections)
+    if base is None:
+        time = "Time: docs/runs.md says how long runs on a CPU have taken."
+        return "\n\n".join([title, listed, work.to_string(float_format="{:,.2f}".format), time])
+    model = model_of(base)
+    parameters, lora = model.num_parameters(), sections.baseline_rl.rl.lora
+    costs = work.join(hours(model, work))
+    tokens, total = costs["tokens, M"].sum(), costs[["sampling, h", "training, h"]].sum(axis=None)
+    each, what = (4 * adapters(model, lora.rank), "adapters alone") if lora else (2 * parameters, "whole weights")
+    checkpoints = work.loc["validation after a round", "times"] + 2 * len(run.seeds)  # and students, and design RL
+    parts = [
+        f"{title}, {parameters / 1e6:,.1f} M parameters",
+        listed,
+        costs.to_string(float_format="{:,.2f}".format),
+        f"Tokens and GPU-hours, at most: {tokens:.1f} M, {total:.1f} h\n{NOTES}",
+        memory(model, sections),
+        f"Disk: {2 * parameters / GIB:.1f} GiB of weights from the hub; {checkpoints} checkpoints of {each / GIB:.2f} "
+        f"GiB ({what}) = {checkpoints * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file "
+        "system links nothing",
+        machine(root, sections, 2 * parameters + 2 * checkpoints * each),
+    ]
     return "\n\n".join(parts)
 
 
-def shape_of(sections: Sections) -> Shape:
-    """Returns the shape of a profile's model; ParamError if it is neither from scratch nor in `SHAPES`."""
-    base, training = sections.warm_start.base, sections.warm_start.training
-    if base is None and training:
-        one = training.model
-        width = one.hidden_size // one.heads
-        return Shape(one.hidden_size, one.layers, one.heads, one.heads, width, one.intermediate_size, 300)
+@functools.cache
+def model_of(base: str) -> Qwen3ForCausalLM:
+    """Returns a model as a Qwen3 of its shape, which takes no memory; ParamError if the shape is not in `SHAPES`."""
     if base not in SHAPES:
         raise ParamError(f"warm_start.base: the shape of {shown(base)} is not known here: one of {', '.join(SHAPES)}")
-    return SHAPES[base]
+    layers, heads, keys, hidden, width, intermediate, words = SHAPES[base]
+    config = Qwen3Config(
+        num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=keys, hidden_size=hidden,
+        head_dim=width, intermediate_size=intermediate, vocab_size=words, tie_word_embeddings=True,
+    )  # fmt: skip
+    with torch.device("meta"):
+        return Qwen3ForCausalLM(config)
 
 
-def works(run: RunParams, sections: Sections) -> list[Work]:
-    """Returns the work of all cells of a run that takes time on a GPU, without what some arms add.
+def adapters(model: Qwen3ForCausalLM, rank: int) -> int:
+    """Returns the parameters of LoRA's adapters on all linear maps of a model but its output head."""
+    linear = [part for part in model.model.modules() if isinstance(part, torch.nn.Linear)]
+    return sum(rank * (part.in_features + part.out_features) for part in linear)
 
-    Not counted: design RL in every round (`engineer_cotrained`), groups drawn again (`redraws`), boards that `frontier`
-    measures.
-    """
-    loop, rl, sizes = sections.baseline_rl, sections.baseline_rl.rl, sections.env_design.sizes
-    form = sections.warm_start.prompt_format
+
+def prompt_tokens(sections: Sections) -> tuple[int, int]:
+    """Returns the tokens of the prompt of a board, on average, and of a design."""
+    form, sizes = sections.warm_start.prompt_format, sections.env_design.sizes
+    variant = sections.engineer_loop.engineer.variant
+    one = synthetic_report(0, sizes, seed=0)
+    report = build_prompt(one.report, one.history, sizes, variant=variant, prompt_format=reply_format(form))
     boards = generate(EnvConfig.uniform(sizes, 0.2), 4 * len(sizes), seed=0)
-    board = round(sum(_tokens(render_prompt(task.instance, form), form) for task in boards) / len(boards))
-    one, asked = synthetic_report(0, sizes, seed=0), sections.engineer_loop.engineer
-    report = build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=reply_format(form))
-    prompt, reply = _tokens(report, form), asked.max_new_tokens or (100 if form == "compact" else 4096)
-    validation, benchmark = board_counts(sections)
-    seeds, arms = len(run.seeds), len(run.arms)
-    engineers = sum(engineer_arm(arm) is not None for arm in run.arms)
-    bank = sections.trained_engineer.bank
-    bank_rounds = len(run.bank) * bank.rounds
+    texts = [render_prompt(task.instance, form) for task in boards]
+    lengths = [len(text.split()) if form == "compact" else len(text) / CHARACTERS for text in (report, *texts)]
+    return round(sum(lengths[1:]) / len(boards)), round(lengths[0])
+
+
+def works(run: RunParams, sections: Sections) -> pd.DataFrame:
+    """Returns the work of all cells of a run that takes time on a GPU, a row a kind.
+
+    It is done so many `times`, each time for so many `completions`, of which each reads a `prompt` and has at most
+    `longest` tokens; `tokens, M` are all that are sampled, in millions. `trained`: gradients are taken of them.
+    """
+    loop, rl, engineer = sections.baseline_rl, sections.baseline_rl.rl, sections.trained_engineer
+    asked, bank, before = sections.engineer_loop.engineer, engineer.bank, engineer.before.rl
+    board, report = prompt_tokens(sections)
+    reply = asked.max_new_tokens or (100 if sections.warm_start.prompt_format == "compact" else 4096)
+    validation, benchmark = (count * loop.samples for count in board_counts(sections))
+    seeds, bank_rounds = len(run.seeds), len(run.bank) * bank.rounds
     rounds = seeds * (2 + 2 * loop.rounds)  # of a seed two rounds 0, and those of fixed and the engineer
     rounds += seeds * sum(rounds_of(arm, run, sections) for arm in run.arms)
-    before = sections.trained_engineer.before
-    table = len(kinds(sizes)) * before.tables.boards * before.tables.samples
-    designs = before.rl.instances - before.boards
-    measured = seeds * (3 + 1 + arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
-    designed = seeds * (1 + engineers) * loop.rounds
-    longest, students = rl.max_new_tokens, sections.students
-    taught = students.training or sections.warm_start.training
-    steps = sum(students.age(seed) for seed in run.seeds) + sum(bank.ages[one % len(bank.ages)] for one in run.bank)
-    lessons = steps * taught.batch_size if taught else 0
+    designers = 1 + sum(sections.asked("run.arms", arm) is not None for arm in run.arms)
+    measured = 3 + 1 + len(run.arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
+    table = len(kinds(sections.env_design.sizes)) * engineer.before.tables.boards * engineer.before.tables.samples
+    taught = sections.students.training or sections.warm_start.training
+    ages = [sections.students.age(seed) for seed in run.seeds] + [bank.ages[one % len(bank.ages)] for one in run.bank]
+    lessons = sum(ages) * taught.batch_size if taught else 0
     grpo = rounds + bank_rounds
     if bank.training:  # its rounds are supervised
         grpo, lessons = rounds, lessons + bank_rounds * bank.training.steps * bank.training.batch_size
-    return [
-        Work("lessons of students and of the bank", 1, lessons, board + SOLUTION, 0, True),
-        Work("a round of GRPO", grpo, rl.instances * rl.epochs * rl.generations, board, longest, True),
-        Work("validation after a round", rounds + bank_rounds, validation * loop.samples, board, longest, False),
-        Work("the benchmark", measured, benchmark * loop.samples, board, longest, False),
-        Work("a design", designed, asked.samples, prompt, reply, False),
-        Work("tables of the bank", bank_rounds, table, board, longest, False),
-        Work("design RL", seeds, designs * before.rl.generations, prompt, before.rl.max_new_tokens, True),
+    rows = [
+        ("lessons of students and of the bank", 1, lessons, board + SOLUTION, 0, True),
+        ("a round of GRPO", grpo, samples_of(rl), board, rl.max_new_tokens, True),
+        ("validation after a round", rounds + bank_rounds, validation, board, rl.max_new_tokens, False),
+        ("the benchmark", seeds * measured, benchmark, board, rl.max_new_tokens, False),
+        ("a design", seeds * designers * loop.rounds, asked.samples, report, reply, False),
+        ("tables of the bank", bank_rounds, table, board, rl.max_new_tokens, False),
+        ("design RL", seeds, samples_of(before), report, before.max_new_tokens, True),
     ]
+    work = pd.DataFrame(rows, columns=["", "times", "completions", "prompt", "longest", "trained"]).set_index("")
+    work["tokens, M"] = work["times"] * work["completions"] * work["longest"] / 1e6
+    return work[work["completions"] > 0]  # without lessons, if there are none
+
+
+def samples_of(rl: RLParams) -> int:
+    """Returns the completions of one training."""
+    return rl.instances * rl.epochs * rl.generations
 
 
 def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
@@ -183,7 +168,7 @@ def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
     tables = len(run.bank[::2]) * engineer.bank.rounds
     each = round_cost(Grpo(rl), engineer.bank, validation)
     cost = design_rl.cost(engineer.before, sections.env_design.sizes, tables=tables, each=each)
-    return round(sum(cost.values()) / (rl.instances * rl.epochs * rl.generations + validation))
+    return round(sum(cost.values()) / (samples_of(rl) + validation))
 
 
 def board_counts(sections: Sections) -> tuple[int, int]:
@@ -195,114 +180,84 @@ def board_counts(sections: Sections) -> tuple[int, int]:
     return validation, boards.benchmark.boards * strata * len(boards.benchmark.wait_ratios)
 
 
-def _tokens(text: str, form: str) -> int:
-    return len(text.split()) if form == "compact" else round(len(text) / CHARACTERS)
-
-
 def stages(run: RunParams, sections: Sections) -> str:
-    """Returns the stages with the number of their cells."""
-    seeds, ages = run.seeds, sections.students
+    """Returns the stages, those from `student` to `others` and the arms of `ablations` with a cell for each seed."""
+    rounds = sections.baseline_rl.rounds
+    arms = ", ".join(f"{arm} ({rounds_of(arm, run, sections)} rounds)" for arm in run.arms)
     lines = [
+        f"Stages, with training seeds {', '.join(map(str, run.seeds))}",
         "env_design: the boards",
         f"warm_start: {'taken as it is' if sections.warm_start.taken_as_it_is else 'trained'}",
-        *(f"student@{seed}: {ages.age(seed)} supervised steps" for seed in seeds),
-        *(f"baseline_rl@{seed}: round 0, and {sections.baseline_rl.rounds} on a fixed configuration" for seed in seeds),
-        *(f"engineer_loop@{seed}: {sections.baseline_rl.rounds} designed rounds" for seed in seeds),
-        *(f"others@{seed}: the reports of other students" for seed in seeds),
+        f"student: {', '.join(str(sections.students.age(seed)) for seed in run.seeds)} supervised steps",
+        f"baseline_rl: round 0, and {rounds} on a fixed configuration",
+        f"engineer_loop: {rounds} designed rounds",
+        "others: the reports of other students",
         f"bank: {len(run.bank)} runs for design RL",
-        *(f"trained_engineer@{seed}: design RL, and its round 0" for seed in seeds),
-        *(f"ablations: {arm}-{seed}, {rounds_of(arm, run, sections)} rounds" for arm in run.arms for seed in seeds),
-        "analysis, publish",
+        "trained_engineer: design RL, and its round 0",
+        f"ablations: {arms}",
+        "analysis: all of these",
+        "publish: what goes to reports/",
     ]
-    return "Stages\n" + "\n".join(f"  {line}" for line in lines)
+    return "\n  ".join(lines)
 
 
-def budget(work: list[Work]) -> str:
-    """Returns the tokens of prompts and completions, at most."""
-    lines = [
-        f"  {one.name}: {one.times} x {one.completions:,} completions of at most {one.longest:,} tokens"
-        f" = {one.tokens / 1e6:.1f} M; prompts of {one.prompt:,}"
-        for one in work
-        if one.longest
-    ]
-    return "\n".join(["Tokens, at most", *lines, f"  in all {sum(one.tokens for one in work) / 1e6:.1f} M"])
-
-
-def memory(shape: Shape, sections: Sections, work: list[Work]) -> str:
+def memory(model: Qwen3ForCausalLM, sections: Sections) -> str:
     """Returns the memory of a round and of a step of design RL while they train, with its parts in GiB."""
-    lines = []
-    for name, rl, one in (
-        ("baseline_rl.rl", sections.baseline_rl.rl, work[1]),
-        ("trained_engineer.before.rl", sections.trained_engineer.before.rl, work[-1]),
-    ):
-        parts = memory_parts(shape, rl, one.prompt)
+    lines = ["Memory of the GPU in GiB"]
+    trainings = {"a round of GRPO": sections.baseline_rl.rl, "design RL": sections.trained_engineer.before.rl}
+    for (name, rl), prompt in zip(trainings.items(), prompt_tokens(sections), strict=True):
+        parts = memory_parts(model, rl, prompt)
         total = sum(parts.values())
         said = " + ".join(f"{what} {size / GIB:.1f}" for what, size in parts.items())
-        if rl.processes == 1:  # several are of a larger kind
+        beside = f" on each of {rl.processes}"  # which are of a larger kind
+        if rl.processes == 1:
             verdict = "fits" if total < GPU_MEMORY else "DOES NOT FIT: lower microbatch, max_new_tokens or vLLM's share"
             beside = f" of {GPU_MEMORY / GIB:.0f}: {verdict}"
-        else:
-            beside = f" on each of {rl.processes}"
-        lines.append(f"  {name}: {said} = {total / GIB:.1f}{beside}")
-    return "\n".join(["Memory of the GPU in GiB", *lines])
+        lines.append(f"{name}: {said} = {total / GIB:.1f}{beside}")
+    return "\n  ".join(lines)
 
 
-def memory_parts(shape: Shape, rl: RLParams, prompt: int) -> dict[str, float]:
+def memory_parts(model: Qwen3ForCausalLM, rl: RLParams, prompt: int) -> dict[str, float]:
     """Returns the bytes that training takes on each GPU, by part; activations are checkpointed layer by layer."""
-    trained = shape.adapters(rl.lora) if rl.lora else shape.parameters
+    config, parameters = model.config, model.num_parameters()
+    trained = adapters(model, rl.lora.rank) if rl.lora else parameters
     length = rl.microbatch * (prompt + rl.max_new_tokens)
     shards = rl.processes if rl.sharding != "none" else 1
     parts: dict[str, float] = {
-        "weights": (2 if rl.lora else 4) * shape.parameters / shards,
+        "weights": (2 if rl.lora else 4) * parameters / shards,
         "gradients and AdamW": trained * (4 + 8 + (4 if rl.lora else 0)) / shards,
-        "activations": length * 2 * (shape.layers * shape.hidden + 6 * shape.intermediate),
-        "logits": rl.microbatch * rl.max_new_tokens * shape.vocabulary * (2 + 4 + 4),
+        "activations": length * 2 * (config.num_hidden_layers * config.hidden_size + 6 * config.intermediate_size),
+        "logits": rl.microbatch * rl.max_new_tokens * config.vocab_size * (2 + 4 + 4),
     }
     if rl.vllm == "colocate":
         parts["vLLM"] = rl.vllm_engine.gpu_memory_utilization * GPU_MEMORY
     return parts
 
 
-def hours(shape: Shape, work: list[Work]) -> str:
-    """Returns the hours of sampling and of training, with their arithmetic, if every completion is cut at its limit."""
-    lines, total = [], 0.0
-    for one in work:
-        length = one.prompt + one.longest / 2  # cached, on average
-        at_once = max(1, min(64, one.completions))
-        rate = at_once * BANDWIDTH / (2 * shape.parameters + at_once * length * shape.cached)
-        sampling = one.tokens / rate
-        read = one.times * one.completions * (one.prompt + one.longest)
-        training = 8 * shape.parameters * read / FLOPS if one.trained else 0.0
-        total += sampling + training
-        said = []
-        if one.longest:
-            said.append(f"sampling {one.tokens / 1e6:.1f} M / {rate:,.0f} a second = {sampling / HOUR:.2f} h")
-        if one.trained:
-            operations = f"8 x {shape.parameters / 1e9:.2f} B x {read / 1e6:.1f} M / {FLOPS:.1e}"
-            said.append(f"training {operations} = {training / HOUR:.2f} h")
-        lines.append(f"  {one.name}: {'; '.join(said)}")
-    rates = (
-        f"  assumed: {BANDWIDTH:.1e} bytes a second in sampling, 64 completions at once, each step reading the "
-        f"weights and the keys and values of half a completion; 8 operations a parameter and token in training"
-    )
-    title = "GPU-hours, if every completion is as long as it may be"
-    return "\n".join([title, *lines, rates, f"  in all {total / HOUR:.1f} h"])
+def hours(model: Qwen3ForCausalLM, work: pd.DataFrame) -> pd.DataFrame:
+    """Returns tokens a second and the hours of sampling and of training, if each completion is cut at its limit."""
+    config, parameters, at_once = model.config, model.num_parameters(), work["completions"].clip(upper=64)
+    of_token = 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim  # bytes, in bfloat16
+    cached = at_once * (work["prompt"] + work["longest"] / 2) * of_token  # on average
+    rate = at_once * BANDWIDTH / (2 * parameters + cached)
+    read = work["times"] * work["completions"] * (work["prompt"] + work["longest"])
+    sampling, training = 1e6 * work["tokens, M"] / rate, (8 * parameters * read / FLOPS).where(work["trained"], 0.0)
+    return pd.DataFrame({"a second": rate, "sampling, h": sampling / 3600, "training, h": training / 3600})
 
 
 def machine(root: Path, sections: Sections, wanted: int) -> str:
     """Returns what of the machine is there: CUDA, its memory, vLLM, and `wanted` bytes on the disk."""
-    import torch
-
-    found = {"CUDA": "missing: torch sees no GPU"}
+    lines = ["This machine"]
     if torch.cuda.is_available():
-        found["CUDA"] = torch.cuda.get_device_name(0)
         has = torch.cuda.get_device_properties(0).total_memory
         less = "" if has > 0.9 * GPU_MEMORY else f": less than {GPU_MEMORY / GIB:.0f}"
-        found["memory"] = f"{has / GIB:.0f} GiB{less}"
+        lines.append(f"CUDA: {torch.cuda.get_device_name(0)}, {has / GIB:.0f} GiB{less}")
+    else:
+        lines.append("CUDA: missing: torch sees no GPU")
     if sections.baseline_rl.rl.vllm != "off":
         there = importlib.util.find_spec("vllm") is not None
-        found["vLLM"] = "installed" if there else "missing: make install EXTRAS=dev,gpu"
+        lines.append(f"vLLM: {'installed' if there else 'missing: make install EXTRAS=dev,gpu'}")
     free = shutil.disk_usage(root).free
     enough = "enough" if free > wanted else "TOO LITTLE"
-    found["disk"] = f"{free / GIB:.0f} GiB are free: {enough} for {wanted / GIB:.1f}"
-    return "\n".join(["This machine", *(f"  {what}: {said}" for what, said in found.items())])
+    lines.append(f"disk: {free / GIB:.0f} GiB are free: {enough} for {wanted / GIB:.1f}")
+    return "\n  ".join(lines)

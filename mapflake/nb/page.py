@@ -44,18 +44,11 @@ read by a model that was not taught to answer it. Qwen3-4B was not run here."""
 
 
 def write(root: Path) -> Path:
-    """Writes the active run's `reports/<profile>.md` and the figures on it, and returns its path.
+    """Writes the active run's page, with figures and a notebook in `reports/<profile>/`, and returns its path.
 
     Raises FileNotFoundError if not even round 0 of the run is there.
     """
     profile = params.load(root).run.profile
-    path = root / REPORTS / f"{profile}.md"
-    repro.write_text(path, page(root, profile))
-    return path
-
-
-def page(root: Path, profile: str) -> str:
-    """Returns the text of a run's page; writes the figures of its curves and a notebook to `reports/<profile>/`."""
     require(f"runs/{profile}", "baseline_rl")
     run, cells, pictures = root / "runs" / profile, root / REPORTS / "cells" / profile, root / REPORTS / profile
     found, designs = study.load(cells), engineers.load(cells)
@@ -76,6 +69,11 @@ def page(root: Path, profile: str) -> str:
             "What the trained engineer asks for as one row of a made-up report changes and the others stay; mean of "
             "the training seeds. A flat line means that it does not follow this row.",
         ]
+    executed, notebook = run / f"engineer_loop/{seeds[0]}/notebook.ipynb", ""
+    if executed.is_file():
+        pictures.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(executed, pictures / "03_engineer_loop.ipynb")
+        notebook = f"[The whole loop as an executed notebook]({profile}/03_engineer_loop.ipynb)."
     parts = [
         f"# What the run {profile} learned",
         *_found(found, gains, designs),
@@ -84,7 +82,7 @@ def page(root: Path, profile: str) -> str:
         transcript.answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
         *(transcript.design(found, seeds[0]) or [MISSING.format("a round that a model designed")]),
-        _notebook(run / f"engineer_loop/{seeds[0]}/notebook.ipynb", pictures),
+        notebook,
         "## The supervised start, and reinforcement learning on boards",
         *_curves(run, fixed + longer, pictures),
         *_solved(run, before),
@@ -99,7 +97,9 @@ def page(root: Path, profile: str) -> str:
         "Time that a stage ran before a kill -9 is not counted.",
     ]
     parts += ["## What would differ with Qwen3-4B", QWEN] if profile == "llm" else []
-    return "\n\n".join(filter(None, parts)) + "\n"
+    path = root / REPORTS / f"{profile}.md"
+    repro.write_text(path, "\n\n".join(filter(None, parts)) + "\n")
+    return path
 
 
 def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records) -> list[str]:
@@ -150,15 +150,6 @@ def _measured_again(folder: Path) -> tuple[list[Difference], str]:
         f"(intervals over boards); over training seeds it is {points(gain.estimate)}."
     )
     return [gain], said
-
-
-def _notebook(executed: Path, target: Path) -> str:
-    """Copies the executed notebook of the engineer's loop, and returns its link; "" if there is none."""
-    if not executed.is_file():
-        return ""
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(executed, target / "03_engineer_loop.ipynb")
-    return f"[The whole loop as an executed notebook]({target.name}/03_engineer_loop.ipynb)."
 
 
 def _curves(run: Path, fixed: History, pictures: Path) -> list[str]:

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.engineer.students import group_of
 from mapflake.extras import needs
 
@@ -135,7 +136,7 @@ def prepare(root: Path) -> None:
     values = taken(file.run, sections)
     shared = values.pop("ablations")
     for arm in file.run.arms:  # without what other arms differ in, which changes nothing for it
-        own = {name: changes for name, changes in shared["designers"].items() if name == arm}
+        own = {name: changes for name, changes in shared["designers"].items() if name == arm.removesuffix(DYNAMIC)}
         only = {"constant": "constant", "longer": "fixed_longer"}  # parameters that one arm alone has
         others = {key: None for key, owner in only.items() if owner != arm}
         values[f"ablations/{arm}"] = shared | {"designers": own} | others
@@ -159,6 +160,14 @@ def prepared(root: Path, name: str) -> dict[str, Any]:
     if not path.is_file():
         raise ParamError(f"{path.relative_to(root)} is missing: `dvc repro prepare` makes it for what is in `run`")
     return dict(repro.read_json(path))
+
+
+def stage_sha256(root: Path, stage: str) -> str | None:
+    """Returns a hash of the prepared parameters of a stage, such as `ablations/heuristic-0`; None without any."""
+    kind, _, cell = stage.partition("/")
+    name = f"{kind}/{cell.rpartition('-')[0]}" if kind == "ablations" else kind
+    path = root / BUILD_PARAMS / f"{name}.json"
+    return repro.file_sha256(path) if path.is_file() else None
 
 
 def choose(root: Path, name: str) -> None:

@@ -15,7 +15,8 @@ def left(root: Path, jobs: int, *, published: bool = False) -> str:
     """Returns a sentence: how many cells of the active run are done, and how many minutes are left with `jobs` at once.
 
     A missing cell takes the mean of the finished ones of its stage on this machine; of a stage that has none yet, none
-    is counted. With `published`, a cell whose record is there is done although it was not run here.
+    is counted. A cell that was run with other parameters of its stage is not done. With `published`, a cell whose
+    record is there is done although it was not run here.
     """
     run = params.load(root).run
     times, records = root / f"runs/{run.profile}/times", root / REPORTS / "cells" / run.profile
@@ -23,7 +24,9 @@ def left(root: Path, jobs: int, *, published: bool = False) -> str:
     missing, stages = [], [*cells(run)]
     for stage, record in stages:
         path = times / f"{stage.replace('/', '_')}.jsonl"
+        now = params.stage_sha256(root, stage)
         rows = [row for row in repro.read_jsonl(path) if row.get("done")] if path.is_file() else []
+        rows = [row for row in rows if row.get("params", now) == now]
         kind = stage.partition("/")[0]
         if rows:
             took.setdefault(kind, []).append(max(row["seconds"] for row in rows))

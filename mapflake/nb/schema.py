@@ -15,7 +15,7 @@ from mapflake.engineer import EngineerParams, build_prompt, params_of
 from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams, StudentParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
-from mapflake.engineer.designers import BEGINNINGS
+from mapflake.engineer.designers import BEGINNINGS, DYNAMIC
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import DesignRLParams
 from mapflake.engineer.students import group_of
@@ -262,11 +262,13 @@ class Sections(Params):
             asked = self.asked(where, arm)
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
-            if arm == "constant" and self.ablations.constant is None:
-                raise ParamError(f"{where}: 'constant' takes a configuration, and ablations.constant is null")
-            constant = self.ablations.constant if arm == "constant" else None
-            if constant and (outside := {*map(int, constant["sizes"])} - {*self.env_design.sizes}):
-                raise ParamError(f"{where}: 'constant' asks for size {min(outside)}, which is not in env_design.sizes")
+            if arm in (f"constant{DYNAMIC}", f"fixed_longer{DYNAMIC}"):
+                raise ParamError(f"{where}: {arm!r} is not supported: notebook 05 knows these two without {DYNAMIC}")
+            if arm == "constant":
+                if (constant := self.ablations.constant) is None:
+                    raise ParamError(f"{where}: {arm!r} takes a configuration, and ablations.constant is null")
+                if outside := {*map(int, constant["sizes"])} - {*self.env_design.sizes}:
+                    raise ParamError(f"{where}: {arm!r} asks for size {min(outside)}, which is not in env_design.sizes")
             if asked and asked.told_others:
                 if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")

@@ -113,7 +113,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     Raises StageError if the stage is interrupted or fails with a message, or if another process runs it: perhaps one
     that outlived a killed `dvc repro`.
     """
-    file, began = params.load(root), time.monotonic()
+    file, began, made_with = params.load(root), time.monotonic(), params.stage_sha256(root, stage)
     run = f"runs/{file.run.profile}"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     os.environ |= {"WANDB_MODE": file.wandb, "TOKENIZERS_PARALLELISM": "false"}
@@ -142,7 +142,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
             cpu = sum(one.ru_utime + one.ru_stime for one in used)
             peak = max(one.ru_maxrss for one in used) / (2**30 if sys.platform == "darwin" else 2**20)
             row = {"stage": stage, "done": done, "seconds": round(seconds), "cpu_seconds": round(cpu)}
-            row["peak_gib"] = round(peak, 2)
+            row |= {"peak_gib": round(peak, 2), "params": made_with}
             repro.append_jsonl(root / run / "times" / f"{stage.replace('/', '_')}.jsonl", row)
     print(f"[{stage}] done in {seconds:.0f} s", flush=True)
 

@@ -49,17 +49,15 @@ def test_the_boards_are_a_dataset_of_the_hub(source: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arm", "said"),
     [
-        ("fixed", "runs/default/baseline_rl/0/rounds.jsonl is missing: make it by `dvc repro baseline_rl@0`"),
+        ("fixed", "runs/smoke/baseline_rl/0/rounds.jsonl is missing: make it by `dvc repro baseline_rl@0`"),
         ("heuristic", "heuristic-0/rounds.jsonl is missing: make it by `dvc repro ablations@heuristic-0`"),
-        ("nosuch", "cards: 'nosuch' is not legal: one of fixed, engineer, heuristic"),
+        ("nosuch", "cards: 'nosuch' is not legal: one of fixed, engineer, engineer_trained, engineer_base, heuristic"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arm: str, said: str) -> None:
     root = repository(tmp_path, "params.yaml")
-    line = "run: {profile: default, arms: [heuristic], seeds: [0], bank: [0, 1]}\n"
-    text = (root / "params.yaml").read_text(encoding="utf-8")
-    (root / "params.yaml").write_text(params.RUN_LINE.sub(line, text, count=1), encoding="utf-8")
-    (root / "runs/default/locks").mkdir(parents=True)  # the pipeline's
+    params.choose(root, "smoke")
+    (root / "runs/smoke/locks").mkdir(parents=True)  # the pipeline's
     monkeypatch.chdir(root)
     with pytest.raises((FileNotFoundError, repro.ParamError), match=f"{re.escape(said)}$"):
         cards(root, arm)

@@ -121,7 +121,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     rest()
     drawn, curves = [], plots.curves
     monkeypatch.setattr(plots, "curves", lambda frame, **options: drawn.append(frame) or curves(frame, **options))
-    text = page.page(root, "llm")
+    text = page.write(root).read_text(encoding="utf-8")
     assert [*drawn[-1].groupby("round").size()] == 4 * [len(repro.read_jsonl(first.checkpoint / "curve.jsonl"))]
     missing = re.findall(r"\*Not run yet: (.*?)\.\*", text)
     assert missing == ["the same architecture with random weights"]
@@ -142,7 +142,7 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert all(names.name(arm) in text for arm in ("fixed", "fixed_longer", "engineer", "engineer_trained"))
     for rounds in (2, 4):
         assert f"On the validation boards, {rounds} rounds with the fixed configuration change its valid rate" in text
-    assert text == page.page(root, "llm")
+    assert page.write(root).read_text(encoding="utf-8") == text
     (link,) = re.findall(r"executed notebook\]\((.*?)\)", text)
     assert (root / "reports" / link).read_text() == "{}"
 

@@ -103,6 +103,7 @@ MISTAKES = [  # one of each kind
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
     (r"^(run: .*arms: \[)", r"\1language_model, ", r"^run\.arms: 'language_model' .*runs/llm/.*, which is not "),
+    (r"^(run: .*arms: \[)", r"\1constant_dynamic, ", r"^run\.arms: 'constant_dynamic' is not supported: notebook 05"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of study, default, smoke, "),
     (r"^(  smoke: .*arms: \[)", r"\1constant, ", r"^runs\.smoke\.arms: 'constant' takes a configuration, and"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
@@ -110,7 +111,6 @@ MISTAKES = [  # one of each kind
     (OWN, "  designers: {round_0: {variant: V1}} ", r"designers: 'round_0' is the name of records"),
     (OWN, "  designers: {v1: {model: 'openai:'}} ", r"designers\.v1: model: openai:<name> lacks the name$"),
     (OWN, "  designers: {v1: {variant: V1, prompt_tokens: 9}} ", r"^profiles\.study: prompt_tokens .*budget is 9;"),
-    (r"^wandb: .*", "wandb: yes please", r"^wandb: 'yes please' is not legal: .*'disabled', 'offline' or 'online'$"),
     (r"^  seed: (.*)", r"  seed: \1\n  seed: 1", r'^params\.yaml: .*found duplicate key "seed"'),
     # Each of these once passed, and ended a stage after a training, or gave two arms one name.
     (r"^  samples: 4  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
@@ -231,6 +231,10 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     edit(repo, "3: {data_ratio: 0.34, hole_ratio: 0.15", "3: {data_ratio: 0.34, hole_ratio: 0.2")
     params.prepare(repo)
     assert files(repo / "build") == build
+
+    edit(repo, r"^(run: .*arms: \[)", r"\1mine_dynamic, ")  # which takes what `mine` differs in
+    params.prepare(repo)
+    assert params.prepared(repo, "ablations/mine_dynamic")["designers"] == {"mine": {"variant": "V2"}}
 
     params.choose(repo, "smoke")
     params.prepare(repo)

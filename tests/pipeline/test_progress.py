@@ -35,3 +35,10 @@ def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_stage(tmp_path
     assert progress.left(tmp_path, 1) == "13 of 14 cells are done; about 2 minutes are left, 1 at once"
     timed(tmp_path, "bank/1", (True, 1))
     assert progress.left(tmp_path, 1) == "14 of 14 cells are done"
+    made_with = {"stage": "student/0", "done": True, "seconds": 60, "params": "of before"}
+    repro.write_jsonl(tmp_path / "runs/default/times/student_0.jsonl", [made_with])
+    repro.write_json(tmp_path / "build/params/student.json", {})
+    assert progress.left(tmp_path, 1).startswith("13 of 14 cells are done; ")
+    made_with["params"] = params.stage_sha256(tmp_path, "student/0")
+    repro.append_jsonl(tmp_path / "runs/default/times/student_0.jsonl", made_with)
+    assert progress.left(tmp_path, 1) == "14 of 14 cells are done"
