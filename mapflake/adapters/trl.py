@@ -28,7 +28,7 @@ from mapflake.engineer.ledger import Designer, History, Round, designed, next_in
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.engineer.rounds import behaviour_of, own_values, own_variant
-from mapflake.engineer.words import VOCABULARY
+from mapflake.engineer.words import ENGINEER_WORDS
 from mapflake.env import EnvConfig, Task, render_prompt, to_dataset
 from mapflake.extras import needs
 from mapflake.repro import seed_for, shown, whole
@@ -182,11 +182,11 @@ class EngineerCallback(TrainerCallback):
                     f"designer: the arm {designer!r} takes a training, a checkpoint or reports of its own: see run_arm"
                 )
             tokenizer, itself = getattr(self.policy, "tokenizer", None), asked is not None and asked.model == "current"
-            lacking = {*VOCABULARY} - {*tokenizer.get_vocab()} if tokenizer and itself else set()
+            lacking = {*ENGINEER_WORDS} - {*tokenizer.get_vocab()} if tokenizer and itself else set()
             if lacking and boards.prompt_format == "compact":
                 raise ValueError(
                     f"designer: the policy lacks words of an engineer, such as {min(lacking)!r}: begin with one that"
-                    " has engineer.VOCABULARY, or name another model in params"
+                    " has engineer.ENGINEER_WORDS, or name another model in params"
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)

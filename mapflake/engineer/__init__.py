@@ -15,11 +15,11 @@ from mapflake.engineer.reply import Proposal, format_config, read_replies, read_
 from mapflake.engineer.report import FailureReport, diagnose
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 from mapflake.engineer.variants import VARIANTS, Variant
-from mapflake.engineer.words import VOCABULARY
+from mapflake.engineer.words import ENGINEER_WORDS
 
 __all__ = [
+    "ENGINEER_WORDS",
     "VARIANTS",
-    "VOCABULARY",
     "Designer",
     "EngineerParams",
     "FailureReport",

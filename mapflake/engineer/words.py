@@ -17,7 +17,7 @@ STEP = 20  # steps from 0 to 1
 ANY = "any"  # a ratio of None: as chance gives it
 END = "end"
 PERCENT = tuple(f"p{100 * i // STEP:02d}" for i in range(STEP + 1))
-VOCABULARY = (
+ENGINEER_WORDS = (
     *PERCENT,
     *(f"round{i}" for i in range(10)),
     *("engineer", "guide", "report", "history", "summary", "rejected", "details", "none", "design"),

@@ -28,7 +28,7 @@ from trl import GRPOConfig, GRPOTrainer
 from mapflake import env, repro
 from mapflake.adapters import trl as door
 from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallback
-from mapflake.engineer import VOCABULARY, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
+from mapflake.engineer import ENGINEER_WORDS, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
 from mapflake.engineer.designers import RULES
 from mapflake.env import (
@@ -48,7 +48,7 @@ from mapflake.trainer.grpo import order_of_rows
 from mapflake.trainer.params import ModelParams
 from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy
 
-WORDS = [*dict.fromkeys([*env.VOCABULARY, *VOCABULARY])]
+WORDS = [*dict.fromkeys([*env.VOCABULARY, *ENGINEER_WORDS])]
 SIZES = (3, 4)
 START = EnvConfig.uniform(SIZES, 0.1, num_agents=2)
 VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1, 0.5, 2), 12, seed=0, split="validation")

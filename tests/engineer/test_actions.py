@@ -13,8 +13,16 @@ from engineer_samples import REPLY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer import Proposal, boards, format_config, project, read_replies, read_reply, reply_grammar
+from mapflake.engineer import (
+    ENGINEER_WORDS,
+    Proposal,
+    boards,
+    format_config,
+    project,
+    read_replies,
+    read_reply,
+    reply_grammar,
+)
 from mapflake.engineer.boards import apply_fallback, sample_boards
 from mapflake.engineer.reply import reply_schema
 from mapflake.env import VOCABULARY, EnvConfig, GenerationError, SizeConfig, generate

@@ -8,8 +8,7 @@ import pytest
 from engineer_samples import REPORTS, SIZES, history
 
 from mapflake import repro
-from mapflake.engineer import VARIANTS, build_prompt, demonstrations, format_config, read_reply
-from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
+from mapflake.engineer import ENGINEER_WORDS, VARIANTS, build_prompt, demonstrations, format_config, read_reply
 from mapflake.engineer.compact.base import BaseParams, base_pairs
 from mapflake.env import VOCABULARY, EnvConfig, generate, naive_plan_fails, save_tasks
 

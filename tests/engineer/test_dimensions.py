@@ -11,7 +11,7 @@ from engineer_samples import REPORTS, SIZES, ScriptedTrainer
 from test_actions import TOKENIZER
 
 from mapflake.engineer import (
-    VOCABULARY,
+    ENGINEER_WORDS,
     Ledger,
     Round,
     RoundSettings,
@@ -25,8 +25,7 @@ from mapflake.engineer import (
     run_arm,
     run_round,
 )
-from mapflake.env import VOCABULARY as BOARD_WORDS
-from mapflake.env import EnvConfig, generate
+from mapflake.env import VOCABULARY, EnvConfig, generate
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.plots import figures, tables
 from mapflake.repro import rng_for
@@ -66,7 +65,7 @@ def test_it_is_told():
     past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
     assert '"swap_ratio": <number>}, ...}}, and its JSON Schema' in build_prompt(REPORTS[1], past, SIZES)
     words = build_prompt(REPORTS[1], past, SIZES, variant="V6", prompt_format="compact").split()
-    assert set(words) <= {*VOCABULARY, *BOARD_WORDS}
+    assert set(words) <= {*VOCABULARY, *ENGINEER_WORDS}
     told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
     assert told[:6] == ["size3", "p25", "p10", "any", "p75", "p90"]
 

@@ -21,7 +21,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from transformers import LlamaForCausalLM, Trainer
 
 from mapflake import env, provenance, repro
-from mapflake.engineer import VOCABULARY, EngineerParams, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
+from mapflake.engineer import ENGINEER_WORDS, EngineerParams, Grpo, Ledger, RoundSettings, Start, run_arm, run_round
 from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model, student_of
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.design_rl import Designs
@@ -57,7 +57,7 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
     first = Ledger(folder / "shared/rounds.jsonl").rounds
     if stage == "warm_start":
         pairs = demonstrations(generate(CONFIG, 40, seed=1), "compact")
-        warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], WARM, folder / stage, seed=0)
+        warm_start(pairs, [*env.VOCABULARY, *ENGINEER_WORDS], WARM, folder / stage, seed=0)
     elif stage == "shared":
         run_round(settings, (), start=Start(folder / "warm_start", CONFIG))
     elif stage == "language_model":

@@ -4,8 +4,7 @@ import pytest
 from starts import byte_level_model
 from transformers import Qwen3ForCausalLM
 
-from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer import read_reply, reply_grammar
+from mapflake.engineer import ENGINEER_WORDS, read_reply, reply_grammar
 from mapflake.env import VOCABULARY
 from mapflake.trainer.constrain import are_whole, grammar_mask
 from mapflake.trainer.params import ModelParams

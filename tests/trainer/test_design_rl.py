@@ -14,7 +14,7 @@ from mapflake.engineer.compact.demonstrations import demonstrations, made_up
 from mapflake.engineer.design_rl import CoTraining, Designs, beside_boards, cost, mixed
 from mapflake.engineer.reply import read_reply
 from mapflake.engineer.situations import DesignRLParams, TableParams, kind_shares
-from mapflake.engineer.words import VOCABULARY, reply_words
+from mapflake.engineer.words import ENGINEER_WORDS, reply_words
 from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
 from mapflake.trainer.policy import load_policy
@@ -36,7 +36,7 @@ def speaker(tmp_path_factory):
         steps=120, batch_size=32, microbatch=32, learning_rate=1e-2, warmup_steps=5, final_share=0.5,
     )  # fmt: skip
     pairs = demonstrations(32 * 120, SIZES, seed=0, variants=["V1"])
-    warm_start(pairs, [*env.VOCABULARY, *VOCABULARY], params, out, seed=0)
+    warm_start(pairs, [*env.VOCABULARY, *ENGINEER_WORDS], params, out, seed=0)
     return out
 
 

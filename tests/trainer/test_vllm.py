@@ -21,8 +21,7 @@ from chat_server import started
 from starts import PARAMS, TASKS, byte_level_model
 from transformers import Qwen3ForCausalLM
 
-from mapflake.engineer import VOCABULARY as ENGINEER_WORDS
-from mapflake.engineer import EngineerParams, Round, diagnose, llm_engineer, read_reply, reply_grammar
+from mapflake.engineer import ENGINEER_WORDS, EngineerParams, Round, diagnose, llm_engineer, read_reply, reply_grammar
 from mapflake.env import VOCABULARY, EnvConfig, render_prompt
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo

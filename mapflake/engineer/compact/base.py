@@ -16,7 +16,7 @@ from mapflake import env, provenance, repro
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.variants import known_variant
-from mapflake.engineer.words import VOCABULARY
+from mapflake.engineer.words import ENGINEER_WORDS
 from mapflake.env import Task, format_plan, naive_plan_fails, render_prompt, transform_task
 from mapflake.repro import Params, rng_for, seed_for
 from mapflake.trainer.params import WarmStartParams
@@ -103,7 +103,7 @@ def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
     if params.taken_as_it_is:
         return params.taken_as_it_is
     out = folder / "checkpoint"
-    start: list[str] | Path = [*env.VOCABULARY, *VOCABULARY]
+    start: list[str] | Path = [*env.VOCABULARY, *ENGINEER_WORDS]
     if params.base is not None:
         start = starting_point(
             params.base,
