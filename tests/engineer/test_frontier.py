@@ -6,7 +6,7 @@ import pytest
 from engineer_samples import REPORTS, SIZES, history
 
 from mapflake.engineer.designers import measured as module
-from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, half_solved
+from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, success_variance
 from mapflake.engineer.report import BoardBin
 from mapflake.env import EnvConfig, GenerationError, format_plan, generate, render_prompt
 
@@ -71,10 +71,18 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
         return drawn(config, n, **options)
 
     monkeypatch.setattr(module, "generate", without_waits)
-    assert half_solved(Learner({}), (3, True), 0.1, 2, seed=1) is None
+    assert success_variance(Learner({}), (3, True), 0.1, 2, seed=1) is None
     proposal = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
     assert {part.wait_ratio for part in proposal.config.sizes.values()} == {0.0}
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}
+
+
+def test_an_answer_that_did_not_come_is_named():
+    answered = Learner({}).complete
+    lossy = Learner({})
+    lossy.complete = lambda prompts, **options: [[None, *texts[1:]] for texts in answered(prompts, **options)]
+    with pytest.raises(ValueError, match="frontier: 16 of 64 answers on boards of 3x3 did not come"):
+        success_variance(lossy, (3, False), 0.1, 2, seed=1)
 
 
 def test_the_boards_measured_have_as_many_agents_as_those_trained_on(monkeypatch):

@@ -35,7 +35,7 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
         holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
         agents, values = history[-1].config.num_agents, dict[tuple[int, bool], float]()
         for kind in ((size, wait) for size in sizes for wait in (False, True)):
-            if (value := half_solved(policy, kind, holes, agents, seed=own)) is not None:
+            if (value := success_variance(policy, kind, holes, agents, seed=own)) is not None:
                 values[kind] = value
         best = max(values.values(), default=0.0)
         near = [kind for kind, value in values.items() if value >= NEAR * best]
@@ -51,13 +51,21 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
     return design
 
 
-def half_solved(policy: Completer, kind: tuple[int, bool], holes: float, agents: int, *, seed: int) -> float | None:
-    """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn."""
+def success_variance(
+    policy: Completer, kind: tuple[int, bool], holes: float, agents: int, *, seed: int
+) -> float | None:
+    """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn.
+
+    Raises:
+        ValueError: An answer did not come.
+    """
     size, wait = kind
     try:
         tasks = generate(EnvConfig.uniform([size], holes, float(wait), agents), BOARDS, seed=seed, split="train")
     except GenerationError:
         return None
     rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
+    if lost := BOARDS * SAMPLES - len(rollouts):
+        raise ValueError(f"frontier: {lost} of {BOARDS * SAMPLES} answers on boards of {size}x{size} did not come")
     p = np.array([one.verdict.valid for one in rollouts], dtype=float).reshape(BOARDS, SAMPLES).mean(axis=1)
     return float((p * (1 - p)).mean() * SAMPLES / (SAMPLES - 1))
