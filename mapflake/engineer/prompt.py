@@ -32,7 +32,7 @@ def build_prompt(
 ) -> str:
     """Returns the prompt that asks for the next configuration.
 
-    The `variant` is a name in `VARIANTS` or another combination, `prompt_format` one of `reply.PROMPT_FORMATS`. A
+    The `variant` is a name in `VARIANTS` or another combination, `prompt_format` one of `reply.REPLY_FORMATS`. A
     `budget` is the most tokens that the prompt may have, as `count` counts them (words, unless told otherwise). It is
     met by leaving out examples of failures, the least typical first, then rounds of the history, the oldest first; no
     text is ever cut, and a prompt in full says how much was left out.

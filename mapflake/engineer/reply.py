@@ -25,7 +25,7 @@ from mapflake.env import EnvConfig
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import ParamError, Params, shown
 
-PROMPT_FORMATS = ("json", "brief", "compact")
+REPLY_FORMATS = ("json", "brief", "compact")
 """How an engineer is asked. It replies in JSON to a prompt in full or in few words (`brief`), else in closed words."""
 
 MAX_CHARACTERS = 1_000_000  # of a reply, reasoning included; longer ones are not read
@@ -42,9 +42,9 @@ def reply_format(prompt_format: str) -> str:
 
 
 def check_format(prompt_format: str) -> None:
-    """Raises ValueError unless `prompt_format` is one of `PROMPT_FORMATS`."""
-    if prompt_format not in PROMPT_FORMATS:
-        raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(PROMPT_FORMATS)}")
+    """Raises ValueError unless `prompt_format` is one of `REPLY_FORMATS`."""
+    if prompt_format not in REPLY_FORMATS:
+        raise ValueError(f"prompt_format: {prompt_format!r} is none of {', '.join(REPLY_FORMATS)}")
 
 
 class _Sizes(Params):
