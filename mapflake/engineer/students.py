@@ -16,7 +16,7 @@ from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport, SizeReport
 
 Other = Literal["another", "near", "mean"]
-"""Whose reports are told: a student's half of the ages away, the next in age, or those of the whole group pooled."""
+"""Whose reports are told: a student's half of the ages away, a neighbour's, or those of the whole group pooled."""
 
 
 def group_of(seed: int, ages: int) -> list[int]:

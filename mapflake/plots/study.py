@@ -170,7 +170,7 @@ def doses(table: pd.DataFrame) -> Figure:
         return _nothing()
     figure = Figure(figsize=(5.2, 3.3), layout="constrained")
     ax = figure.subplots()
-    looks = {"another": "another student's", "near": "of the next age", "mean": "mean of all ages"}
+    looks = {"another": "another student's", "near": "of a neighbouring age", "mean": "mean of all ages"}
     for i, (report, label) in enumerate(looks.items()):
         own = table[table["report"] == report]
         if len(own):

@@ -42,7 +42,7 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "trained": ({"design_rl": "before"}, "trained engineer"),  # reinforced over designs before round 0
     "cotrained": ({"design_rl": "every_round"}, "trained in every round"),
     "another": ({"report": "another"}, "another's report"),  # of a student of another age
-    "near": ({"report": "near"}, "report of the next age"),
+    "near": ({"report": "near"}, "report of a neighbouring age"),
     "mean": ({"report": "mean"}, "mean report"),
     "none": ({"variant": "schema"}, "no report"),
     **{f"v{i}": ({"variant": f"V{i}"}, f"V{i}") for i in range(1, 7)},  # the paper's contexts
