@@ -31,6 +31,9 @@ from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.trainer.evaluate import Completer
 
+Answers = Sequence[EnvConfig | None]
+"""The designs of replies; None for a rejected one."""
+
 
 def ask(
     policy: Completer,
@@ -71,17 +74,13 @@ def _renamed(report: FailureReport, other: Mapping[int, int]) -> FailureReport:
     return replace(report, sizes=renamed(report.sizes), before=renamed(report.before))
 
 
-def worth(
-    designs: Sequence[EnvConfig | None], situations: Sequence[Situation], reward: Reward = expected_gain
-) -> float:
+def worth(designs: Answers, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
     """Returns the mean reward of designs, each in its situation; a rejected one is worth 0."""
     scored = [reward(one, c) if c else 0.0 for c, one in zip(designs, situations, strict=True)]
     return float(np.mean(scored))
 
 
-def elsewhere(
-    designs: Sequence[EnvConfig | None], situations: Sequence[Situation], reward: Reward = expected_gain
-) -> float:
+def elsewhere(designs: Answers, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
     """Returns the mean worth of designs in the situations of other runs; ValueError if all are of one run."""
     distinct = list({id(one): one for one in situations}.values())
     others = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
@@ -211,7 +210,7 @@ def _waits(config: EnvConfig) -> float:
     return sum(share for (_, _, waits), share in kind_shares(config).items() if waits)
 
 
-def data_ratios(designs: Sequence[EnvConfig | None], sizes: Sequence[int]) -> pd.Series:
+def data_ratios(designs: Answers, sizes: Sequence[int]) -> pd.Series:
     """Returns the mean share of boards by size over the accepted designs."""
     rows = [c.data_ratios for c in designs if c is not None]
     return pd.DataFrame(rows, columns=list(sizes)).fillna(0.0).mean()

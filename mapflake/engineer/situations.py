@@ -242,7 +242,8 @@ def measure(policy: Completer, sizes: Sequence[int], params: TableParams, *, see
     """Returns the success and the learnability of a policy by kind of boards (`Situation`).
 
     Source of learnability (`learnable`): "sampling for learnability", Rutherford et al. 2024 (arXiv 2408.15099); the
-    factor 4, which makes 1 the largest value, is our choice. A kind that cannot be drawn has 0 in both.
+    factor 4, which makes 1 the largest value, is our choice. A kind that cannot be drawn has 0 in both. A board with
+    fewer than two answers (others did not come) says nothing of learnability.
     """
     tasks = boards_of_kinds(sizes, params.boards, seed=repro.seed_for(seed, "kinds"))
     drawn = [task for own in tasks.values() for task in own]
@@ -253,5 +254,8 @@ def measure(policy: Completer, sizes: Sequence[int], params: TableParams, *, see
         valid[kind_of[key]].setdefault(key, []).append(r.verdict.valid)
     counts = {kind: [(sum(own), len(own)) for own in boards.values()] for kind, boards in valid.items()}
     success = {kind: float(np.mean([valid / n for valid, n in own] or [0.0])) for kind, own in counts.items()}
-    learnability = {kind: float(np.mean([learnable(*one) for one in own] or [0.0])) for kind, own in counts.items()}
+    learnability = {
+        kind: float(np.mean([learnable(valid, n) for valid, n in own if n > 1] or [0.0]))
+        for kind, own in counts.items()
+    }
     return table(success), table(learnability)

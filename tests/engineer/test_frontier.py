@@ -77,6 +77,14 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}
 
 
+def test_an_answer_that_did_not_come_is_named():
+    answered = Learner({}).complete
+    lossy = Learner({})
+    lossy.complete = lambda prompts, **options: [[None, *texts[1:]] for texts in answered(prompts, **options)]
+    with pytest.raises(ValueError, match="frontier: 16 of 64 answers on boards of 3x3 did not come"):
+        success_variance(lossy, (3, False), 0.1, 2, seed=1)
+
+
 def test_the_boards_measured_have_as_many_agents_as_those_trained_on(monkeypatch):
     asked = []
     monkeypatch.setattr(module, "generate", lambda config, *a, **k: asked.append(config) or drawn(config, *a, **k))

@@ -32,14 +32,6 @@ def test_a_proposal_that_could_not_be_read_back_is_refused_before_it_is_trained(
         designed(lambda report, history: ruled({3: RATIOS}, history, **{"why": "why"} | wrong), PAST)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"data_ratio": 1.0, "hole": 0.1, "wait_ratio": 0.5}, {"hole_ratio": 0.1, "wait_ratio": 0.5}]
-)
-def test_a_rule_gives_each_size_its_three_ratios(wrong):
-    with pytest.raises(ValueError, match="size 3: takes data_ratio, hole_ratio, wait_ratio, not "):
-        ruled({3: wrong}, PAST, "why")
-
-
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), None, "1"])
 def test_a_reward_of_designs_is_finite_and_not_negative(value):
     reply = format_config(ruled({3: RATIOS}, PAST, "why").config)

@@ -47,10 +47,13 @@ def first_round(folder):
     return (run_round(settings(folder), (), start=Start("warm", FIRST)),)
 
 
+def go_on(name, s, history, **given):
+    """The history with one more round of an arm, whose design is one reply, unless told otherwise."""
+    return run_arm(name, s, history, **{"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE} | given)
+
+
 def arm(folder, history, name="engineer", replies=(GOOD,), rounds=1, **changes):
-    """The history with rounds of an arm, each design one reply."""
-    given = {"rounds": rounds, "sizes": SIZES, "params": ONE_SAMPLE, "constant": WANTED}
-    return run_arm(name, settings(folder, replies, **changes), history, **given)
+    return go_on(name, settings(folder, replies, **changes), history, rounds=rounds)
 
 
 def rewrite(path, row):
@@ -84,7 +87,7 @@ def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
 
 def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path, first):
     s = settings(tmp_path / "b")
-    history = run_arm("engineer", s, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    history = go_on("engineer", s, first, rounds=2)
     assert [(r.index, r.arm) for r in history] == [(0, "shared"), (1, "engineer"), (2, "engineer")]
     assert history[1].config == history[2].config == WANTED
     told = [build_prompt(history[i].report, history[: i + 1], SIZES, prompt_format="compact") for i in (0, 1)]
@@ -169,8 +172,10 @@ def test_what_is_ones_own_is_in_a_rounds_parameters_and_nothing_else(tmp_path, f
     assert not {"reward", "dimensions", "variant"} & {*first[0].parameters}
     assert first[0].parameters["trainer_code"]["name"].endswith("ScriptedTrainer")
     monkeypatch.setitem(VARIANTS, "mine", Variant(guideline=True))
-    mine = {"rounds": 1, "sizes": SIZES, "params": EngineerParams(samples=1, variant="mine")}
-    assert run_arm("engineer", settings(tmp_path / "b"), first, **mine)[1].parameters["about"]["variant"]["guideline"]
+    mine = EngineerParams(samples=1, variant="mine")
+    assert go_on("engineer", settings(tmp_path / "b"), first, params=mine)[1].parameters["about"]["variant"][
+        "guideline"
+    ]
     for table, key, value, said in (
         (VARIANTS, "mine", Variant(history="all"), r"about.variant.guideline: recorded True, asked False"),
         (REWARD, "valid", 1.0, "reward: recorded None, asked {.*'valid': 1.0"),
@@ -179,7 +184,7 @@ def test_what_is_ones_own_is_in_a_rounds_parameters_and_nothing_else(tmp_path, f
         with monkeypatch.context() as patch:
             patch.setitem(table, key, value)
             with pytest.raises(LedgerError, match=said):
-                run_arm("engineer", settings(tmp_path / "b"), first, **mine)
+                go_on("engineer", settings(tmp_path / "b"), first, params=mine)
     monkeypatch.setitem(VARIANTS, "mine", {"guideline": True})
     with pytest.raises(ValueError, match=r"VARIANTS\['mine'\]: must be a Variant, not {"):
         EngineerParams(variant="mine")
@@ -214,10 +219,10 @@ def test_finished_rounds_are_never_run_again(tmp_path, first):
     arm(tmp_path / "b", first)
     before = (tmp_path / "b" / "rounds.jsonl").read_text()
     again = settings(str(tmp_path / "b"))  # a folder may be text
-    finished = run_arm("engineer", again, first, rounds=1, sizes=SIZES, params=ONE_SAMPLE)
+    finished = go_on("engineer", again, first)
     assert again.trainer.trained == again.trainer.loaded == []
     assert (tmp_path / "b" / "rounds.jsonl").read_text() == before
-    longer = run_arm("engineer", again, first, rounds=2, sizes=SIZES, params=ONE_SAMPLE)
+    longer = go_on("engineer", again, first, rounds=2)
     assert longer[:2] == finished
     assert len(again.trainer.trained) == 1
     assert (tmp_path / "b" / "rounds.jsonl").read_text().startswith(before)
@@ -226,10 +231,9 @@ def test_finished_rounds_are_never_run_again(tmp_path, first):
 def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):
     long = arm(tmp_path / "b", first, rounds=3)
     s = settings(tmp_path / "b", ["size3 p100 p00 p00 end"], stale="replace")
-    assert run_arm("engineer", s, first, rounds=3, sizes=SIZES, params=ONE_SAMPLE) == long  # nothing is stale
+    assert go_on("engineer", s, first, rounds=3) == long  # nothing is stale
     assert s.trainer.trained == []
-    other = EngineerParams(samples=1, variant="V2")
-    done = run_arm("engineer", s, first, rounds=1, sizes=SIZES, params=other)
+    done = go_on("engineer", s, first, params=EngineerParams(samples=1, variant="V2"))
     assert Ledger(tmp_path / "b" / "rounds.jsonl").rounds == done[1:]  # rounds 2 and 3 went with round 1
     assert done[1].config == EnvConfig({3: SizeConfig(1.0, 0.0, 0.0)})
     assert "round 1 was run with other parameters (about.engineer.variant" in caplog.text
@@ -396,8 +400,8 @@ def other(history, folder):
 
 
 def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weights(tmp_path, first):
-    s, given = settings(tmp_path / "b"), {"rounds": 2, "sizes": SIZES, "params": ONE_SAMPLE}
-    history = run_arm("engineer_cotrained", s, first, train_engineer=train_engineer, **given)
+    s, given = settings(tmp_path / "b"), {"rounds": 2, "train_engineer": train_engineer}
+    history = go_on("engineer_cotrained", s, first, **given)
     for before, one in pairwise(history):
         folder = one.checkpoint.parent / "engineer"
         assert repro.read_json(folder / "weights.json")["from"] == before.checkpoint.as_posix()
@@ -407,10 +411,10 @@ def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weig
     assert s.trainer.loaded[0] == (tmp_path / "b/round-1/engineer").as_posix()  # asked for the design
     assert [t["start"] for t in s.trainer.trained] == [one.parent_sha256 for one in history[1:]]
     again = settings(tmp_path / "b")  # recorded, under a name that is the same in every process
-    assert run_arm("engineer_cotrained", again, first, train_engineer=train_engineer, **given) == history
+    assert go_on("engineer_cotrained", again, first, **given) == history
     assert again.trainer.trained == []
     with pytest.raises(LedgerError, match=r"about\.train_engineer\.name: recorded '.*train_engineer', asked '.*other'"):
-        run_arm("engineer_cotrained", again, first, train_engineer=other, **given)
+        go_on("engineer_cotrained", again, first, train_engineer=other)
     with pytest.raises(ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"):
         arm(tmp_path / "c", first, "engineer_cotrained")
 
@@ -428,7 +432,7 @@ def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, mon
     def run(holes, **changes):
         monkeypatch.setitem(RULES, "mine", asking(holes))
         s = settings(tmp_path / "b", **changes)
-        return run_arm("mine", s, first, rounds=1, sizes=SIZES)[1].config.sizes[3].hole_ratio, len(s.trainer.trained)
+        return go_on("mine", s, first)[1].config.sizes[3].hole_ratio, len(s.trainer.trained)
 
     assert run(0.1) == (0.1, 1)
     assert run(0.1) == (0.1, 0)  # recorded
@@ -438,20 +442,19 @@ def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, mon
     assert run(0.4) == (0.4, 0)
     monkeypatch.setitem(RULES, "mine", asking(iter([0.1])))  # it changes as it is used: nothing is known of it
     with pytest.raises(ValueError, match=r"asking.*cannot tell whether it has changed.*an attribute `version`"):
-        run_arm("mine", settings(tmp_path / "c"), first, rounds=1, sizes=SIZES)
+        arm(tmp_path / "c", first, "mine")
     assert not (tmp_path / "c").exists()
 
 
 def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first):
     own = first[-1].report
     other = replace(own, sizes=tuple(replace(one, valid=0, optimal=0, wait_valid=0) for one in own.sizes))
-    given = {"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE}
     with pytest.raises(ValueError, match="arm 'engineer_another' is told reports of other students: told is not given"):
-        run_arm("engineer_another", settings(tmp_path / "a"), first, **given)
-    told = run_arm("engineer_another", settings(tmp_path / "b"), first, told=[other], **given)
-    truth = run_arm("engineer_another", settings(tmp_path / "c"), first, told=[own], **given)
+        arm(tmp_path / "a", first, "engineer_another")
+    told = go_on("engineer_another", settings(tmp_path / "b"), first, told=[other])
+    truth = go_on("engineer_another", settings(tmp_path / "c"), first, told=[own])
     assert told[-1].proposal.prompt != truth[-1].proposal.prompt
     assert truth[-1].proposal.prompt == arm(tmp_path / "d", first)[-1].proposal.prompt
-    assert run_arm("engineer_another", settings(tmp_path / "b"), first, told=[other], **given) == told
+    assert go_on("engineer_another", settings(tmp_path / "b"), first, told=[other]) == told
     with pytest.raises(LedgerError, match="about"):
-        run_arm("engineer_another", settings(tmp_path / "b"), first, told=[own], **given)
+        go_on("engineer_another", settings(tmp_path / "b"), first, told=[own])

@@ -151,6 +151,13 @@ def test_kinds_that_cannot_be_drawn_have_no_boards_and_teach_nothing(monkeypatch
     assert success.values == learnability.values == {3: ((0.0, 0.0),) * len(HOLES)}
 
 
+def test_a_board_whose_answers_did_not_all_come_says_nothing_of_learnability():
+    lossy = Silent()
+    lossy.complete = lambda prompts, n, **options: [["no plan", *[None] * (n - 1)] for _ in prompts]
+    success, learnability = measure(lossy, [3], TableParams(boards=2, samples=2), seed=0)
+    assert success.values == learnability.values == {3: ((0.0, 0.0),) * len(HOLES)}
+
+
 def test_made_up_situations_hide_the_policy_that_their_report_shows():
     seen = [(one, s) for n in range(60) for one in [made_up(n, SIZES, seed=3)] for s in one.report.sizes]
     told = [(one, s, s.rollouts - s.wait_rollouts) for one, s in seen if s.rollouts - s.wait_rollouts > 100]

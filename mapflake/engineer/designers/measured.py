@@ -54,12 +54,18 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
 def success_variance(
     policy: Completer, kind: tuple[int, bool], holes: float, agents: int, *, seed: int
 ) -> float | None:
-    """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn."""
+    """Returns the mean of p (1 - p) over fresh boards of a kind, without bias; None if its boards cannot be drawn.
+
+    Raises:
+        ValueError: An answer did not come.
+    """
     size, wait = kind
     try:
         tasks = generate(EnvConfig.uniform([size], holes, float(wait), agents), BOARDS, seed=seed, split="train")
     except GenerationError:
         return None
     rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
+    if lost := BOARDS * SAMPLES - len(rollouts):
+        raise ValueError(f"frontier: {lost} of {BOARDS * SAMPLES} answers on boards of {size}x{size} did not come")
     p = np.array([one.verdict.valid for one in rollouts], dtype=float).reshape(BOARDS, SAMPLES).mean(axis=1)
     return float((p * (1 - p)).mean() * SAMPLES / (SAMPLES - 1))

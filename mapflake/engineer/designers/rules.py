@@ -21,7 +21,7 @@ from mapflake.repro import plain, rng_for
 
 def fixed() -> Designer:
     """Returns the designer that leaves the configuration as it is: the baseline "GRPO (random)" of the paper."""
-    return lambda report, history: ruled(ratios(history[-1].config), history, "unchanged")
+    return lambda report, history: ruled(history[-1].config, history, "unchanged")
 
 
 def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
@@ -29,7 +29,7 @@ def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
 
     def design(report: FailureReport, history: History) -> Proposal:
         drawn = random_config(sizes, rng_for(seed, "fixed_random", number), history[-1].config.num_agents)
-        return ruled(ratios(drawn), history, f"random draw {number}, the same every round", sizes)
+        return ruled(drawn, history, f"random draw {number}, the same every round", sizes)
 
     return design
 
@@ -38,7 +38,7 @@ def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
     """Returns the designer that asks for one given configuration; ValueError if there is none."""
     if config is None:
         raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
-    return lambda report, history: ruled(ratios(config), history, "the constant configuration", sizes)
+    return lambda report, history: ruled(config, history, "the constant configuration", sizes)
 
 
 def uniform(sizes: Sequence[int]) -> Designer:
@@ -109,7 +109,7 @@ def domain_randomisation(sizes: Sequence[int], *, seed: int) -> Designer:
     def design(report: FailureReport, history: History) -> Proposal:
         rng = rng_for(seed, "domain_randomisation", next_index(history))
         drawn = random_config(sizes, rng, history[-1].config.num_agents)
-        return ruled(ratios(drawn), history, "a new random draw", sizes)
+        return ruled(drawn, history, "a new random draw", sizes)
 
     return design
 
