@@ -26,7 +26,7 @@ from mapflake.plots import tables
 from mapflake.study import Study, engineers
 from mapflake.study.comparisons import Difference, points
 from mapflake.study.names import BASE, ROUND_0, name
-from mapflake.study.statistics import estimate, student
+from mapflake.study.statistics import estimate, t_estimate
 from mapflake.trainer import checkpoint, evaluate
 from mapflake.trainer.evaluate import Rollout
 
@@ -141,12 +141,12 @@ def _measured_again(folder: Path) -> tuple[list[Difference], str]:
     shares = {when: np.array([[int(n) for n in row[when]["valid"]] for row in rows]) for when in ("before", "after")}
     values = (shares["after"] - shares["before"]) / rows[0]["samples"]
     gain = Difference("fixed_longer", (BASE,), "fresh", {}, estimate(values), tuple(values.mean(axis=1)))
-    seeds = " and ".join(points(student(of_seed)) for of_seed in values)
+    seeds = " and ".join(points(t_estimate(of_seed)) for of_seed in values)
     means = [f"{100 * share.mean() / rows[0]['samples']:.1f}%" for share in shares.values()]
     said = (
         f"Measured once more on {rows[0]['boards']} fresh boards of 4x4 and 5x5, {rows[0]['samples']} answers each: "
         f"{rows[0]['rounds']} rounds of GRPO on the fixed configuration change valid from {means[0]} to {means[1]}, by "
-        f"{seeds} points under the training seeds and by {points(student(values.mean(axis=0)))} under both together "
+        f"{seeds} points under the training seeds and by {points(t_estimate(values.mean(axis=0)))} under both together "
         f"(intervals over boards); over training seeds it is {points(gain.estimate)}."
     )
     return [gain], said
@@ -232,7 +232,7 @@ def _across(root: Path) -> list[str]:
     asked = histories[0][-1].parameters["about"]
     grammar = ", decoded under the grammar of legal replies" if asked["engineer"]["constrained"] else ""
     (own,) = study.compare(found, [ACROSS], control, agents=2)
-    response = student(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
+    response = t_estimate(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
     about = (
         f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
         f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "

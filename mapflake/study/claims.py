@@ -16,7 +16,7 @@ from mapflake.study.comparisons import Difference, compare, place
 from mapflake.study.designs import spent
 from mapflake.study.engineers import first_designs
 from mapflake.study.names import ROUND_0
-from mapflake.study.statistics import Estimate, student
+from mapflake.study.statistics import Estimate, t_estimate
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def head_start(study: Study, arm: str) -> Estimate:
         ahead.append(own.report.valid_rate - shared.report.valid_rate)
     if not ahead:
         raise ValueError(f"{arm} was not run")
-    return student(ahead)
+    return t_estimate(ahead)
 
 
 def _line(claim: Claim, found: Estimate | None, unit: str, where: str, scale: float = 1) -> str:
@@ -161,7 +161,7 @@ def claims_markdown(
     for claim in claims:
         if claim.shows == "reads":
             responses = first_designs(study, ages, claim.arm)["response"].to_numpy()
-            found = student(responses) if len(responses) else None
+            found = t_estimate(responses) if len(responses) else None
             where = f", first design, {len(responses)} training seeds"
             lines.append(_line(claim, found, "squares in the mean side length of the boards", where))
         elif claim.shows == "late start":

@@ -18,7 +18,7 @@ from mapflake.engineer import History
 from mapflake.engineer.students import Other, group_of, told
 from mapflake.study.cells import Study
 from mapflake.study.names import ROUND_0
-from mapflake.study.statistics import student
+from mapflake.study.statistics import t_estimate
 
 BEFORE, AFTER, LATER = "before design RL", "after design RL", "after a round on boards"
 REAL, MADE_UP = "real, held out", "made up, unseen"
@@ -119,4 +119,4 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
 
 def _said(values: Sequence[float]) -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
-    return student(values).text(".2f") if values else ""
+    return t_estimate(values).text(".2f") if values else ""

@@ -9,7 +9,7 @@ import pandas as pd
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import compare, points
 from mapflake.study.designs import overlap
-from mapflake.study.statistics import Estimate, student
+from mapflake.study.statistics import Estimate, t_estimate
 
 PAPER = {
     "base": ("before RL", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
@@ -83,7 +83,7 @@ def claims(study: Study) -> pd.DataFrame:
         controls = [f"{arm}_{control}" for arm in ENGINEERS]
         ahead(f"designs rest on the failures that were read: ahead of {what}, all boards", "in words", controls)
     shares = [overlap(study, arm) for arm in ENGINEERS]
-    differences = [student((one["helped"] - one["others"]).to_numpy()) if len(one) else None for one in shares]
+    differences = [t_estimate((one["helped"] - one["others"]).to_numpy()) if len(one) else None for one in shares]
     keeps = "designs keep what helped: share of data kept for sizes whose success rose, minus that for others"
     rows.append((keeps, "in words", differences))
     table = [(claim, says, *map(_verdict, found)) for claim, says, found in rows if any(found)]

@@ -80,8 +80,8 @@ def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
     return _with_interval(Estimate(mean, seeds, boards), variance**0.5, df)
 
 
-def student(values: Sequence[float] | np.ndarray) -> Estimate:
-    """Returns the mean of one value a seed with Student's 95% interval over the seeds; `boards` is 1."""
+def t_estimate(values: Sequence[float] | np.ndarray) -> Estimate:
+    """Returns the mean of independent values, one a seed or a board, with Student's 95% t interval; `boards` is 1."""
     found, n = np.asarray(values, dtype=float), len(values)
     return _with_interval(Estimate(float(found.mean()), n, 1), float(stats.sem(found)) if n > 1 else 0.0, n - 1)
 

@@ -38,8 +38,8 @@ def test_intervals_are_students_over_seeds(tmp_path):
     found = engineers.load(tmp_path)
     assert [engineers.readings([one])["own"].tolist()[1] for one in found] == [0.5, 0.6, 0.7]  # by seed, not by name
     expected = stats.ttest_1samp([0.5, 0.6, 0.7], 0).confidence_interval(0.95)
-    one = statistics.student([0.5, 0.6, 0.7])
-    assert statistics.student([0.5]).low is None
+    one = statistics.t_estimate([0.5, 0.6, 0.7])
+    assert statistics.t_estimate([0.5]).low is None
     assert (one.mean, one.low, one.high) == pytest.approx((0.6, expected.low, expected.high))
     assert one.p == pytest.approx(stats.ttest_1samp([0.5, 0.6, 0.7], 0).pvalue)
     row = engineers.table(found).loc[(REAL, AFTER)]
