@@ -72,7 +72,12 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the claims of README.md anew, from the records of the study and its gate."""
+    """Writes the claims of README.md and reports/controls.md anew, from the records in reports/cells."""
+    from mapflake.study.cells import load  # pandas and scipy, which no stage needs
+    from mapflake.study.report import controls_markdown
+
+    controls = root / REPORTS / "cells/controls"
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(load(controls)))
     path = root / "README.md"
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     ages = len(params.effective(params.load(root), "study").students.ages)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pandas as pd
 
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.study.cells import Study
@@ -50,8 +51,9 @@ def spent(study: Study) -> pd.DataFrame:
     Numbers are means over training seeds. `rollouts` are answers to boards, for training and for measuring, `replies`
     are designs written in design RL, and `demonstrations` are solved boards shown there. `extra` is the sum of the
     first two, relative to the samples of the rounds that all arms train. What dynamic sampling draws again is estimated
-    from its tokens: those beyond the tokens of `fixed` in the same round, at its number of tokens an answer. Base
-    models, and the replies that a designer samples once per round, are not counted.
+    from its tokens: those beyond the tokens of the same arm without it in the same round, at its tokens an answer; it
+    is NaN if that arm was not run. Base models, and the replies that a designer samples once per round, are not
+    counted.
     """
     rows = []
     for arm in study.arms:
@@ -67,9 +69,10 @@ def spent(study: Study) -> pd.DataFrame:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
                 if one.training.get("redraws"):
-                    (plain,) = (other for other in study.history("fixed", seed) if other.index == one.index)
-                    tokens = one.training["sampled_tokens"] / plain.training["sampled_tokens"]
-                    cost["rollouts"] += round(trained * (tokens - 1))
+                    plain = study.history(arm.removesuffix(DYNAMIC), seed)
+                    tokens = {other.index: other.training["sampled_tokens"] for other in plain}
+                    ratio = one.training["sampled_tokens"] / tokens.get(one.index, np.nan)
+                    cost["rollouts"] += trained * (ratio - 1)
             extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
             rows.append((arm, cost["rollouts"], cost["replies"], cost["demonstrations"], extra))
     found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "extra"])
