@@ -72,21 +72,27 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the claims of README.md anew, from the records of the study and its gate."""
-    path = root / "README.md"
+    """Writes the claims of README.md and reports/controls.md anew, from the records in reports/cells."""
+    from mapflake.study.cells import load  # pandas and scipy, which no stage needs
+    from mapflake.study.report import controls_markdown
+
+    path, cells = root / "README.md", root / REPORTS / "cells"
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(load(cells / "controls")))
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     ages = len(params.effective(params.load(root), "study").students.ages)
-    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), root / REPORTS / "cells/study", gate, ages))
+    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), cells, gate, ages))
 
 
 def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
-    """Returns `text` with the claims of the gate and of the records in `cells` between their marks.
+    """Returns `text` with the claims of the gate, `cells/study` and `cells/controls` between their marks.
 
     Raises ValueError if it has no marks, or a claim does not hold.
     """
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    claims = study.claims_markdown(study.load(cells), gate=gate, ages=ages)
+    claims = study.claims_markdown(
+        study.load(cells / "study"), gate=gate, ages=ages, controls=study.load(cells / "controls")
+    )
     text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
     if not found:
         raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")

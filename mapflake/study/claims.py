@@ -108,6 +108,20 @@ CLAIMS = (
     ),
 )
 
+CONTROL_CLAIMS = (
+    Claim(
+        "**Dynamic sampling beats the fixed configuration without a designer.** The student ends ahead if groups of"
+        " answers without signal, which all earn the same reward, are drawn again on other boards (DAPO).",
+        *("fixed_dynamic", "fixed", "more", TWO_AGENTS),
+    ),
+    Claim(
+        "**It is not shown that the trained engineer adds to dynamic sampling.** With dynamic sampling in both arms,"
+        " its student does not end significantly ahead of that of the fixed configuration.",
+        *("engineer_trained_dynamic", "fixed_dynamic", "no difference", TWO_AGENTS),
+    ),
+)
+"""Claims about the students of reports/controls.md, who are not those of the study."""
+
 
 def head_start(study: Study, arm: str) -> Estimate:
     """Returns how far an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
@@ -141,12 +155,17 @@ def _line(claim: Claim, found: Estimate | None, unit: str, where: str, scale: fl
 
 
 def claims_markdown(
-    study: Study, claims: Iterable[Claim] = CLAIMS, gate: Mapping[str, Any] | None = None, ages: int = 1
+    study: Study,
+    claims: Iterable[Claim] = CLAIMS,
+    gate: Mapping[str, Any] | None = None,
+    ages: int = 1,
+    controls: Study | None = None,
 ) -> str:
-    """Returns the claims as a numbered list in Markdown, those of the gate first, each with its difference.
+    """Returns the claims as a numbered list in Markdown, each with its difference: of the gate, the study, controls.
 
     A claim about rates on the benchmark also has the valid rates and the extra samples of both arms. `gate` is the
-    content of reports/laboratory/gate.json, `ages` the number of ages of students.
+    content of reports/laboratory/gate.json, `ages` the number of ages of students, `controls` the cells that
+    `CONTROL_CLAIMS` are about.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
@@ -158,19 +177,22 @@ def claims_markdown(
         for claim in GATE_CLAIMS:
             found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
             lines.append(_line(claim, found, "points a round", where))
-    for claim in claims:
+    about = [(study, claim) for claim in claims]
+    if controls:
+        about += [(controls, claim) for claim in CONTROL_CLAIMS]
+    for cells, claim in about:
         if claim.shows == "reads":
-            responses = first_designs(study, ages, claim.arm)["response"].to_numpy()
+            responses = first_designs(cells, ages, claim.arm)["response"].to_numpy()
             found = t_estimate(responses) if len(responses) else None
             where = f", first design, {len(responses)} training seeds"
             lines.append(_line(claim, found, "squares in the mean side length of the boards", where))
         elif claim.shows == "late start":
-            ahead = head_start(study, claim.arm)
+            ahead = head_start(cells, claim.arm)
             where = f" after round 0, on the validation boards, {ahead.seeds} training seeds"
             lines.append(_line(claim, ahead, "points", where, scale=100))
         else:
-            rows = compare(study, [claim.arm], claim.against, **claim.kept)
-            found, where = (rows[0].estimate, _where(claim, rows[0], study)) if rows else (None, "")
+            rows = compare(cells, [claim.arm], claim.against, **claim.kept)
+            found, where = (rows[0].estimate, _where(claim, rows[0], cells)) if rows else (None, "")
             lines.append(_line(claim, found, "points", where, scale=100))
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 

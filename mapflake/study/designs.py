@@ -9,9 +9,11 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pandas as pd
 
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.study.cells import Study
+from mapflake.study.names import ROUND_0
 
 FRONTIER = 0.5  # a size counts as solved from this valid rate on; our choice
 ALIKE = 0.051  # ratios that differ by less count as unchanged: one step of the compact prompt format; our choice
@@ -50,8 +52,9 @@ def spent(study: Study) -> pd.DataFrame:
     Numbers are means over training seeds. `rollouts` are answers to boards, for training and for measuring, `replies`
     are designs written in design RL, and `demonstrations` are solved boards shown there. `extra` is the sum of the
     first two, relative to the samples of the rounds that all arms train. What dynamic sampling draws again is estimated
-    from its tokens: those beyond the tokens of `fixed` in the same round (if it was not run, of round 0), at its number
-    of tokens an answer. Base models, and the replies that a designer samples once per round, are not counted.
+    from its tokens: those beyond the tokens of the same arm without it in the same round (if it was not run, of round
+    0), at its number of tokens an answer. Base models, and the replies that a designer samples once per round, are not
+    counted.
     """
     rows = []
     for arm in study.arms:
@@ -67,8 +70,10 @@ def spent(study: Study) -> pd.DataFrame:
                 cost.update(one.training.get("spent before", {}))
                 cost.update(one.proposal.extra_cost if one.proposal else {})
                 if one.training.get("redraws"):
-                    *_, plain = (other for other in study.history("fixed", seed) if other.index <= one.index)
-                    tokens = one.training["sampled_tokens"] / plain.training["sampled_tokens"]
+                    plain = arm.removesuffix(DYNAMIC)
+                    without = study.history(plain if seed in study.seeds(plain) else ROUND_0, seed)
+                    *_, same = (other for other in without if other.index <= one.index)
+                    tokens = one.training["sampled_tokens"] / same.training["sampled_tokens"]
                     cost["rollouts"] += round(trained * (tokens - 1))
             extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
             rows.append((arm, cost["rollouts"], cost["replies"], cost["demonstrations"], extra))

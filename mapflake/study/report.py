@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import ASKED, Difference, asked, compare, listed, points
@@ -126,6 +127,40 @@ def results_markdown(
             shown = rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True)
             parts += [f"### Situations: {situations}", shown]
     return "\n\n".join([*parts, "\n".join(origins)]) + "\n"
+
+
+CONTROLS = """# Published ways to choose boards, on fresh students
+
+The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
+sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
+new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. The [log](log.md)
+has the questions and the number of students, written down before the first cell, and what was expected.
+
+## Does a designer add anything to dynamic sampling?
+
+With dynamic sampling (DAPO), groups of answers without signal are drawn again on other boards, up to four times.
+
+{questions}
+
+The p-values of these rows are corrected together (Holm). What dynamic sampling adds to each arm, uncorrected:
+
+{added}
+"""
+
+
+def controls_markdown(study: Study) -> str:
+    """Returns the text of reports/controls.md, from the cells of fresh students."""
+    plain = ("fixed", "engineer_trained", "evaluation_matched")
+    asked_of = [f"engineer_trained{DYNAMIC}", "engineer_trained", f"evaluation_matched{DYNAMIC}"]
+    tables = {
+        "questions": compare(study, asked_of, f"fixed{DYNAMIC}", agents=2),
+        "added": [row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)],
+    }
+    shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
+    seeds = study.seeds("fixed")
+    others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
+    rest = results_markdown(study, "study", others).split("\n", 1)[1]
+    return CONTROLS.format(seeds=f"{seeds[0]} to {seeds[-1]}", **shown) + rest
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:

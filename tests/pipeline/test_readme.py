@@ -18,13 +18,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All committed records of the study."""
-    folder, profile = tmp_path_factory.mktemp("cells"), "reports/cells/study/"
+    """All committed records of the study and of the controls."""
+    folder, there = tmp_path_factory.mktemp("cells"), ["reports/cells/study/", "reports/cells/controls/"]
     listed = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", "HEAD", profile], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-tree", "-r", "--name-only", "HEAD", *there], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for path in filter(lambda path: path.endswith(".json"), listed.stdout.split()):
-        repro.write_text(folder / Path(path).relative_to(profile), committed(path))
+        repro.write_text(folder / Path(path).relative_to("reports/cells"), committed(path))
     return folder
 
 
