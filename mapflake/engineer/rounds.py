@@ -17,7 +17,7 @@ from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards
-from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling
@@ -231,7 +231,7 @@ def run_arm(
         model_sha256 = None if weights is None else trainer.sha256(weights)
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
     else:
-        about["designer"] = provenance.identity(RULES[arm])
+        about["designer"] = provenance.identity(RULES[arm.removesuffix(DYNAMIC)])
         if arm == "constant":
             about["constant"] = repro.to_json(constant)
     every_round = asked is not None and asked.design_rl == "every_round"

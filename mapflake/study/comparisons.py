@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mapflake.engineer.designers import RULES, engineer_arm
+from mapflake.engineer.designers import DYNAMIC, RULES, engineer_arm
 from mapflake.repro import shown
 from mapflake.study import statistics
 from mapflake.study.cells import Study
@@ -97,7 +97,7 @@ def _check(
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
     known = {*NAMES, *RULES, *(arm for arm, _ in study.records)}
-    if wrong := [arm for arm in (*arms, *others) if arm not in known and not engineer_arm(arm)]:
+    if wrong := [arm for arm in (*arms, *others) if arm.removesuffix(DYNAMIC) not in known and not engineer_arm(arm)]:
         raise ValueError(f"{', '.join(map(shown, wrong))}: no such arm; the records have {', '.join(study.arms)}")
     if metric not in METRICS:
         raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")

@@ -1,6 +1,6 @@
 """Names of arms, the same in all figures and tables."""
 
-from mapflake.engineer.designers import BEGINNINGS, engineer_arm
+from mapflake.engineer.designers import BEGINNINGS, DYNAMIC, engineer_arm
 
 BASE, ROUND_0 = BEGINNINGS
 
@@ -10,8 +10,10 @@ DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3")
 
 def name(arm: str) -> str:
     """Returns the name of an arm in figures and tables."""
-    engineer = engineer_arm(arm)
-    return engineer[1] if engineer else NAMES.get(arm, arm.replace("_", " "))
+    designer = arm.removesuffix(DYNAMIC)
+    engineer = engineer_arm(designer)
+    label = engineer[1] if engineer else NAMES.get(designer, designer.replace("_", " "))
+    return label if designer == arm else f"{label}, dynamic sampling"
 
 
 NAMES = {
@@ -27,7 +29,7 @@ NAMES = {
     "uniform": "uniform",
     "evaluation_matched": "evaluation-matched",
     "fixed_longer": "fixed, trained longer",
-    "fixed_dynamic": "fixed, dynamic sampling",
+    **{f"{arm}{DYNAMIC}": "" for arm in ("fixed", "engineer_trained", "evaluation_matched")},
     "fixed_draw_2": "fixed, a second draw",
     "fixed_draw_3": "fixed, a third draw",
 }

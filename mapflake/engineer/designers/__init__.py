@@ -73,7 +73,6 @@ ENGINEER = re.compile("engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(ano
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "fixed": lambda i: rules.fixed(),  # the fixed configuration of round 0
     "fixed_longer": lambda i: rules.fixed(),  # for as many samples more as design RL took (notebook 05)
-    "fixed_dynamic": lambda i: rules.fixed(),  # with dynamic sampling (notebook 05)
     "fixed_draw_2": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=1),
     "fixed_draw_3": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=2),
     "uniform": lambda i: rules.uniform(i.sizes),
@@ -86,6 +85,9 @@ RULES: dict[str, Callable[[RuleInputs], Designer]] = {
 }
 """The arms in which a rule designs."""
 
+DYNAMIC = "_dynamic"
+"""The end of an arm's name that says: the same designer, and dynamic sampling in training (notebook 05)."""
+
 BEGINNINGS = ("base", "round_0")
 """The model before RL and the round that all arms of a seed branch from: measured as if they were arms, so no arm is
 named so."""
@@ -97,7 +99,7 @@ def engineer_arm(arm: str) -> tuple[dict[str, Any], str] | None:
     The parameters say where it stands in the pipeline, too: `design_rl: before` begins with the trained engineer,
     `report: another` (`near`, `mean`) takes the reports of other students (`EngineerParams.told_others`).
     """
-    match = ENGINEER.fullmatch(arm)
+    match = ENGINEER.fullmatch(arm.removesuffix(DYNAMIC))
     if match is None:
         return None
     parts = [part for part in match.groups() if part]
@@ -129,12 +131,16 @@ def params_of(
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
         if engineer_arm(name) or name in RULES:
             raise ValueError(f"designers: {name!r} is the name of an arm already")
+        if name.endswith(DYNAMIC):
+            raise ValueError(f"designers: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")
+    arm = arm.removesuffix(DYNAMIC)
     if arm in RULES:
         return None
     known = engineer_arm(arm)
     if known is None and arm not in designers:
         engineer = "engineer[_base|_trained|_cotrained][_another|_near|_mean|_none][_v1 ... _v6]"
-        raise ValueError(f"arm: {shown(arm)} is none of {', '.join([*RULES, *designers])}, {engineer}")
+        names = ", ".join([*RULES, *designers])
+        raise ValueError(f"arm: {shown(arm)} is none of {names}, {engineer}, nor one of them with {DYNAMIC}")
     changes = known[0] if known else designers[arm]
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 
@@ -155,7 +161,7 @@ def designer_for(
         ValueError: The arm needs a base checkpoint and none is given.
     """
     if asked is None:
-        return RULES[arm](inputs)
+        return RULES[arm.removesuffix(DYNAMIC)](inputs)
     weights = asked.weights(base)
 
     def policy_for(history: History) -> Completer:
