@@ -174,9 +174,8 @@ class EngineerCallback(TrainerCallback):
             asked = params_of(designer, EngineerParams() if params is None else params)
             if params is not None and asked is None:
                 raise ValueError(f"params: of a model, but {designer!r} is a rule")
-            own = designer == "fixed_longer" or (
-                designer.endswith(DYNAMIC) and not isinstance(trainer, DynamicSampling)
-            )
+            rule = designer.removesuffix(DYNAMIC)
+            own = rule == "fixed_longer" or (rule != designer and not isinstance(trainer, DynamicSampling))
             if own or (asked and (asked.design_rl != "none" or asked.model == "base" or asked.told_others)):
                 raise ValueError(
                     f"designer: the arm {designer!r} takes a training, a checkpoint or reports of its own: see run_arm"
@@ -190,7 +189,6 @@ class EngineerCallback(TrainerCallback):
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
-            rule = designer.removesuffix(DYNAMIC)
             how = provenance.identity(RULES[rule]) if asked is None else asked.model_dump(mode="json")
             self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
         elif not callable(designer):

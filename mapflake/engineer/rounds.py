@@ -244,8 +244,9 @@ def run_arm(
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
     if asked is None:
-        about["designer"] = provenance.identity(RULES[arm.removesuffix(DYNAMIC)])
-        if arm == "constant":
+        rule = arm.removesuffix(DYNAMIC)
+        about["designer"] = provenance.identity(RULES[rule])
+        if rule == "constant":
             about["constant"] = repro.to_json(constant)
     else:  # a model designs
         weights = asked.weights(base)

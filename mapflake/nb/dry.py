@@ -18,6 +18,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from mapflake.engineer import Grpo, build_prompt, design_rl
 from mapflake.engineer.bank import round_cost
 from mapflake.engineer.compact.demonstrations import synthetic_report
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import kinds
 from mapflake.env import EnvConfig, generate, render_prompt
@@ -160,7 +161,7 @@ def samples_of(rl: RLParams) -> int:
 def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
     """Returns how many rounds an arm trains: those after round 0, and of `fixed_longer` those after `fixed`."""
     rl, loop, engineer = sections.baseline_rl.rl, sections.baseline_rl, sections.trained_engineer
-    if arm != "fixed_longer":
+    if arm.removesuffix(DYNAMIC) != "fixed_longer":
         return loop.rounds
     if sections.ablations.longer is not None:
         return sections.ablations.longer

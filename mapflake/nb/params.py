@@ -136,9 +136,10 @@ def prepare(root: Path) -> None:
     values = taken(file.run, sections)
     shared = values.pop("ablations")
     for arm in file.run.arms:  # without what other arms differ in, which changes nothing for it
-        own = {name: changes for name, changes in shared["designers"].items() if name == arm.removesuffix(DYNAMIC)}
+        designer = arm.removesuffix(DYNAMIC)
+        own = {name: changes for name, changes in shared["designers"].items() if name == designer}
         only = {"constant": "constant", "longer": "fixed_longer"}  # parameters that one arm alone has
-        others = {key: None for key, owner in only.items() if owner != arm}
+        others = {key: None for key, owner in only.items() if owner != designer}
         values[f"ablations/{arm}"] = shared | {"designers": own} | others
     ages = len(sections.students.ages)
     values["others"] = {"groups": {str(seed): group_of(seed, ages) if ages > 1 else [] for seed in file.run.seeds}}

@@ -262,9 +262,7 @@ class Sections(Params):
             asked = self.asked(where, arm)
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
-            if arm in (f"constant{DYNAMIC}", f"fixed_longer{DYNAMIC}"):
-                raise ParamError(f"{where}: {arm!r} is not supported: notebook 05 knows these two without {DYNAMIC}")
-            if arm == "constant":
+            if arm.removesuffix(DYNAMIC) == "constant":
                 if (constant := self.ablations.constant) is None:
                     raise ParamError(f"{where}: {arm!r} takes a configuration, and ablations.constant is null")
                 if outside := {*map(int, constant["sizes"])} - {*self.env_design.sizes}:

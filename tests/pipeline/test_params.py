@@ -103,9 +103,8 @@ MISTAKES = [  # one of each kind
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
     (r"^(run: .*arms: \[)", r"\1language_model, ", r"^run\.arms: 'language_model' .*runs/llm/.*, which is not "),
-    (r"^(run: .*arms: \[)", r"\1constant_dynamic, ", r"^run\.arms: 'constant_dynamic' is not supported: notebook 05"),
     (r"^(run: .*profile: )default", r"\1fast", r"^run\.profile: 'fast' is not legal: one of study, default, smoke, "),
-    (r"^(  smoke: .*arms: \[)", r"\1constant, ", r"^runs\.smoke\.arms: 'constant' takes a configuration, and"),
+    (r"^(  smoke: .*arms: \[)", r"\1constant_dynamic, ", r"^runs\.smoke\.arms: 'constant_dynamic' takes a config"),
     (r"^(run: .*bank: \[)", r"\g<1>7, ", r"^runs\.default\.bank: .*, but other runs of default have \[7, 0, 1"),
     (OWN, "  designers: {v1: {model: base, design_rl: before}} ", r"v1: design_rl: trains the current policy, but mo"),
     (OWN, "  designers: {round_0: {variant: V1}} ", r"designers: 'round_0' is the name of records"),
@@ -232,8 +231,9 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     params.prepare(repo)
     assert files(repo / "build") == build
 
-    edit(repo, r"^(run: .*arms: \[)", r"\1mine_dynamic, ")  # which takes what `mine` differs in
+    edit(repo, r"^(run: .*arms: \[)", r"\1mine_dynamic, constant_dynamic, ")  # which take what `mine` and `constant` do
     params.prepare(repo)
+    assert params.prepared(repo, "ablations/constant_dynamic")["constant"]["num_agents"] == 2
     assert params.prepared(repo, "ablations/mine_dynamic")["designers"] == {"mine": {"variant": "V2"}}
 
     params.choose(repo, "smoke")
