@@ -11,10 +11,6 @@ import importlib.util
 import shutil
 from pathlib import Path
 
-import pandas as pd
-import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
-
 from mapflake.engineer import Grpo, build_prompt, design_rl
 from mapflake.engineer.bank import round_cost
 from mapflake.engineer.compact.demonstrations import synthetic_report
@@ -22,10 +18,16 @@ from mapflake.engineer.designers import DYNAMIC
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import kinds
 from mapflake.env import EnvConfig, generate, render_prompt
+from mapflake.extras import needs
 from mapflake.nb import params
 from mapflake.nb.schema import RunParams, Sections
 from mapflake.repro import ParamError, shown
 from mapflake.trainer.params import RLParams
+
+with needs("train"):
+    import pandas as pd
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
 
 GIB = 2**30
 SOLUTION = 30  # tokens of a solved board's answer, about
