@@ -74,6 +74,7 @@ DESIGNS = {
     "uniform": EnvConfig.uniform(SPACE, 0.25, 0.5),
     **{name: random_config(SPACE, repro.rng_for(i, "round 0")) for i, name in enumerate(DRAWS)},  # as `fixed` draws
 }
+SHOWN = {"benchmark": "evaluation-matched", "benchmark, natural": "evaluation-matched, waits left to chance"}
 WAITS = {  # two of the mixtures with all shares of boards that need a wait; the gate's table has those with half
     f"{name}, waits {waits}": EnvConfig.uniform(sizes, 0.15, waits)
     for name, sizes in (("3x3 to 5x5", (3, 4, 5)), ("5x5 to 7x7", (5, 6, 7)))
@@ -206,21 +207,24 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
         f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
         "`python -m benchmarks.laboratory` runs more. Planned were five students, 21 designs and three training seeds "
-        "([log](log.md)).",
+        "([log](log.md)); an empty cell was not run.",
         "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
-        "are random configurations, *benchmark, natural* leaves waits to chance. "
-        f"The regime *{CHOSEN}* is the round of the study: {REGIMES[CHOSEN][0]} boards, {REGIMES[CHOSEN][1]} a step, "
-        f"{REGIMES[CHOSEN][2]} answers each. At *equal tokens*, a gain is scaled to the mean number of sampled tokens. "
-        "An empty cell was not run.",
+        f"are random configurations. The round of the study, *{CHOSEN}*, has {REGIMES[CHOSEN][0]} boards, "
+        f"{REGIMES[CHOSEN][1]} a step, {REGIMES[CHOSEN][2]} answers each. At *equal tokens*, a gain is scaled to the "
+        "mean number of sampled tokens.",
     ]
     parts: list[str] = []
     table: dict[str, dict[str, str]] = {}
     if len((screened := recipes(rows)).columns) > 1:
-        parts += ["### The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
+        parts += ["## The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     for regime in dict.fromkeys(row["regime"] for row in rows):
         own = of_designs(rows, regime, DESIGNS)
         picture = f"![Gains by student and design](laboratory/{regime}.png)"
-        parts += [f"### {regime}", picture, shown(matrix(own, DESIGNS))]
+        parts += [
+            "## Single designs" + (f", {regime}" if regime != CHOSEN else ""),
+            picture,
+            shown(matrix(own, DESIGNS)),
+        ]
         found = whole(own)
         if found is None or not {*DRAWS, *CONSTANTS} <= {*found.designs}:
             parts.append(
@@ -230,11 +234,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             )
         else:
             parts.append(
-                f"The first table is of the students {', '.join(sorted(found.students, key=int))}, who have all "
-                f"{len(found.designs)} designs under the training seeds {', '.join(map(str, found.seeds))}."
+                f"The first table is of the {len(found.students)} students and {len(found.seeds)} training seeds "
+                f"({', '.join(map(str, found.seeds))}) that have all {len(found.designs)} designs: the students of "
+                f"{', '.join(sorted(found.students, key=int))} steps."
             )
             for budget, values in gates(found).items():
-                table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
+                table[f"equal {budget}" if regime == CHOSEN else f"{regime}, equal {budget}"] = {
+                    COMPARED[name]: one.text("+.1f") for name, one in values.items()
+                }
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
@@ -299,7 +306,7 @@ def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFr
 @styled
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
-    gains = matrix(rows, DESIGNS)
+    gains = matrix(rows, DESIGNS).rename(index=SHOWN)
     begun = {row["student"]: row["before"]["valid"] for row in rows}
     made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
     axes = made.subplots()
@@ -318,7 +325,8 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 def shown(gains: pd.DataFrame) -> str:
     """Returns a matrix of gains as Markdown, empty where nothing was tried."""
-    return gains.map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}").to_markdown(disable_numparse=True)
+    text = gains.map(lambda gain: "" if pd.isna(gain) else f"{gain:+.1f}")
+    return text.rename(index=SHOWN).to_markdown(disable_numparse=True)
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ GATE_CLAIMS = (
     ),
     Claim(
         "**It is not shown that students need different designs.** The best design for each student does not gain"
-        " significantly more than the one design that suits all students best.",
+        " significantly more than the one design that suits these students best on average.",
         *("the best design", "reading", "no difference"),
     ),
 )
@@ -102,8 +102,8 @@ CLAIMS = (
         *("engineer_trained", "engineer_trained_another", "no difference", TWO_AGENTS),
     ),
     Claim(
-        "**It does not start ahead.** RL on designs costs some solving: after round 0, before its first design, the"
-        " trained engineer's policy solves fewer boards than that of the other arms.",
+        "**The trained engineer starts behind.** RL on designs costs some solving: after round 0, before the first"
+        " design, its policy solves fewer boards than that of the other arms. The differences above include this.",
         *("engineer_trained", ROUND_0, "late start"),
     ),
 )
@@ -118,6 +118,11 @@ CONTROL_CLAIMS = (
         "**It is not shown that the trained engineer adds to dynamic sampling.** With dynamic sampling in both arms,"
         " its student does not end significantly ahead of that of the fixed configuration.",
         *("engineer_trained_dynamic", "fixed_dynamic", "no difference", TWO_AGENTS),
+    ),
+    Claim(
+        "**These students show a lead over the paper's engineer, which the study does not.** Without dynamic sampling,"
+        " the student of the trained engineer ends ahead. Nobody asked this beforehand.",
+        *("engineer_trained", "engineer", "more", TWO_AGENTS),
     ),
 )
 """Claims about the students of reports/controls.md, who are not those of the study."""

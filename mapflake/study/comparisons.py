@@ -86,14 +86,14 @@ def compare(
             values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, *others)))
             by_seed = tuple(values.mean(axis=1))
             rows.append(Difference(arm, others, boards, kept, estimate(values), by_seed))
-    return _corrected(rows)
+    return corrected(rows)
 
 
 def against_each(
     study: Study, arm: str, others: Sequence[str], metric: str = "valid", boards: str = "benchmark", **kept: Any
 ) -> list[Difference]:
     """Returns the differences between one arm and each of `others` that was run, corrected together."""
-    return _corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
+    return corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
 
 
 def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Difference]:
@@ -152,6 +152,7 @@ def listed(rows: Sequence[Difference]) -> pd.DataFrame:
     return pd.DataFrame(shown, columns=["arm", "against", "boards", "seeds", "points", "p"]).set_index("arm")
 
 
-def _corrected(rows: Sequence[Difference]) -> list[Difference]:
-    corrected = statistics.holm([row.estimate.p for row in rows])
-    return [replace(row, holm=p) for row, p in zip(rows, corrected, strict=True)]
+def corrected(rows: Sequence[Difference]) -> list[Difference]:
+    """Returns the differences with p-values corrected together (Holm)."""
+    together = statistics.holm([row.estimate.p for row in rows])
+    return [replace(row, holm=p) for row, p in zip(rows, together, strict=True)]

@@ -46,7 +46,10 @@ def readings(records: Records) -> pd.DataFrame:
 
 
 def table(records: Records) -> pd.DataFrame:
-    """Returns a table as text, with a row for each set of situations and stage or baseline: means and 95% intervals."""
+    """Returns a table as text, with a row for each set of situations and stage or baseline: means and 95% intervals.
+
+    With fewer than three seeds it has their values instead.
+    """
     found = readings(records)
     if found.empty:
         return found
@@ -119,4 +122,6 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
 
 def _said(values: Sequence[float]) -> str:
     values = [value for value in values if not np.isnan(value)]  # NaN where all replies were rejected
-    return t_estimate(values).text(".2f") if values else ""
+    if len(values) < 3:  # an interval over two seeds says nothing
+        return ", ".join(f"{value:.2f}" for value in values)
+    return t_estimate(values).text(".2f")

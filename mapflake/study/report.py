@@ -10,12 +10,14 @@ import pandas as pd
 from mapflake.engineer.designers import DYNAMIC
 from mapflake.study import paper
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import ASKED, Difference, asked, compare, listed, points
+from mapflake.study.claims import head_start
+from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare, corrected, listed, points
 from mapflake.study.designs import spent
 from mapflake.study.names import BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
+TRAINED = "engineer_trained"
 EXTRA = """ Extra samples are rollouts and replies beyond the rounds that all arms train, as a
 share of the samples of those rounds; trials that chose a constant design are not counted."""
 
@@ -91,17 +93,26 @@ def results_markdown(
         "The names of arms and columns are explained in the [glossary](../docs/glossary.md).",
         "## The questions that were written down before the first run",
         answers(study, comparison).to_markdown(disable_numparse=True),
-        "The p-values of the rows on the benchmark are corrected together (Holm). The last row, on the validation\n"
-        "boards, was not among these questions; its p-value is not corrected. A star marks p < 5%.",
+        "The p-values of a table are corrected together (Holm). A star marks p < 5%.",
     ]
     done = [seed for seed in study.seeds(comparison["arm"]) if seed in (planned or ())]
     if planned and len(done) < len(planned):
         there = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"
         parts.append(f"**The study is not finished**: {there}.")
+    if not (others := not_asked(study, comparison)).empty:
+        parts += ["## Other differences, not among these questions", others.to_markdown(disable_numparse=True)]
+    if any(study.history(TRAINED, seed) for seed in study.seeds(TRAINED)):
+        ahead = head_start(study, TRAINED)
+        parts.append(
+            "After round 0, before its first design, the policy of the trained engineer differs from that of the\n"
+            f"other arms by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). All\n"
+            "differences include this."
+        )
     parts += [
         "## All arms: rates, and differences in points",
         "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in\n"
-        "strength. The differences in the second table are paired by seed and board.",
+        "strength. The differences in the second table are paired by seed and board. Arms with fewer seeds were added\n"
+        "later or stopped for want of time, as the [log](log.md) says.",
         in_parts(table(study)),
         f"There are {len(made)} cells (arm x training seed); the [log](log.md) names any that were run and left\n"
         f"out. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards.\n"
@@ -133,8 +144,8 @@ CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
 sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
-new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. The [log](log.md)
-has the questions and the number of students, written down before the first cell, and what was expected.
+new training seeds, {seeds} (eight were planned), students of all four ages, and are not pooled with the study's. The
+[log](log.md) has the questions, written down before the first cell, and what was expected.
 
 ## Does a designer add anything to dynamic sampling?
 
@@ -142,19 +153,33 @@ With dynamic sampling (DAPO), groups of answers without signal are drawn again o
 
 {questions}
 
-The p-values of these rows are corrected together (Holm). What dynamic sampling adds to each arm, uncorrected:
+The p-values of a table are corrected together (Holm). A star marks p < 5%. What dynamic sampling adds to each arm:
 
 {added}
+
+## Is the report worth anything?
+
+The same trained engineer, with the same weights, is told its own student's report, another student's, or no report.
+
+{reading}
+
+Beside these questions it was told the report of a student of the next age, and the pooled reports of four students:
+
+{beside}
 """
 
 
 def controls_markdown(study: Study) -> str:
     """Returns the text of reports/controls.md, from the cells of fresh students."""
-    plain = ("fixed", "engineer_trained", "evaluation_matched")
-    asked_of = [f"engineer_trained{DYNAMIC}", "engineer_trained", f"evaluation_matched{DYNAMIC}"]
-    tables = {
+    plain = ("fixed", TRAINED, "evaluation_matched")
+    asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
+    told = {
+        title: against_each(study, TRAINED, [f"{TRAINED}_{report}" for report in reports], agents=2)
+        for title, reports in {"reading": ("another", "none"), "beside": ("near", "mean")}.items()
+    }
+    tables = told | {
         "questions": compare(study, asked_of, f"fixed{DYNAMIC}", agents=2),
-        "added": [row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)],
+        "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
     }
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     seeds = study.seeds("fixed")
@@ -164,10 +189,21 @@ def controls_markdown(study: Study) -> str:
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
-    """Returns the questions that were written down beforehand as a table, the first also on the validation boards."""
+    """Returns the questions that were written down beforehand as a table of text."""
+    return listed(asked(study, comparison))
+
+
+def not_asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
+    """Returns differences beside the questions as a table of text.
+
+    They are the first question on the validation boards, and the trained engineer against the paper's engineer, by the
+    number of agents.
+    """
     arm, first, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
-    seen = compare(study, [arm], first, metric, "validation")
-    return pd.concat([listed(asked(study, comparison)), listed(seen)])
+    rows = compare(study, [arm], first, metric, "validation")
+    for agents in sorted({*study.boards["agents"]}) if TRAINED in study.arms else ():
+        rows += compare(study, [TRAINED], "engineer", agents=agents)
+    return listed(corrected(rows))
 
 
 def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
     values = five.rates("engineer") - five.rates("fixed")
     about = {b: {"sizes": 3 + b % 4 // 2, "agents": AGENTS[b % 2]} for b in values}  # as they were simulated
     assert row.estimate == statistics.estimate(values[[b for b in values if about[b][key] in legal]])
-    assert report.answers(five, asked)["boards"].to_list() == [f"the benchmark's {place}", "the validation boards"]
+    assert report.answers(five, asked)["boards"].to_list() == [f"the benchmark's {place}"]
     assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
 
 
@@ -121,7 +121,7 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     assert study.table(five).loc["fixed configuration", "2 agents, against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
     assert alone["optimal %"] == f"{100 * one.rates('engineer', 'optimal').to_numpy().mean():.1f}"
-    assert report.answers(one)["p"].to_list() == ["", ""]
+    assert report.answers(one)["p"].to_list() == [""]
     assert not report.answers(one)["points"].str.contains(r"[(*]").any()
     assert "*|" not in study.results_markdown(one, "smoke").replace(" ", "")
 
@@ -141,7 +141,7 @@ def test_stars_are_corrected_for_all_arms(tmp_path):
 def test_results_hold_what_was_asked(five):
     results = study.results_markdown(five, "smoke", planned=range(7))
     assert max(line.count("|") for line in results.splitlines()) <= 1 + 7  # wider tables fit on no page
-    for row in report.answers(five).itertuples():
+    for row in (*report.answers(five).itertuples(), *report.not_asked(five).itertuples()):
         assert all(str(value) in results for value in row)
     assert "not finished**: 5 of 7 planned training seeds are there (0, 1, 2, 3, 4)." in results
     assert "not finished" not in study.results_markdown(five, "smoke")
@@ -167,6 +167,21 @@ def test_a_claim_that_does_not_hold_is_refused(five, one):
     for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
             study.claims_markdown(cells, [absent])
+
+
+def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
+    arm = "engineer_trained"
+    comparison = {"metric": "valid", "arm": arm, "against": ["fixed"], "agents": [2]}
+    seen, *others = report.not_asked(published, comparison).itertuples()
+    assert seen.boards == "the validation boards"
+    assert [row.against for row in others] == ["engineer: RL checkpoint"] * 2
+    for row, agents in zip(others, (2, 3), strict=True):
+        (alone,) = study.compare(published, [arm], "engineer", agents=agents)
+        assert row.points.rstrip("*") == comparisons.points(alone.estimate)
+        assert float(row.p) >= float(f"{alone.estimate.p:.2g}")
+    said = " ".join(study.results_markdown(published, "study", comparison).split())
+    ahead = comparisons.points(claims.head_start(published, arm))
+    assert f"differs from that of the other arms by {ahead} points" in said
 
 
 def test_a_head_start_is_seen_before_the_first_design(published):
