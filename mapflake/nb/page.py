@@ -64,6 +64,8 @@ def write(root: Path) -> Path:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
         plots.show(plots.response(engineers.responses(designs)), pictures / "response.png")
         rewards = [
+            "Mean rewards of designs. The columns are explained [beside the study's](results.md#design-rl)"
+            + (": a value for each training seed." if len(designs) < 3 else "."),
             table.to_markdown(index=False, disable_numparse=True),
             f"![what it asks for as one row of the report changes]({profile}/response.png)",
             "What the trained engineer asks for as one row of a made-up report changes and the others stay; mean of "
