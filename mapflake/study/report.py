@@ -105,7 +105,7 @@ def results_markdown(
         ahead = head_start(study, TRAINED)
         parts.append(
             "After round 0, before its first design, the policy of the trained engineer differs from that of the\n"
-            f"other arms by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). All\n"
+            f"other arms by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). Its\n"
             "differences include this."
         )
     parts += [
