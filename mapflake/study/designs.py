@@ -82,6 +82,29 @@ def spent(study: Study) -> pd.DataFrame:
     return means[means.any(axis=1)]
 
 
+def tokens(study: Study) -> pd.Series:
+    """Returns the millions of tokens that each arm samples for a student from round 0 on, means over training seeds.
+
+    The tokens of a round are on record, with those of the groups that dynamic sampling draws again. Other extra answers
+    and replies (`spent`) count as many tokens as an answer of the arm's round 0 has on average. An arm without a round
+    is left out.
+    """
+    found: dict[str, float] = {}
+    for arm in (ROUND_0, *study.arms):
+        totals = []
+        for history in (study.history(arm, seed) for seed in study.seeds(arm)):
+            if history:
+                first, extra = history[0].training, Counter(history[0].training.get("spent before", {}))
+                for one in history:
+                    extra.update(one.proposal.extra_cost if one.proposal else {})
+                answers = first["instances"] * first["epochs"] * first["generations"]
+                others = (extra["rollouts"] + extra["replies"]) * first["sampled_tokens"] / answers
+                totals.append(sum(one.training["sampled_tokens"] for one in history) + others)
+        if totals:
+            found[arm] = float(np.mean(totals)) / 1e6
+    return pd.Series(found, name="million tokens", dtype=float)
+
+
 def overlap(study: Study, arm: str) -> pd.DataFrame:
     """Returns how much of a design's data the next design of an arm keeps: a row a training seed, means over designs.
 

@@ -12,20 +12,24 @@ from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare, corrected, listed, points
-from mapflake.study.designs import spent
-from mapflake.study.names import BEGINNINGS, name
+from mapflake.study.designs import spent, tokens
+from mapflake.study.names import BASE, BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate
 
 TRAINED = "engineer_trained"
 EXTRA = """ Extra samples are rollouts and replies beyond the rounds that all arms train, as a
 share of the samples of those rounds; trials that chose a constant design are not counted."""
+PER_TOKEN = """ Points per million tokens are the points gained since
+before RL, on boards with the smallest number of agents, by tokens sampled from round 0 on; extra answers and replies
+are counted at the mean length of an answer in round 0."""
 
 
 def table(study: Study) -> pd.DataFrame:
     """Returns the results table as text, one row for each arm: rates in percent, differences in points of valid plans.
 
     Differences have 95% intervals; rates have none, for students differ in strength. Extra samples: `designs.spent`.
+    Points per million tokens are those gained since before RL, with the smallest number of agents (`designs.tokens`).
     """
     everyone = _everyone(study)
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in everyone}}
@@ -44,6 +48,9 @@ def table(study: Study) -> pd.DataFrame:
             columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows}
     if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items()}:
         columns["extra samples"] = extra
+    gained = {row.arm: 100 * row.estimate.mean for row in compare(study, everyone, BASE, **agents[min(agents)])}
+    if used := {arm: f"{gained[arm] / million:.1f}" for arm, million in tokens(study).items() if arm in gained}:
+        columns["points per million tokens"] = used
     return pd.DataFrame(columns).astype(object).fillna("").rename(index=name).rename_axis("arm")
 
 
@@ -119,7 +126,9 @@ def results_markdown(
         "Rates are means in percent over an arm's own training seeds,\n"
         "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one\n"
         "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the\n"
-        "validation boards only." + ("" if spent(study)["extra"].empty else EXTRA),
+        "validation boards only."
+        + ("" if spent(study)["extra"].empty else EXTRA)
+        + ("" if tokens(study).empty else PER_TOKEN),
         "## The paper's claims",
         "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
         paper.claims(study).to_markdown(disable_numparse=True),

@@ -126,6 +126,20 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     assert "*|" not in study.results_markdown(one, "smoke").replace(" ", "")
 
 
+def test_points_per_token_count_what_an_arm_sampled_beside_its_rounds(published):
+    arm, (seed, *_) = "engineer_trained", published.seeds("engineer_trained")
+    alone = study.load(ROOT / "reports/cells/study", seeds=[seed])
+    rounds = [one.training for one in alone.history(arm, seed)]
+    extra = sum(rounds[0]["spent before"][key] for key in ("rollouts", "replies"))
+    first, *later = (one["sampled_tokens"] / 1e6 for one in rounds)
+    million = first * (1 + extra / (640 * 8)) + sum(later)
+    assert designs.tokens(alone)[arm] == pytest.approx(million)
+    assert designs.tokens(alone)["fixed"] < 2 * first + sum(later)
+    gained = (alone.rates(arm, agents=2) - alone.rates("base", agents=2)).to_numpy().mean()
+    assert study.table(alone).loc["trained engineer", "points per million tokens"] == f"{100 * gained / million:.1f}"
+    assert [*designs.tokens(study.load(ROOT / "reports/cells/study", ["base"])).index] == ["round_0"]
+
+
 def test_stars_are_corrected_for_all_arms(tmp_path):
     level = ("heuristic", "uniform", "learnability", "fixed_draw_2", "fixed_draw_3", "frontier", "evaluation_matched")
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
