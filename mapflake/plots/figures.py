@@ -46,7 +46,8 @@ def rates(table: pd.DataFrame, *, x: str, hue: str) -> Figure:
         ax.set_xticks(range(len(places)), [style.tick(x, value) for value in places])
         style.percent(ax, largest)
     style.legend(figure, axes[0])
-    counts = f"n = {table['boards'].min()} to {table['boards'].max()} boards a point"
+    fewest, most = table["boards"].min(), table["boards"].max()
+    counts = f"n = {fewest}{f' to {most}' if most > fewest else ''} boards a point"
     axes[-1].annotate(counts, (1, 1.015), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
     return figure
 
