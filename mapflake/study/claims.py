@@ -77,7 +77,8 @@ CLAIMS = (
         *("engineer_trained", "fixed", "more", TWO_AGENTS),
     ),
     Claim(
-        "**So does the benchmark's own mixture (*evaluation-matched*).** Boards drawn as the benchmark's take no engineer.",
+        "**So does the benchmark's own mixture (*evaluation-matched*).** Boards drawn as the benchmark's take no"
+        " engineer.",
         *("evaluation_matched", "fixed", "more", TWO_AGENTS),
     ),
     Claim(
