@@ -39,8 +39,8 @@ def table(study: Study) -> pd.DataFrame:
         shares = {arm: study.rates(arm, metric, **kept).to_numpy().mean() for arm in everyone}
         columns[title] = {arm: f"{100 * share:.1f}" for arm, share in shares.items()}
     everywhere = f"all {len(study.boards)} boards"
-    where = agents | {everywhere: {}, "boards that need a wait": {"needs_wait": True}}
-    where["validation"] = {"boards": "validation"}
+    waits = {"boards that need a wait": {"needs_wait": True}} if study.boards["needs_wait"].any() else {}
+    where = agents | {everywhere: {}} | waits | {"validation": {"boards": "validation"}}
     differences = {f"{title}, against fixed": ("fixed", kept) for title, kept in where.items()}
     differences[f"{everywhere}, against evaluation-matched"] = ("evaluation_matched", {})
     for title, (against, kept) in differences.items():

@@ -140,6 +140,13 @@ def test_points_per_token_count_what_an_arm_sampled_beside_its_rounds(published)
     assert [*designs.tokens(study.load(ROOT / "reports/cells/study", ["base"])).index] == ["round_0"]
 
 
+def test_a_study_without_boards_that_need_a_wait_has_a_table(five):
+    sets = {name: rows.assign(needs_wait=False) for name, rows in five.sets.items()}
+    table = study.table(study.Study(five.records, sets))
+    assert not [column for column in table if "need a wait" in column]
+    assert table["2 agents, against fixed"].equals(study.table(five)["2 agents, against fixed"])
+
+
 def test_stars_are_corrected_for_all_arms(tmp_path):
     level = ("heuristic", "uniform", "learnability", "fixed_draw_2", "fixed_draw_3", "frontier", "evaluation_matched")
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
