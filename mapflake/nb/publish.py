@@ -77,9 +77,9 @@ def write_readme(root: Path) -> None:
     from mapflake.study.report import controls_markdown
 
     path, cells = root / "README.md", root / REPORTS / "cells"
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(load(cells / "controls")))
-    gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     ages = len(params.effective(params.load(root), "study").students.ages)
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(load(cells / "controls"), ages))
+    gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), cells, gate, ages))
 
 

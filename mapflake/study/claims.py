@@ -125,6 +125,16 @@ CONTROL_CLAIMS = (
         *("engineer_trained_dynamic", "fixed_dynamic", "no difference", TWO_AGENTS),
     ),
     Claim(
+        "**On these students, too, it is not shown that its own report helps.** The student of an engineer that was"
+        " told its own report does not end significantly ahead of one whose engineer was told another student's.",
+        *("engineer_trained", "engineer_trained_another", "no difference", TWO_AGENTS),
+    ),
+    Claim(
+        "**It is not shown that any report helps.** The student of an engineer that was told its own report does not"
+        " end significantly ahead of one whose engineer, with the same weights, was told none.",
+        *("engineer_trained", "engineer_trained_none", "no difference", TWO_AGENTS),
+    ),
+    Claim(
         "**These students show a lead over the paper's engineer, which the study does not.** Without dynamic sampling,"
         " the student of the trained engineer ends ahead. Nobody asked this beforehand.",
         *("engineer_trained", "engineer", "more", TWO_AGENTS),

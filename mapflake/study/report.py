@@ -13,9 +13,10 @@ from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare, corrected, listed, points
 from mapflake.study.designs import spent, tokens
+from mapflake.study.engineers import first_designs
 from mapflake.study.names import BASE, BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
-from mapflake.study.statistics import Estimate, estimate
+from mapflake.study.statistics import Estimate, estimate, t_estimate
 
 TRAINED = "engineer_trained"
 EXTRA = """ Extra samples are rollouts and replies beyond the rounds that all arms train, as a
@@ -153,8 +154,9 @@ CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
 sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
-new training seeds, {seeds} (eight were planned), students of all four ages, and are not pooled with the study's. The
-[log](log.md) has the questions, written down before the first cell, and what was expected.
+new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
+planned; of the last there is only round 0, whose report the engineer of another student was told. The [log](log.md) has
+the questions, written down before the first cell, and what was expected.
 
 ## Does a designer add anything to dynamic sampling?
 
@@ -172,14 +174,17 @@ The same trained engineer, with the same weights, is told its own student's repo
 
 {reading}
 
-Beside these questions it was told the report of a student of the next age, and the pooled reports of four students:
+Beside these questions it was told the report of a student of a neighbouring age, and the pooled reports of its group:
 
 {beside}
+
+It does follow the report: told that of a stronger student, its first design has boards that are {response}
+squares wider than for its own student (95% interval over {seeds_of_response} training seeds).
 """
 
 
-def controls_markdown(study: Study) -> str:
-    """Returns the text of reports/controls.md, from the cells of fresh students."""
+def controls_markdown(study: Study, ages: int) -> str:
+    """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages."""
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
@@ -191,10 +196,11 @@ def controls_markdown(study: Study) -> str:
         "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
     }
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
-    seeds = study.seeds("fixed")
+    seeds, response = study.seeds("fixed"), first_designs(study, ages)["response"].to_numpy()
+    wider = {"response": t_estimate(response).text("+.1f"), "seeds_of_response": len(response)}
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     rest = results_markdown(study, "study", others).split("\n", 1)[1]
-    return CONTROLS.format(seeds=f"{seeds[0]} to {seeds[-1]}", **shown) + rest
+    return CONTROLS.format(seeds=f"{seeds[0]} to {seeds[-1]}", **shown, **wider) + rest
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
