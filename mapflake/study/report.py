@@ -77,11 +77,12 @@ def results_markdown(
     comparison: Mapping[str, Any] = ASKED,
     design_rl: pd.DataFrame | None = None,
     planned: Sequence[int] | None = None,
+    ages: int = 1,
 ) -> str:
     """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
-    `comparison` is the questions that were written down beforehand, `design_rl` is from `engineers.table`. The text
-    says which of the training seeds that were `planned` are there.
+    `comparison` is the questions that were written down beforehand, `design_rl` is from `engineers.table`, `ages` the
+    number of ages of students. The text says which of the training seeds that were `planned` are there.
     """
     made = [record.made for record in study.records.values()]
     commits = ", ".join(sorted({origin.commit or "no commit" for origin in made}))
@@ -110,12 +111,7 @@ def results_markdown(
     if not (others := not_asked(study, comparison)).empty:
         parts += ["## Other differences, not among these questions", others.to_markdown(disable_numparse=True)]
     if any(study.history(TRAINED, seed) for seed in study.seeds(TRAINED)):
-        ahead = head_start(study, TRAINED)
-        parts.append(
-            "After round 0, before its first design, the policy of the trained engineer differs from that of the\n"
-            f"other arms by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). Its\n"
-            "differences include this."
-        )
+        parts.append(_of_the_trained(study, ages))
     parts += [
         "## All arms: rates, and differences in points",
         "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in\n"
@@ -150,13 +146,37 @@ def results_markdown(
     return "\n\n".join([*parts, "\n".join(origins)]) + "\n"
 
 
+def _of_the_trained(study: Study, ages: int) -> str:
+    """Returns sentences on the trained engineer: its late start, its optimal plans, and its first designs."""
+    ahead, fewest = head_start(study, TRAINED), study.boards["agents"].min()
+    said = [
+        "After round 0, before its first design, the policy of the trained engineer differs from that of the\n"
+        f"other arms by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). Its\n"
+        "differences from arms with other weights include this."
+    ]
+    for row in compare(study, [TRAINED], "fixed", "optimal", agents=fewest):
+        said.append(
+            f"In *optimal*\nplans it differs from the fixed configuration by {points(row.estimate)} points on boards with"
+            f" {fewest}\nagents ({row.estimate.seeds} training seeds)."
+        )
+    if ages > 1 and study.seeds(f"{TRAINED}_another"):
+        response = t_estimate(first_designs(study, ages)["response"].to_numpy())
+        said.append(
+            "Told another\nstudent's report, it first asks for boards whose mean side length differs by"
+            f" {response.text('+.1f')}\nsquares in the direction of that student's strength ({response.seeds} training"
+            " seeds)."
+        )
+    return " ".join(said)
+
+
+CONTROLS_OF_READING = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1",)}
 CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
 sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
 new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
-planned; of the last there is only round 0, whose report the engineer of another student was told. The [log](log.md) has
-the questions, written down before the first cell, and what was expected.
+planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
+[log](log.md) has the questions, written down before the first cell, and what was expected.
 
 ## Does a designer add anything to dynamic sampling?
 
@@ -164,13 +184,15 @@ With dynamic sampling (DAPO), groups of answers without signal are drawn again o
 
 {questions}
 
-The p-values of a table are corrected together (Holm). A star marks p < 5%. What dynamic sampling adds to each arm:
+The p-values of a table are corrected together (Holm). A star marks p < 5%. What dynamic sampling adds to each arm (the
+first row answers a question, too):
 
 {added}
 
 ## Is the report worth anything?
 
-The same trained engineer, with the same weights, is told its own student's report, another student's, or no report.
+The same trained engineer, with the same weights, is told its own student's report, another student's, or no report. RL
+on designs always told it a report; the supervised start has shown it prompts without one.
 
 {reading}
 
@@ -178,8 +200,12 @@ Beside these questions it was told the report of a student of a neighbouring age
 
 {beside}
 
-It does follow the report: told that of a stronger student, its first design has boards that are {response}
-squares wider than for its own student (95% interval over {seeds_of_response} training seeds).
+## What does each section of its prompt add?
+
+The same engineer, trained and elsewhere asked in context V6, is asked in contexts with other
+[sections](../docs/method.md#what-the-engineer-reads):
+
+{contexts}
 """
 
 
@@ -189,18 +215,17 @@ def controls_markdown(study: Study, ages: int) -> str:
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
         title: against_each(study, TRAINED, [f"{TRAINED}_{report}" for report in reports], agents=2)
-        for title, reports in {"reading": ("another", "none"), "beside": ("near", "mean")}.items()
+        for title, reports in CONTROLS_OF_READING.items()
     }
     tables = told | {
         "questions": compare(study, asked_of, f"fixed{DYNAMIC}", agents=2),
         "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
     }
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
-    seeds, response = study.seeds("fixed"), first_designs(study, ages)["response"].to_numpy()
-    wider = {"response": t_estimate(response).text("+.1f"), "seeds_of_response": len(response)}
+    seeds = study.seeds("fixed")
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
-    rest = results_markdown(study, "study", others).split("\n", 1)[1]
-    return CONTROLS.format(seeds=f"{seeds[0]} to {seeds[-1]}", **shown, **wider) + rest
+    rest = results_markdown(study, "study", others, ages=ages).split("\n", 1)[1]
+    return CONTROLS.format(seeds=f"{seeds[0]} to {seeds[-1]}", **shown) + rest
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
