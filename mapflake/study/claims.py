@@ -209,9 +209,10 @@ def _measured(study: Study, claim: Claim, ages: int) -> tuple[Estimate | None, s
     if not {claim.arm, claim.against} <= {arm for arm, _ in study.records}:
         return None, "", "", 1
     if claim.shows == "reads":
-        responses = t_estimate(first_designs(study, ages, claim.arm)["response"].to_numpy())
-        where = f", first design, {responses.seeds} training seeds"
-        return responses, "squares in the mean side length of the boards", where, 1
+        responses = first_designs(study, ages, claim.arm)["response"].to_numpy()
+        where = f", first design, {len(responses)} training seeds"
+        found = t_estimate(responses) if len(responses) else None
+        return found, "squares in the mean side length of the boards", where, 1
     if claim.shows == "late start":
         ahead = head_start(study, claim.arm)
         return ahead, "points", f" after round 0, on the validation boards, {ahead.seeds} training seeds", 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -150,23 +151,23 @@ def _of_the_trained(study: Study, ages: int) -> str:
     """Returns sentences on the trained engineer: its late start, its optimal plans, and its first designs."""
     ahead, fewest = head_start(study, TRAINED), study.boards["agents"].min()
     said = [
-        "After round 0, before its first design, the policy of the trained engineer differs from that of the\n"
-        f"other arms by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). Its\n"
-        "differences from arms with other weights include this."
+        "After round 0, before its first design, the policy of the trained engineer differs from that of the other arms"
+        f" by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). Its differences from arms"
+        " with other weights include this."
     ]
     for row in compare(study, [TRAINED], "fixed", "optimal", agents=fewest):
         said.append(
-            f"In *optimal*\nplans it differs from the fixed configuration by {points(row.estimate)} points on boards with"
-            f" {fewest}\nagents ({row.estimate.seeds} training seeds)."
+            f"In *optimal* plans it differs from the fixed configuration by {points(row.estimate)} points on boards"
+            f" with {fewest} agents ({row.estimate.seeds} training seeds)."
         )
     if ages > 1 and study.seeds(f"{TRAINED}_another"):
         response = t_estimate(first_designs(study, ages)["response"].to_numpy())
         said.append(
-            "Told another\nstudent's report, it first asks for boards whose mean side length differs by"
-            f" {response.text('+.1f')}\nsquares in the direction of that student's strength ({response.seeds} training"
+            "Told another student's report, it first asks for boards whose mean side length differs by"
+            f" {response.text('+.1f')} squares in the direction of that student's strength ({response.seeds} training"
             " seeds)."
         )
-    return " ".join(said)
+    return textwrap.fill(" ".join(said), 110)
 
 
 CONTROLS_OF_READING = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1",)}
