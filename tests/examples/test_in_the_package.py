@@ -31,6 +31,7 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
     page = (tmp_path / "docs/bring_your_own.md").read_text(encoding="utf-8")
+    shutil.copy(tmp_path / "docs/examples/own_designer.py", tmp_path / "docs/examples/mine.py")  # the page's first step
     (commands,) = re.findall(r"<!-- in the pipeline -->\n```bash\n(.*?)```", page, re.DOTALL)
     own = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
