@@ -170,7 +170,7 @@ def _of_the_trained(study: Study, ages: int) -> str:
     return textwrap.fill(" ".join(said), 110)
 
 
-CONTROLS_OF_READING = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1",)}
+CONTROLS_OF_READING = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
 CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
