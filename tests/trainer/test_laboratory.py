@@ -61,7 +61,8 @@ def test_the_page_has_the_gate_of_what_is_complete():
         assert [*found.students] == students  # as many trials as there can be without a gap
         assert found.seeds == ((0, *seeds) if first in students else (0, 1, *seeds))
     text = laboratory.page(missing)
-    assert f"The first table is of the students {', '.join(others)}, who have all" in text
+    assert f"The first table is of the {len(others)} students and 2 training seeds (0, 1)" in text
+    assert f"the students of {', '.join(others)} steps" in text
     assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # nobody to be told from
     assert laboratory.whole(rows("longer", seeds=(0,))) is laboratory.whole([]) is None
     assert laboratory.matrix([], laboratory.DESIGNS).empty
