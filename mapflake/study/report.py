@@ -134,12 +134,15 @@ def results_markdown(
     if design_rl is not None and not design_rl.empty:
         parts += [
             "## Design RL",
-            "The mean reward of a design, of the engineer before and after design RL and of others, with 95%\n"
-            "intervals over seeds. *own*: in its own situation; *another's*: the same designs in situations of other\n"
-            "policies; *shuffled*: the designs made from a report whose rows were swapped between sizes. *accepted*:\n"
-            "the share of replies that are legal. *reading*: own minus another's; at 0, designs earn as much in other\n"
-            "policies' situations, even where they differ from report to report. *moved*: the share of the data that\n"
-            "goes to other sizes after the swap.",
+            textwrap.fill(
+                "The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals"
+                " over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the"
+                " same designs in situations of other policies; *shuffled*: the designs made from a report whose rows were"
+                " swapped between sizes. *accepted*: the share of replies that are legal. *reading*: own minus another's;"
+                " at 0, designs earn as much in other policies' situations, even where they differ from report to report."
+                " *moved*: the share of the data that goes to other sizes after the swap.",
+                110,
+            ),
         ]
         for situations, rows in design_rl.groupby(level=0, sort=False):
             shown = rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True)
