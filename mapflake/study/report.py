@@ -135,10 +135,10 @@ def results_markdown(
         parts += [
             "## Design RL",
             textwrap.fill(
-                "The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals"
-                " over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the"
-                " same designs in situations of other policies; *shuffled*: the designs made from a report whose rows were"
-                " swapped between sizes. *accepted*: the share of replies that are legal. *reading*: own minus another's;"
+                "The mean reward of a design, of the engineer before and after design RL and of others, with 95%"
+                " intervals over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the"
+                " same designs in situations of other policies; *shuffled*: the designs made from a report whose rows"
+                " were swapped between sizes. *accepted*: the share of replies that are legal. *reading*: own minus another's;"
                 " at 0, designs earn as much in other policies' situations, even where they differ from report to report."
                 " *moved*: the share of the data that goes to other sizes after the swap.",
                 110,
