@@ -25,6 +25,12 @@ share of the samples of those rounds; trials that chose a constant design are no
 PER_TOKEN = """ Points per million tokens are the points gained since
 before RL, on boards with the smallest number of agents, by tokens sampled from round 0 on; extra answers and replies
 are counted at the mean length of an answer in round 0."""
+DESIGN_RL = """The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals
+over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the same
+designs in situations of other policies; *shuffled*: the designs made from a report whose rows were
+swapped between sizes. *accepted*: the share of replies that are legal. *reading*: own minus another's; at
+0, designs earn as much in other policies' situations, even where they differ from report to report.
+*moved*: the share of the data that goes to other sizes after the swap."""
 
 
 def table(study: Study) -> pd.DataFrame:
@@ -134,15 +140,7 @@ def results_markdown(
     if design_rl is not None and not design_rl.empty:
         parts += [
             "## Design RL",
-            textwrap.fill(
-                "The mean reward of a design, of the engineer before and after design RL and of others, with 95%"
-                " intervals over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the"
-                " same designs in situations of other policies; *shuffled*: the designs made from a report whose rows"
-                " were swapped between sizes. *accepted*: the share of replies that are legal. *reading*: own minus another's;"
-                " at 0, designs earn as much in other policies' situations, even where they differ from report to report."
-                " *moved*: the share of the data that goes to other sizes after the swap.",
-                110,
-            ),
+            DESIGN_RL,
         ]
         for situations, rows in design_rl.groupby(level=0, sort=False):
             shown = rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True)
