@@ -220,11 +220,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     for regime in dict.fromkeys(row["regime"] for row in rows):
         own = of_designs(rows, regime, DESIGNS)
         picture = f"![Gains by student and design](laboratory/{regime}.png)"
-        parts += [
-            "## Single designs" + (f", {regime}" if regime != CHOSEN else ""),
-            picture,
-            shown(matrix(own, DESIGNS)),
-        ]
+        parts += [f"## Single designs, {regime}", picture, shown(matrix(own, DESIGNS))]
         found = whole(own)
         if found is None or not {*DRAWS, *CONSTANTS} <= {*found.designs}:
             parts.append(
@@ -239,9 +235,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"{', '.join(sorted(found.students, key=int))} steps."
             )
             for budget, values in gates(found).items():
-                table[f"equal {budget}" if regime == CHOSEN else f"{regime}, equal {budget}"] = {
-                    COMPARED[name]: one.text("+.1f") for name, one in values.items()
-                }
+                table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]

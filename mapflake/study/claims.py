@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mapflake.study.cells import Study
 from mapflake.study.comparisons import Difference, compare, place
@@ -160,15 +160,29 @@ def head_start(study: Study, arm: str) -> Estimate:
     return t_estimate(ahead)
 
 
-def _line(claim: Claim, found: Estimate | None, unit: str, where: str, scale: float = 1) -> str:
-    """Returns a claim with its difference, times `scale`; raises as for `claims_markdown`."""
-    if found is None or found.seeds < 2:
+class Measured(NamedTuple):
+    """The difference that a claim is about: its estimate, times `scale` in `unit`, and boards, seeds and cost."""
+
+    estimate: Estimate
+    unit: str
+    where: str
+    scale: float = 1
+
+    @property
+    def text(self) -> str:
+        """The difference with its interval."""
+        return self.estimate.text("+.1f", self.scale)
+
+
+def _line(claim: Claim, found: Measured | None) -> str:
+    """Returns a claim with its difference; raises as for `claims_markdown`."""
+    if found is None or found.estimate.seeds < 2:
         raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    said = f"{found.text('+.1f', scale)} {unit}"
-    low, high = found.low, found.high
+    said = f"{found.text} {found.unit}"
+    low, high = found.estimate.low, found.estimate.high
     if low is None or high is None or not SUPPORTED[claim.shows](low, high):
         raise ValueError(f"claim {claim.text!r} does not hold: {said}")
-    return f"{claim.text} **{said}**{where}."
+    return f"{claim.text} **{said}**{found.where}."
 
 
 def claims_markdown(
@@ -187,38 +201,38 @@ def claims_markdown(
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
     """
-    found: Estimate | None
     lines = []
     if gate:
         where = f" on the validation boards, {gate['students']} students, {gate['seeds']} training seeds"
         for claim in GATE_CLAIMS:
             found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
-            lines.append(_line(claim, found, "points a round", where))
+            lines.append(_line(claim, Measured(found, "points a round", where)))
     for claim in claims:
-        line = _line(claim, *_measured(study, claim, ages))
-        again, _, where, scale = _measured(controls, claim, ages) if controls else (None, "", "", 1)
-        if again:
-            line += f" Other students: {again.text('+.1f', scale)}, {again.seeds} training seeds."
+        line = _line(claim, _measured(study, claim, ages))
+        if controls and (again := _measured(controls, claim, ages)):
+            line += f" Other students: {again.text}, {again.estimate.seeds} training seeds."
         lines.append(line)
-    lines += [_line(claim, *_measured(controls, claim, ages)) for claim in CONTROL_CLAIMS if controls]
+    if controls:
+        lines += [_line(claim, _measured(controls, claim, ages)) for claim in CONTROL_CLAIMS]
     return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
 
 
-def _measured(study: Study, claim: Claim, ages: int) -> tuple[Estimate | None, str, str, float]:
-    """Returns the difference that a claim is about, its unit, boards and seeds, and its scale; None if not measured."""
-    if not {claim.arm, claim.against} <= {arm for arm, _ in study.records}:
-        return None, "", "", 1
+def _measured(study: Study, claim: Claim, ages: int) -> Measured | None:
+    """Returns the difference that a claim is about, None if its arms have no training seed in common."""
+    if not {*study.seeds(claim.arm)} & {*study.seeds(claim.against)}:
+        return None
     if claim.shows == "reads":
-        responses = first_designs(study, ages, claim.arm)["response"].to_numpy()
-        where = f", first design, {len(responses)} training seeds"
-        found = t_estimate(responses) if len(responses) else None
-        return found, "squares in the mean side length of the boards", where, 1
+        designs = first_designs(study, ages, claim.arm)
+        if designs.empty:
+            return None
+        response = t_estimate(designs["response"].to_numpy())
+        where = f", first design, {response.seeds} training seeds"
+        return Measured(response, "squares in the mean side length of the boards", where)
     if claim.shows == "late start":
         ahead = head_start(study, claim.arm)
-        return ahead, "points", f" after round 0, on the validation boards, {ahead.seeds} training seeds", 100
-    for row in compare(study, [claim.arm], claim.against, **claim.kept):
-        return row.estimate, "points", _where(claim, row, study), 100
-    return None, "", "", 1
+        return Measured(ahead, "points", f" after round 0, on the validation boards, {ahead.seeds} training seeds", 100)
+    (row,) = compare(study, [claim.arm], claim.against, **claim.kept)
+    return Measured(row.estimate, "points", _where(claim, row, study), 100)
 
 
 def _where(claim: Claim, row: Difference, study: Study) -> str:

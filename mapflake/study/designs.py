@@ -9,6 +9,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pandas as pd
 
+from mapflake.engineer import History
 from mapflake.engineer.designers import DYNAMIC
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
@@ -65,10 +66,8 @@ def spent(study: Study) -> pd.DataFrame:
             trained = rl["instances"] * rl["epochs"] * rl["generations"]
             a_round = trained + measured
             last = max((one.index for one in history), default=0)
-            cost = Counter({"rollouts": a_round * max(0, last - budget)})
+            cost = Counter({"rollouts": a_round * max(0, last - budget)}) + _beside(history)
             for one in history:
-                cost.update(one.training.get("spent before", {}))
-                cost.update(one.proposal.extra_cost if one.proposal else {})
                 if one.training.get("redraws"):
                     plain = arm.removesuffix(DYNAMIC)
                     without = study.history(plain if seed in study.seeds(plain) else ROUND_0, seed)
@@ -82,8 +81,17 @@ def spent(study: Study) -> pd.DataFrame:
     return means[means.any(axis=1)]
 
 
+def _beside(history: History) -> Counter[str]:
+    """Returns the rollouts, replies and demonstrations of an arm beside its rounds, as they are on record."""
+    cost: Counter[str] = Counter()
+    for one in history:
+        cost.update(one.training.get("spent before", {}))
+        cost.update(one.proposal.extra_cost if one.proposal else {})
+    return cost
+
+
 def tokens(study: Study) -> pd.Series:
-    """Returns the millions of tokens that each arm samples for a student from round 0 on, means over training seeds.
+    """Returns the millions of tokens that an arm samples for the training of a student, means over training seeds.
 
     The tokens of a round are on record, with those of the groups that dynamic sampling draws again. Other extra answers
     and replies (`spent`) count as many tokens as an answer of the arm's round 0 has on average. An arm without a round
@@ -94,9 +102,7 @@ def tokens(study: Study) -> pd.Series:
         totals = []
         for history in (study.history(arm, seed) for seed in study.seeds(arm)):
             if history:
-                first, extra = history[0].training, Counter(history[0].training.get("spent before", {}))
-                for one in history:
-                    extra.update(one.proposal.extra_cost if one.proposal else {})
+                first, extra = history[0].training, _beside(history)
                 answers = first["instances"] * first["epochs"] * first["generations"]
                 others = (extra["rollouts"] + extra["replies"]) * first["sampled_tokens"] / answers
                 totals.append(sum(one.training["sampled_tokens"] for one in history) + others)

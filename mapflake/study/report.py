@@ -23,8 +23,8 @@ TRAINED = "engineer_trained"
 EXTRA = """ Extra samples are rollouts and replies beyond the rounds that all arms train, as a
 share of the samples of those rounds; trials that chose a constant design are not counted."""
 PER_TOKEN = """ Points per million tokens are the points gained since
-before RL, on boards with the smallest number of agents, by tokens sampled from round 0 on; extra answers and replies
-are counted at the mean length of an answer in round 0."""
+before RL, on boards with the smallest number of agents, by tokens sampled for training from round 0 on; extra answers
+and replies are counted at the mean length of an answer in round 0, answers to validation boards are not counted."""
 DESIGN_RL = """The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals
 over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the same
 designs in situations of other policies; *shuffled*: the designs made from a report whose rows were
@@ -56,7 +56,7 @@ def table(study: Study) -> pd.DataFrame:
             columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows}
     if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items()}:
         columns["extra samples"] = extra
-    gained = {row.arm: 100 * row.estimate.mean for row in compare(study, everyone, BASE, **agents[min(agents)])}
+    gained = {row.arm: 100 * row.estimate.mean for row in compare(study, everyone, BASE, **next(iter(agents.values())))}
     if used := {arm: f"{gained[arm] / million:.1f}" for arm, million in tokens(study).items() if arm in gained}:
         columns["points per million tokens"] = used
     return pd.DataFrame(columns).astype(object).fillna("").rename(index=name).rename_axis("arm")
@@ -171,7 +171,7 @@ def _of_the_trained(study: Study, ages: int) -> str:
     return textwrap.fill(" ".join(said), 110)
 
 
-CONTROLS_OF_READING = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
+TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
 CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
@@ -217,7 +217,7 @@ def controls_markdown(study: Study, ages: int) -> str:
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
         title: against_each(study, TRAINED, [f"{TRAINED}_{report}" for report in reports], agents=2)
-        for title, reports in CONTROLS_OF_READING.items()
+        for title, reports in TOLD.items()
     }
     tables = told | {
         "questions": compare(study, asked_of, f"fixed{DYNAMIC}", agents=2),
@@ -243,8 +243,9 @@ def not_asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFra
     """
     arm, first, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
     rows = compare(study, [arm], first, metric, "validation")
-    for agents in sorted({*study.boards["agents"]}) if TRAINED in study.arms else ():
-        rows += compare(study, [TRAINED], "engineer", agents=agents)
+    if TRAINED in study.arms and "engineer" not in comparison["against"]:
+        for agents in sorted({*study.boards["agents"]}):
+            rows += compare(study, [TRAINED], "engineer", agents=agents)
     return listed(corrected(rows))
 
 

@@ -134,7 +134,8 @@ def test_points_per_token_count_what_an_arm_sampled_beside_its_rounds(published)
     first, *later = (one["sampled_tokens"] / 1e6 for one in rounds)
     million = first * (1 + extra / (640 * 8)) + sum(later)
     assert designs.tokens(alone)[arm] == pytest.approx(million)
-    assert designs.tokens(alone)["fixed"] < 2 * first + sum(later)
+    of_fixed = sum(one.training["sampled_tokens"] for one in alone.history("fixed", seed))
+    assert designs.tokens(alone)["fixed"] == pytest.approx(of_fixed / 1e6)  # nothing beside its rounds
     gained = (alone.rates(arm, agents=2) - alone.rates("base", agents=2)).to_numpy().mean()
     assert study.table(alone).loc["trained engineer", "points per million tokens"] == f"{100 * gained / million:.1f}"
     assert [*designs.tokens(study.load(ROOT / "reports/cells/study", ["base"])).index] == ["round_0"]
@@ -190,6 +191,18 @@ def test_a_claim_that_does_not_hold_is_refused(five, one):
             study.claims_markdown(cells, [absent])
 
 
+def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
+    others = study.load(ROOT / "reports/cells/controls")
+    claim = claims.Claim("Yes.", "evaluation_matched", "fixed", "more", {"agents": 2})
+    only_here = claims.Claim("No.", "constant", "fixed", "no difference", {"agents": 2})
+    both, here, *rest = study.claims_markdown(published, [claim, only_here], controls=others).splitlines()
+    (again,) = study.compare(others, ["evaluation_matched"], "fixed", agents=2)
+    assert both.endswith(
+        f" Other students: {comparisons.points(again.estimate)}, {again.estimate.seeds} training seeds."
+    )
+    assert "Other students" not in "".join([here, *rest])
+
+
 def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
     arm = "engineer_trained"
     comparison = {"metric": "valid", "arm": arm, "against": ["fixed"], "agents": [2]}
@@ -200,9 +213,14 @@ def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
         (alone,) = study.compare(published, [arm], "engineer", agents=agents)
         assert row.points.rstrip("*") == comparisons.points(alone.estimate)
         assert float(row.p) >= float(f"{alone.estimate.p:.2g}")
-    said = " ".join(study.results_markdown(published, "study", comparison).split())
+    assert len(report.not_asked(published, {**comparison, "against": ["fixed", "engineer"]})) == 1  # asked for there
+    said = " ".join(study.results_markdown(published, "study", comparison, ages=4).split())
     ahead = comparisons.points(claims.head_start(published, arm))
     assert f"differs from that of the other arms by {ahead} points" in said
+    (optimal,) = study.compare(published, [arm], "fixed", "optimal", agents=2)
+    assert f"from the fixed configuration by {comparisons.points(optimal.estimate)} points" in said
+    response = statistics.t_estimate(engineers.first_designs(published, 4)["response"].to_numpy()).text("+.1f")
+    assert f"side length differs by {response} squares" in said
 
 
 def test_a_head_start_is_seen_before_the_first_design(published):
