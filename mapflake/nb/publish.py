@@ -72,15 +72,20 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def write_readme(root: Path) -> None:
-    """Writes the claims of README.md and reports/controls.md anew, from the records in reports/cells."""
-    from mapflake.study.cells import load  # pandas and scipy, which no stage needs
+    """Writes README.md's claims and figure and reports/controls.md anew, from the records in reports/cells."""
+    from mapflake import study  # pandas and scipy, which no stage needs
+    from mapflake.plots import show
+    from mapflake.plots.study import leads
     from mapflake.study.report import controls_markdown
 
     path, cells = root / "README.md", root / REPORTS / "cells"
     ages = len(params.effective(params.load(root), "study").students.ages)
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(load(cells / "controls"), ages))
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), cells, gate, ages))
+    controls = study.load(cells / "controls")
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
+    sets = {"the study's students": study.load(cells / "study"), "other students": controls}
+    show(leads(sets), root / REPORTS / "leads.png")
 
 
 def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
@@ -90,9 +95,7 @@ def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> s
     """
     from mapflake import study  # pandas and scipy, which no stage needs
 
-    claims = study.claims_markdown(
-        study.load(cells / "study"), gate=gate, ages=ages, controls=study.load(cells / "controls")
-    )
+    claims = study.claims_markdown(study.load(cells / "study"), study.load(cells / "controls"), gate, ages)
     text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
     if not found:
         raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")

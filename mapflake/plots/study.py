@@ -15,9 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.plots import style
 from mapflake.study import Study, statistics
-from mapflake.study.comparisons import Difference
+from mapflake.study.comparisons import Difference, compare
 from mapflake.study.designs import by_round
 from mapflake.study.names import name
 
@@ -33,19 +34,26 @@ DESIGNS = {
 }
 """Columns of `study.changes` and their titles."""
 
+LEADS = (
+    *("engineer_trained", "engineer_trained_another", "engineer_trained_none", "engineer", "engineer_base"),
+    *("evaluation_matched", "constant", "learnability", "uniform", "frontier", "fixed_longer"),
+    *(f"{arm}{DYNAMIC}" for arm in ("fixed", "engineer_trained", "evaluation_matched")),
+)
+"""Arms of the README's figure, from above: engineers, choices without an engineer, and dynamic sampling."""
+
 
 @style.styled
-def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Figure:
+def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order: Sequence[str] = ()) -> Figure:
     """Returns a panel for each title and its differences from `study.compare`: an arm a row, a stroke a seed.
 
     Filled where p is below 5% after Holm's correction for the arms of the panel. There is a row for each arm in any of
-    them, and no panel for an empty one; the axis names the other side as `against`.
+    them, those in `order` first, and no panel for an empty one; the axis names the other side as `against`.
     """
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
         return _nothing()
     seeds: dict[str, set[int]] = {}  # panels may have different numbers
-    for row in itertools.chain(*compared.values()):
+    for row in sorted(itertools.chain(*compared.values()), key=lambda row: [*order, row.arm].index(row.arm)):
         seeds.setdefault(row.arm, set()).add(row.estimate.seeds)
     counts = {arm: " to ".join(map(str, sorted({min(n), max(n)}))) for arm, n in seeds.items()}
     figure = Figure(figsize=(2.7 * max(2, len(compared)) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
@@ -67,6 +75,12 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str) -> Fig
     note = f"(n) seeds; | one seed; {intervals}filled: p < 5% after Holm in this panel"
     figure.supxlabel(note, x=1, ha="right", fontsize=7.5)
     return figure
+
+
+def leads(sets: Mapping[str, Study]) -> Figure:
+    """Returns how far arms end ahead of *fixed* on the benchmark's boards with 2 agents: a panel a set of cells."""
+    ahead = {title: compare(cells, LEADS, "fixed", agents=2) for title, cells in sets.items()}
+    return forest(ahead, against="fixed", order=LEADS)
 
 
 def _nothing() -> Figure:

@@ -1,8 +1,8 @@
 """The numbered claims of the README, each refused if its difference does not support it.
 
-A claim is about two arms of the study, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`). The
-sentences are written by hand; their numbers come from the records. Each interval is for its own comparison;
-reports/results.md has the p-values corrected for several comparisons.
+A claim is about two arms, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`). The sentences are
+written by hand; their numbers come from the records. Each interval is for its own comparison; reports/results.md and
+reports/controls.md have the p-values corrected for several comparisons.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mapflake.study.cells import Study
-from mapflake.study.comparisons import Difference, compare, place
+from mapflake.study.comparisons import compare
 from mapflake.study.designs import spent
 from mapflake.study.engineers import first_designs
-from mapflake.study.names import ROUND_0
+from mapflake.study.names import BASE, ROUND_0
 from mapflake.study.statistics import Estimate, t_estimate
+
+TWO_AGENTS: Mapping[str, Any] = {"agents": 2}
+"""The boards of the questions that were written down before the study: the paper's benchmark, agents as in training."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Claim:
         arm: The arm that the sentence is about.
         against: The arm that it is compared with; in `GATE_CLAIMS`, a key of `study.gate.values`.
         shows: A key of `SUPPORTED`; `late start` is about `head_start`, `reads` about `engineers.first_designs`.
+        asked: Whether the question was written down before the cells were run.
         kept: The boards of the benchmark, as `Study.rates` takes them.
     """
 
@@ -35,7 +39,8 @@ class Claim:
     arm: str
     against: str
     shows: str
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    asked: bool = False
+    kept: Mapping[str, Any] = field(default_factory=lambda: TWO_AGENTS)
 
 
 SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
@@ -49,95 +54,78 @@ SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
 
 GATE_CLAIMS = (
     Claim(
-        "**Designs matter.** One round on the boards of the best design for a student teaches it more than a round on"
-        " those of a random design.",
+        "**Designs matter**: the best design for a student teaches it more than a random one.",
         *("the best design", "designing", "more"),
     ),
     Claim(
-        "**No lead over the benchmark's own mixture of boards is shown.** The best design for each student does not"
-        " gain significantly more than this one mixture (the arm *evaluation-matched*). The summaries of the paper"
-        " that we read mention no such baseline.",
+        "The best design for each student is **not shown to teach more than the benchmark's own mixture** of boards"
+        " (*evaluation-matched*), a baseline that the summaries of the paper do not mention.",
         *("the best design", "against benchmark", "no difference"),
     ),
     Claim(
-        "**It is not shown that students need different designs.** The best design for each student does not gain"
-        " significantly more than the one design that suits these students best on average.",
+        "Nor is it shown to teach more than the one design that suits these students best on average: **students are"
+        " not shown to need different designs**.",
         *("the best design", "reading", "no difference"),
     ),
 )
 
-TWO_AGENTS = {"agents": 2}
-"""The boards of the questions that were written down before the study: the paper's benchmark, agents as in training."""
-
 CLAIMS = (
     Claim(
-        "**The trained engineer beats the fixed configuration on the benchmark's boards with 2 agents.** The student of"
-        " the engineer that was trained with RL on designs ends ahead of one that keeps the random configuration of"
-        " round 0.",
-        *("engineer_trained", "fixed", "more", TWO_AGENTS),
+        "**The trained engineer beats *fixed***, the paper's baseline, which keeps round 0's random configuration.",
+        *("engineer_trained", "fixed", "more", True),
     ),
     Claim(
-        "**So does the benchmark's own mixture (*evaluation-matched*).** Boards drawn as the benchmark's take no"
-        " engineer.",
-        *("evaluation_matched", "fixed", "more", TWO_AGENTS),
+        "**So does *evaluation-matched***, which takes no engineer: boards drawn as the benchmark's are.",
+        *("evaluation_matched", "fixed", "more"),
     ),
     Claim(
-        "**The trained engineer is not shown to beat *evaluation-matched*.** Its student does not end significantly"
-        " ahead of one that trains on boards drawn in this mixture.",
-        *("engineer_trained", "evaluation_matched", "no difference", TWO_AGENTS),
+        "The trained engineer is **not shown to beat *evaluation-matched***.",
+        *("engineer_trained", "evaluation_matched", "no difference", True),
     ),
     Claim(
-        "**In the study, it is not shown to beat the paper's engineer.** Its student does not end significantly"
-        " ahead of one whose engineer is the current policy without RL on designs.",
-        *("engineer_trained", "engineer", "no difference", TWO_AGENTS),
+        "In the study, it is **not shown to beat the paper's engineer**: the current policy without RL on designs.",
+        *("engineer_trained", "engineer", "no difference"),
     ),
     Claim(
-        "**With 3 agents it is behind the paper's engineer.** No round trains on 3 agents: only the supervised start"
-        " has shown such boards.",
-        *("engineer_trained", "engineer", "less", {"agents": 3}),
+        "**With 3 agents it is behind the paper's engineer**. Only the supervised start has shown such boards.",
+        *("engineer_trained", "engineer", "less", False, {"agents": 3}),
     ),
     Claim(
-        "**The trained engineer's board sizes follow its report.** Told the report of a stronger student, the same"
-        " weights ask for larger boards than for their own student; told that of a weaker one, for smaller boards.",
-        *("engineer_trained", "engineer_trained_another", "reads"),
+        "**Dynamic sampling beats *fixed* without a designer**: groups of answers that all earn the same reward are"
+        " drawn again on other boards (DAPO).",
+        *("fixed_dynamic", "fixed", "more", True),
     ),
     Claim(
-        "**It is not shown that this helps.** The student of an engineer that was told its own report does not end"
-        " significantly ahead of one whose engineer was told another student's.",
-        *("engineer_trained", "engineer_trained_another", "no difference", TWO_AGENTS),
+        "The trained engineer is **not shown to beat *fixed* with dynamic sampling**.",
+        *("engineer_trained", "fixed_dynamic", "no difference", True),
     ),
     Claim(
-        "**The trained engineer starts behind.** RL on designs costs some solving: after round 0, before the first"
-        " design, its policy solves fewer boards than that of the other arms. Its differences from arms with other"
-        " weights include this.",
+        "With dynamic sampling in both arms, it is **not shown to beat *fixed*** either.",
+        *("engineer_trained_dynamic", "fixed_dynamic", "no difference", True),
+    ),
+    Claim(
+        "**The trained engineer starts behind**: RL on designs costs some solving. This row is about the validation"
+        " boards after round 0, before its first design.",
         *("engineer_trained", ROUND_0, "late start"),
     ),
 )
 
-CONTROL_CLAIMS = (
+READING_CLAIMS = (
     Claim(
-        "**Dynamic sampling beats the fixed configuration without a designer.** The student ends ahead if groups of"
-        " answers without signal, which all earn the same reward, are drawn again on other boards (DAPO).",
-        *("fixed_dynamic", "fixed", "more", TWO_AGENTS),
+        "**[Board sizes](reports/figures/analysis_first_designs.png) follow the report.** Told a stronger student's"
+        " report, the same weights ask for larger boards; told a weaker student's, for smaller ones.",
+        *("engineer_trained", "engineer_trained_another", "reads"),
     ),
     Claim(
-        "**The trained engineer is not shown to beat dynamic sampling.** Its student, without dynamic sampling, does"
-        " not end significantly ahead of that of the fixed configuration with it.",
-        *("engineer_trained", "fixed_dynamic", "no difference", TWO_AGENTS),
+        "**This is not shown to help**: own report against another student's.",
+        *("engineer_trained", "engineer_trained_another", "no difference", True),
     ),
     Claim(
-        "**It is not shown that the trained engineer adds to dynamic sampling.** With dynamic sampling in both arms,"
-        " its student does not end significantly ahead of that of the fixed configuration.",
-        *("engineer_trained_dynamic", "fixed_dynamic", "no difference", TWO_AGENTS),
-    ),
-    Claim(
-        "**It is not shown that a report helps against none.** The student of an engineer that was told its own report"
-        " does not end significantly ahead of one whose engineer, with the same weights, was told none. RL on designs"
-        " never used a prompt without a report.",
-        *("engineer_trained", "engineer_trained_none", "no difference", TWO_AGENTS),
+        "**A report is not shown to help at all**: own report against none, with the same weights.",
+        *("engineer_trained", "engineer_trained_none", "no difference", True),
     ),
 )
-"""Claims about the students of reports/controls.md, who are not those of the study."""
+"""All of them are about the trained engineer, whose extra samples do not depend on its report."""
 
 
 def head_start(study: Study, arm: str) -> Estimate:
@@ -161,85 +149,109 @@ def head_start(study: Study, arm: str) -> Estimate:
 
 
 class Measured(NamedTuple):
-    """The difference that a claim is about: its estimate, times `scale` in `unit`, and boards, seeds and cost."""
+    """The difference that a claim is about: its estimate, and the factor and unit in which it is written."""
 
     estimate: Estimate
-    unit: str
-    where: str
     scale: float = 1
-
-    @property
-    def text(self) -> str:
-        """The difference with its interval."""
-        return self.estimate.text("+.1f", self.scale)
+    unit: str = ""
 
 
-def _line(claim: Claim, found: Measured | None) -> str:
-    """Returns a claim with its difference; raises as for `claims_markdown`."""
-    if found is None or found.estimate.seeds < 2:
-        raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    said = f"{found.text} {found.unit}"
-    low, high = found.estimate.low, found.estimate.high
-    if low is None or high is None or not SUPPORTED[claim.shows](low, high):
-        raise ValueError(f"claim {claim.text!r} does not hold: {said}")
-    return f"{claim.text} **{said}**{found.where}."
+def claims_markdown(study: Study, controls: Study, gate: Mapping[str, Any], ages: int) -> str:
+    """Returns the claims as three numbered tables in Markdown: of trials, of whole runs, and of reading.
 
-
-def claims_markdown(
-    study: Study,
-    claims: Iterable[Claim] = CLAIMS,
-    gate: Mapping[str, Any] | None = None,
-    ages: int = 1,
-    controls: Study | None = None,
-) -> str:
-    """Returns the claims as a numbered list in Markdown, each with its difference: of the gate, the study, controls.
-
-    A claim about rates on the benchmark also has the valid rates and the extra samples of both arms, and one about the
-    study the same difference in `controls`, the cells that `CONTROL_CLAIMS` are about. `gate` is the content of
+    `controls` are the cells of reports/controls.md, whose students are not those of the study. `gate` is the content of
     reports/laboratory/gate.json, `ages` the number of ages of students.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
     """
-    lines = []
-    if gate:
-        where = f" on the validation boards, {gate['students']} students, {gate['seeds']} training seeds"
-        for claim in GATE_CLAIMS:
-            found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
-            lines.append(_line(claim, Measured(found, "points a round", where)))
-    for claim in claims:
-        line = _line(claim, _measured(study, claim, ages))
-        if controls and (again := _measured(controls, claim, ages)):
-            line += f" Other students: {again.text}, {again.estimate.seeds} training seeds."
-        lines.append(line)
-    if controls:
-        lines += [_line(claim, _measured(controls, claim, ages)) for claim in CONTROL_CLAIMS]
-    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, start=1))
+    both = {"the study": study, "other students": controls}
+    solved = {arm: study.rates(arm, **TWO_AGENTS).loc[study.seeds("fixed")].to_numpy() for arm in (BASE, "fixed")}
+    begin, end = (f"{rates.mean():.1%}" for rates in solved.values())
+    first = len(GATE_CLAIMS) + 1
+    trained = (
+        f"What three rounds teach, on the benchmark's {solved['fixed'].shape[1]} boards with 2 agents (*fixed* begins"
+        f" the study at {begin} and ends at {end})"
+    )
+    parts = (
+        gate_table("What one round on the boards of a design teaches, on the validation boards", gate),
+        table(trained, CLAIMS, both, ages, first, costs=True),
+        table("Does the trained engineer use its report?", READING_CLAIMS, both, ages, first + len(CLAIMS)),
+    )
+    return "\n\n".join(parts)
 
 
-def _measured(study: Study, claim: Claim, ages: int) -> Measured | None:
+def gate_table(title: str, gate: Mapping[str, Any]) -> str:
+    """Returns `GATE_CLAIMS` as a table; raises as for `claims_markdown`."""
+    rows = []
+    for number, claim in enumerate(GATE_CLAIMS, start=1):
+        found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
+        rows.append([str(number), claim.text, _supported(claim, Measured(found))])
+    return _markdown(["", title, f"points a round, {gate['students']} students"], rows)
+
+
+def table(
+    title: str,
+    claims: Iterable[Claim],
+    both: Mapping[str, Study],
+    ages: int = 1,
+    first: int = 1,
+    *,
+    costs: bool = False,
+) -> str:
+    """Returns claims about arms as a table in Markdown, with their differences in each of several sets of cells.
+
+    A claim is refused by the first of the sets that has its arms; raises as for `claims_markdown`. Claims are numbered
+    from `first` on; `costs` adds a column with the extra samples of both arms in that set.
+    """
+    rows = []
+    for number, claim in enumerate(claims, start=first):
+        found = {where: measured(cells, claim, ages) for where, cells in both.items()}
+        there = next((where for where, difference in found.items() if difference), next(iter(both)))
+        told = {where: _told(difference) if difference else "" for where, difference in found.items()}
+        told[there] = _supported(claim, found[there])
+        cost = [_cost(claim, both[there])] if costs else []
+        rows.append([f"{number}{'†' if claim.asked else ''}", claim.text, *told.values(), *cost])
+    return _markdown(["", title, *(f"points, {where}" for where in both), *(["extra samples"] if costs else [])], rows)
+
+
+def measured(study: Study, claim: Claim, ages: int) -> Measured | None:
     """Returns the difference that a claim is about, None if its arms have no training seed in common."""
     if not {*study.seeds(claim.arm)} & {*study.seeds(claim.against)}:
         return None
     if claim.shows == "reads":
         designs = first_designs(study, ages, claim.arm)
-        if designs.empty:
-            return None
-        response = t_estimate(designs["response"].to_numpy())
-        where = f", first design, {response.seeds} training seeds"
-        return Measured(response, "squares in the mean side length of the boards", where)
+        return None if designs.empty else Measured(t_estimate(designs["response"].to_numpy()), unit=" squares")
     if claim.shows == "late start":
-        ahead = head_start(study, claim.arm)
-        return Measured(ahead, "points", f" after round 0, on the validation boards, {ahead.seeds} training seeds", 100)
+        return Measured(head_start(study, claim.arm), 100)
     (row,) = compare(study, [claim.arm], claim.against, **claim.kept)
-    return Measured(row.estimate, "points", _where(claim, row, study), 100)
+    return Measured(row.estimate, 100)
 
 
-def _where(claim: Claim, row: Difference, study: Study) -> str:
-    """Returns both arms' valid rates, the boards and seeds of a difference, and the extra samples if there were any."""
-    sides = (claim.arm, claim.against)
-    common = sorted({*study.seeds(claim.arm)} & {*study.seeds(claim.against)})
-    rates = [study.rates(arm, boards=row.boards, **row.kept).loc[common].to_numpy().mean() for arm in sides]
-    own, other = (float(spent(study)["extra"].get(arm, 0.0)) for arm in sides)
-    cost = f", extra samples {own:.0%} against {other:.0%}" if own or other else ""
-    return f" ({rates[0]:.1%} against {rates[1]:.1%}) on {place(row)}, {row.estimate.seeds} training seeds{cost}"
+def _supported(claim: Claim, found: Measured | None) -> str:
+    """Returns the difference in bold; raises as for `claims_markdown`."""
+    if found is None or found.estimate.seeds < 2:
+        raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
+    low, high, said = found.estimate.low, found.estimate.high, _told(found)
+    if low is None or high is None or not SUPPORTED[claim.shows](low, high):
+        raise ValueError(f"claim {claim.text!r} does not hold: {said}")
+    mean, _, interval = said.partition(" (")
+    return f"**{mean}** ({interval}"
+
+
+def _told(found: Measured) -> str:
+    return f"{found.estimate.text('+.1f', found.scale)}{found.unit}, {found.estimate.seeds} seeds"
+
+
+def _cost(claim: Claim, study: Study) -> str:
+    """Returns the extra samples of both arms, nothing where there are none or the claim is about round 0."""
+    extra = spent(study)["extra"]
+    arm, against = (float(extra.get(arm, 0.0)) for arm in (claim.arm, claim.against))
+    return f"{arm:.0%} against {against:.0%}" if (arm or against) and claim.against != ROUND_0 else ""
+
+
+def _markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = [*head]
+    return "\n".join(
+        "|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in (head, ["---"] * len(head), *rows)
+    )

@@ -73,14 +73,14 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
         assert [row["own_size"], row["other_size"]] == pytest.approx(sizes)
         assert [row["own_valid"], row["other_valid"]] == pytest.approx(valid)
         assert row["response"] == pytest.approx(np.sign(valid[1] - valid[0]) * (sizes[1] - sizes[0]))
-    reads = next(claim for claim in claims.CLAIMS if claim.shows == "reads")
-    assert f"**{table['response'].mean():+.1f} (" in claims.claims_markdown(found, [reads], ages=4)
+    reads = next(claim for claim in claims.READING_CLAIMS if claim.shows == "reads")
+    assert f"**{table['response'].mean():+.1f}** (" in claims.table("", [reads], {"": found}, 4)
 
     deaf = changed(found, control, lambda seed, one: found.records[arm, seed].rounds)  # designs as if told its own
     with pytest.raises(ValueError, match=r"does not hold: \+0\.0 squares"):
-        claims.claims_markdown(deaf, [reads], ages=4)
+        claims.table("", [reads], {"": deaf}, 4)
     others = changed(found, control, lambda seed, one: [row | {"parent_sha256": "others"} for row in one.rounds])
     with pytest.raises(ValueError, match=r"engineer_trained-0 and .* did not design with the same weights"):
         engineers.first_designs(others, 4)
     with pytest.raises(ValueError, match="not measured over two seeds"):
-        claims.claims_markdown(found, [replace(reads, arm="engineer")], ages=4)
+        claims.table("", [replace(reads, arm="engineer")], {"": found}, 4)

@@ -1,5 +1,6 @@
 """Tables and figures say what the records say, whatever was run."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -175,32 +176,38 @@ def test_results_hold_what_was_asked(five):
     )
 
 
+def told(estimate):
+    """The difference as a table of claims has it."""
+    return f"{comparisons.points(estimate)}, {estimate.seeds} seeds"
+
+
 def test_a_claim_that_does_not_hold_is_refused(five, one):
-    more = claims.Claim("It helps.", "engineer", "fixed", "more")
+    more = claims.Claim("It helps.", "engineer", "fixed", "more", kept={})
     (row,) = study.compare(five, ["engineer"], "fixed")
-    said = study.claims_markdown(five, [more])
-    own, other = (f"{100 * five.rates(arm).to_numpy().mean():.1f}%" for arm in ("engineer", "fixed"))
-    shown = f"**{comparisons.points(row.estimate)} points** ({own} against {other})"
-    assert said.startswith(f"1. It helps. {shown} on the benchmark's 80 boards, 5 ")
-    assert said.endswith("training seeds.")
+    *_, said = claims.table("Does it?", [more], {"five": five}, first=7).splitlines()
+    assert said.replace("**", "") == f"| 7 | It helps. | {told(row.estimate)} |"
+    assert "| 1† |" in claims.table("Does it?", [replace(more, asked=True)], {"five": five})
     for wrong in (replace(more, shows="no difference"), replace(more, arm="fixed", against="engineer")):
         with pytest.raises(ValueError, match="does not hold"):
-            study.claims_markdown(five, [wrong])
+            claims.table("Does it?", [wrong], {"five": five})
     for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
-            study.claims_markdown(cells, [absent])
+            claims.table("Does it?", [absent], {"cells": cells})
 
 
 def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
-    others = study.load(ROOT / "reports/cells/controls")
-    claim = claims.Claim("Yes.", "evaluation_matched", "fixed", "more", {"agents": 2})
-    only_here = claims.Claim("No.", "constant", "fixed", "no difference", {"agents": 2})
-    both, here, *rest = study.claims_markdown(published, [claim, only_here], controls=others).splitlines()
-    (again,) = study.compare(others, ["evaluation_matched"], "fixed", agents=2)
-    assert both.endswith(
-        f" Other students: {comparisons.points(again.estimate)}, {again.estimate.seeds} training seeds."
-    )
-    assert "Other students" not in "".join([here, *rest])
+    both = {"study": published, "others": study.load(ROOT / "reports/cells/controls")}
+    arms = ("evaluation_matched", "constant", "fixed_dynamic")  # run in both, in the first alone, in the second alone
+    rows = [claims.Claim("", arm, "fixed", "no difference" if arm == "constant" else "more") for arm in arms]
+    _, _, *lines = claims.table("", rows, both, costs=True).replace("**", "").splitlines()
+    for arm, line in zip(arms, lines, strict=True):
+        found = [study.compare(cells, [arm], "fixed", agents=2) for cells in both.values()]
+        cells = [cell.strip() for cell in line.split("|")[3:5]]
+        assert cells == [told(rows[0].estimate) if rows else "" for rows in found]
+    assert [line.split("|")[5].strip() for line in lines[:2]] == ["", ""]
+    assert re.fullmatch(r"\d\d% against 0%", lines[2].split("|")[5].strip())
+    with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms, whatever the others say
+        claims.table("", [replace(rows[2], shows="less")], both)
 
 
 def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
@@ -230,8 +237,8 @@ def test_a_head_start_is_seen_before_the_first_design(published):
         [published.history(arm, seed)[0].report.valid_rate for seed in seeds] for arm in ("engineer_trained", "round_0")
     )
     assert claims.head_start(published, "engineer_trained").mean == pytest.approx(np.subtract(own, shared).mean())
-    said = study.claims_markdown(published, [claim])
-    assert f" points** after round 0, on the validation boards, {len(seeds)} training seeds." in said
+    *_, said = claims.table("", [claim], {"study": published}).replace("**", "").splitlines()
+    assert said == f"| 1 | No. | {told(claims.head_start(published, 'engineer_trained'))} |"
 
     def with_first(change):
         return changed(published, "engineer_trained", lambda seed, one: [one.rounds[0] | change])
@@ -239,7 +246,7 @@ def test_a_head_start_is_seen_before_the_first_design(published):
     known = published.records["engineer_trained", 0].rounds
     solved = [row | {"valid": row["rollouts"]} for row in known[0]["report"]["sizes"]]
     with pytest.raises(ValueError, match="does not hold"):  # the control: it would be ahead
-        study.claims_markdown(with_first({"report": known[0]["report"] | {"sizes": solved}}), [claim])
+        claims.table("", [claim], {"": with_first({"report": known[0]["report"] | {"sizes": solved}})})
     with pytest.raises(ValueError, match="another configuration"):
         claims.head_start(with_first({"config": known[1]["config"]}), "engineer_trained")
     with pytest.raises(ValueError, match="uniform_no was not run"):
@@ -381,6 +388,10 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five, one):
     assert {"engineer: RL checkpoint (5)", "points against fixed"} <= {*texts(figure).split("\n")}
     strokes = [line for line in figure.axes[0].lines if line.get_marker() == "|" and len(line.get_xdata()) == 5]
     assert strokes[0].get_xdata() == pytest.approx(100 * np.array(compared["valid"][0].by_seed))
+    *_, last = (row.arm for row in compared["valid"])
+    labels = figures.forest(compared, against="fixed", order=[last]).axes[0].get_yticklabels()
+    upper = max(labels, key=lambda label: label.get_position()[1])
+    assert upper.get_text().startswith(comparisons.name(last))
     few = [replace(row, estimate=replace(row.estimate, seeds=2)) for row in compared["valid"][:1]]
     assert "(2 to 5)" in texts(figures.forest({"all": compared["valid"], "two": few}, against="fixed"))
     alone = figures.forest({"valid": study.compare(one, one.arms, "fixed")}, against="fixed")
@@ -388,6 +399,14 @@ def test_forest_shows_every_arm_its_seeds_and_its_interval(five, one):
     assert not alone.axes[0].collections  # no bar
     for nothing in (figures.forest({"valid": []}, against="fixed"), figures.learning(five, ["oracle"])):
         assert "nothing to compare" in texts(nothing)
+
+
+def test_leads_have_a_panel_for_each_set_of_students(published):
+    drawn = figures.leads({"study": published, "others": study.load(ROOT / "reports/cells/controls")})
+    assert [ax.get_title("left") for ax in drawn.axes] == ["study", "others"]
+    rows = study.compare(published, figures.LEADS, "fixed", agents=2)
+    dots = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
+    assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([100 * row.estimate.mean for row in rows])
 
 
 def test_learning_shows_paired_differences_from_round_0_on(five):
