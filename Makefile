@@ -8,6 +8,8 @@ PYTHON ?= python3
 EXTRAS ?= dev
 JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 1)
 VENV := .venv
+# Python compiles a module when it is first imported: to compile all of 2 GB here would take a minute and more.
+PIP := python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
@@ -31,8 +33,8 @@ $(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
-	python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps $(addprefix -r ,$(LOCKS))
-	python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
+	$(PIP) --require-hashes --no-deps $(addprefix -r ,$(LOCKS))
+	$(PIP) --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	touch $@
 
 repro: run-there install    ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
