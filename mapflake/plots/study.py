@@ -55,7 +55,6 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order:
     seeds: dict[str, set[int]] = {}  # panels may have different numbers
     for row in sorted(itertools.chain(*compared.values()), key=lambda row: [*order, row.arm].index(row.arm)):
         seeds.setdefault(row.arm, set()).add(row.estimate.seeds)
-    counts = {arm: " to ".join(map(str, sorted({min(n), max(n)}))) for arm, n in seeds.items()}
     figure = Figure(figsize=(2.7 * max(2, len(compared)) + 1.9, 0.33 * len(seeds) + 1.4), layout="constrained")
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
     place = {arm: len(seeds) - 1 - i for i, arm in enumerate(seeds)}
@@ -64,23 +63,35 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order:
             y = place[row.arm]
             ax.plot(100 * np.array(row.by_seed), np.full(len(row.by_seed), y - 0.24), "|", color=GREY, markersize=6)
             _interval(ax, 100 * row.estimate.mean, y, row.estimate, filled=row.significant)
+            count, beside = str(row.estimate.seeds), ax.get_yaxis_transform()
+            ax.text(1.01, y, count, transform=beside, va="center", fontsize=7.5, color=GREY)
         if not any(any(row.by_seed) for row in rows):
             ax.set_xlim(-1, 1)
         ax.axvline(0, color="#444444", lw=1)
         ax.set_title(title, loc="left")
         ax.set(yticks=list(place.values()), xlabel=f"points against {against}\n{BETTER}", ylim=(-0.7, len(seeds) - 0.4))
-        ax.set_yticklabels([f"{name(arm)} ({count})" for arm, count in counts.items()])
+        ax.set_yticklabels([name(arm) for arm in seeds])
         ax.grid(axis="y", visible=False)
     intervals = "bar: 95% interval; " if max(map(max, seeds.values())) > 1 else "one seed: no interval; "
-    note = f"(n) seeds; | one seed; {intervals}filled: p < 5% after Holm in this panel"
+    note = f"right: seeds; | one seed; {intervals}filled: p < 5% after Holm in this panel"
     figure.supxlabel(note, x=1, ha="right", fontsize=7.5)
     return figure
 
 
 def leads(sets: Mapping[str, Study]) -> Figure:
-    """Returns how far arms end ahead of *fixed* on the benchmark's boards with 2 agents: a panel a set of cells."""
-    ahead = {title: compare(cells, LEADS, "fixed", agents=2) for title, cells in sets.items()}
-    return forest(ahead, against="fixed", order=LEADS)
+    """Returns how far arms end ahead of *fixed* on the benchmark's boards with 2 agents: a panel a set of cells.
+
+    The panels have the same axis. An arm that was not run in a set has no dot there.
+    """
+    ahead = {
+        title: compare(cells, [arm for arm in LEADS if cells.seeds(arm)], "fixed", agents=2)
+        for title, cells in sets.items()
+    }
+    figure = forest(ahead, against="fixed", order=LEADS)
+    ends = [end for ax in figure.axes for end in ax.get_xlim()]
+    for ax in figure.axes:
+        ax.set_xlim(min(ends), max(ends))
+    return figure
 
 
 def _nothing() -> Figure:

@@ -18,6 +18,7 @@ from mapflake.study.engineers import first_designs
 from mapflake.study.names import BASE, ROUND_0
 from mapflake.study.statistics import Estimate, t_estimate
 
+ASKED, LATE = "†", "‡"
 TWO_AGENTS: Mapping[str, Any] = {"agents": 2}
 """The boards of the questions that were written down before the study: the paper's benchmark, agents as in training."""
 
@@ -31,7 +32,8 @@ class Claim:
         arm: The arm that the sentence is about.
         against: The arm that it is compared with; in `GATE_CLAIMS`, a key of `study.gate.values`.
         shows: A key of `SUPPORTED`; `late start` is about `head_start`, `reads` about `engineers.first_designs`.
-        asked: Whether the question was written down before the cells were run.
+        marks: Of the study and of other students: whether the question was written down before its cells (`ASKED`),
+            after a part of them had been seen (`LATE`), or never.
         kept: The boards of the benchmark, as `Study.rates` takes them.
     """
 
@@ -39,7 +41,7 @@ class Claim:
     arm: str
     against: str
     shows: str
-    asked: bool = False
+    marks: tuple[str, str] = ("", "")
     kept: Mapping[str, Any] = field(default_factory=lambda: TWO_AGENTS)
 
 
@@ -72,36 +74,54 @@ GATE_CLAIMS = (
 CLAIMS = (
     Claim(
         "**The trained engineer beats *fixed***, the paper's baseline, which keeps round 0's random configuration.",
-        *("engineer_trained", "fixed", "more", True),
+        *("engineer_trained", "fixed", "more", (ASKED, LATE)),
     ),
     Claim(
         "**So does *evaluation-matched***, which takes no engineer: boards drawn as the benchmark's are.",
-        *("evaluation_matched", "fixed", "more"),
+        *("evaluation_matched", "fixed", "more", ("", ASKED)),
     ),
     Claim(
         "The trained engineer is **not shown to beat *evaluation-matched***.",
-        *("engineer_trained", "evaluation_matched", "no difference", True),
+        *("engineer_trained", "evaluation_matched", "no difference", (ASKED, "")),
     ),
     Claim(
-        "In the study, it is **not shown to beat the paper's engineer**: the current policy without RL on designs.",
-        *("engineer_trained", "engineer", "no difference"),
+        "It is **not shown to beat one constant design**, which did well for other students.",
+        *("engineer_trained", "constant", "no difference"),
     ),
     Claim(
-        "**With 3 agents it is behind the paper's engineer**. Only the supervised start has shown such boards.",
-        *("engineer_trained", "engineer", "less", False, {"agents": 3}),
+        "It is **not shown to beat *learnability***, a rule that measures its student before each round.",
+        *("engineer_trained", "learnability", "no difference"),
+    ),
+    Claim(
+        "It is **not shown to beat *fixed* with more samples**. There are too few seeds to say more.",
+        *("engineer_trained", "fixed_longer", "no difference"),
     ),
     Claim(
         "**Dynamic sampling beats *fixed* without a designer**: groups of answers that all earn the same reward are"
         " drawn again on other boards (DAPO).",
-        *("fixed_dynamic", "fixed", "more", True),
+        *("fixed_dynamic", "fixed", "more", ("", ASKED)),
     ),
     Claim(
         "The trained engineer is **not shown to beat *fixed* with dynamic sampling**.",
-        *("engineer_trained", "fixed_dynamic", "no difference", True),
+        *("engineer_trained", "fixed_dynamic", "no difference", ("", LATE)),
     ),
     Claim(
         "With dynamic sampling in both arms, it is **not shown to beat *fixed*** either.",
-        *("engineer_trained_dynamic", "fixed_dynamic", "no difference", True),
+        *("engineer_trained_dynamic", "fixed_dynamic", "no difference", ("", LATE)),
+    ),
+    Claim(
+        "**The paper's engineer**, the current policy without RL on designs, ends ahead of *fixed* in the study, but is"
+        " not shown to on other students.",
+        *("engineer", "fixed", "more", ("", ASKED)),
+    ),
+    Claim(
+        "In the study, the trained engineer is **not shown to beat the paper's engineer**.",
+        *("engineer_trained", "engineer", "no difference"),
+    ),
+    Claim(
+        "In the study, **with 3 agents it is behind the paper's engineer**. Only the supervised start has shown such"
+        " boards.",
+        *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}),
     ),
     Claim(
         "**The trained engineer starts behind**: RL on designs costs some solving. This row is about the validation"
@@ -118,11 +138,12 @@ READING_CLAIMS = (
     ),
     Claim(
         "**This is not shown to help**: own report against another student's.",
-        *("engineer_trained", "engineer_trained_another", "no difference", True),
+        *("engineer_trained", "engineer_trained_another", "no difference", (ASKED, LATE)),
     ),
     Claim(
-        "**A report is not shown to help at all**: own report against none, with the same weights.",
-        *("engineer_trained", "engineer_trained_none", "no difference", True),
+        "**A report is not shown to help against none**, with the same weights. RL on designs never used a prompt"
+        " without a report.",
+        *("engineer_trained", "engineer_trained_none", "no difference", ("", LATE)),
     ),
 )
 """All of them are about the trained engineer, whose extra samples do not depend on its report."""
@@ -165,18 +186,18 @@ def claims_markdown(study: Study, controls: Study, gate: Mapping[str, Any], ages
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
     """
-    both = {"the study": study, "other students": controls}
+    both = {"study": study, "other students": controls}
     solved = {arm: study.rates(arm, **TWO_AGENTS).loc[study.seeds("fixed")].to_numpy() for arm in (BASE, "fixed")}
     begin, end = (f"{rates.mean():.1%}" for rates in solved.values())
     first = len(GATE_CLAIMS) + 1
     trained = (
-        f"What three rounds teach, on the benchmark's {solved['fixed'].shape[1]} boards with 2 agents (*fixed* begins"
-        f" the study at {begin} and ends at {end})"
+        f"**What three rounds teach**, in points on the benchmark's {solved['fixed'].shape[1]} boards with 2 agents"
+        f" (*fixed* begins the study at {begin} and ends at {end})"
     )
     parts = (
-        gate_table("What one round on the boards of a design teaches, on the validation boards", gate),
+        gate_table("**What one round on the boards of a design teaches**, in points on the validation boards", gate),
         table(trained, CLAIMS, both, ages, first, costs=True),
-        table("Does the trained engineer use its report?", READING_CLAIMS, both, ages, first + len(CLAIMS)),
+        table("**Does the trained engineer use its report?**", READING_CLAIMS, both, ages, first + len(CLAIMS)),
     )
     return "\n\n".join(parts)
 
@@ -187,7 +208,7 @@ def gate_table(title: str, gate: Mapping[str, Any]) -> str:
     for number, claim in enumerate(GATE_CLAIMS, start=1):
         found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
         rows.append([str(number), claim.text, _supported(claim, Measured(found))])
-    return _markdown(["", title, f"points a round, {gate['students']} students"], rows)
+    return _markdown(["", title, f"trials, {gate['students']} students"], rows)
 
 
 def table(
@@ -210,9 +231,10 @@ def table(
         there = next((where for where, difference in found.items() if difference), next(iter(both)))
         told = {where: _told(difference) if difference else "" for where, difference in found.items()}
         told[there] = _supported(claim, found[there])
+        marked = [text and f"{text}{mark}" for text, mark in zip(told.values(), claim.marks, strict=False)]
         cost = [_cost(claim, both[there])] if costs else []
-        rows.append([f"{number}{'†' if claim.asked else ''}", claim.text, *told.values(), *cost])
-    return _markdown(["", title, *(f"points, {where}" for where in both), *(["extra samples"] if costs else [])], rows)
+        rows.append([str(number), claim.text, *marked, *cost])
+    return _markdown(["", title, *both, *(["extra samples"] if costs else [])], rows)
 
 
 def measured(study: Study, claim: Claim, ages: int) -> Measured | None:
@@ -244,10 +266,10 @@ def _told(found: Measured) -> str:
 
 
 def _cost(claim: Claim, study: Study) -> str:
-    """Returns the extra samples of both arms, nothing where there are none or the claim is about round 0."""
+    """Returns the extra samples of both arms, nothing where the claim is about round 0."""
     extra = spent(study)["extra"]
     arm, against = (float(extra.get(arm, 0.0)) for arm in (claim.arm, claim.against))
-    return f"{arm:.0%} against {against:.0%}" if (arm or against) and claim.against != ROUND_0 else ""
+    return "" if claim.against == ROUND_0 else f"{arm:.0%} against {against:.0%}"
 
 
 def _markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
