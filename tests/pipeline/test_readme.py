@@ -12,6 +12,8 @@ from small_repo import ROOT, committed, files, repository
 
 from mapflake import repro
 from mapflake.nb import params, publish
+from mapflake.study import load, report
+from mapflake.study.names import name
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -39,6 +41,12 @@ def test_claims_are_those_of_the_committed_records(cells: Path) -> None:
         publish.with_claims(README.replace("<!-- /claims -->", ""), cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
         publish.with_claims(README, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+
+
+def test_the_trained_engineer_gains_no_more_by_token_than_fixed(cells: Path) -> None:
+    assert "no more points per sampled token than *fixed*" in README
+    table = report.table(load(cells / "study"))["points per million tokens"]
+    assert float(table[name("engineer_trained")]) <= float(table[name("fixed")])
 
 
 def test_nothing_published_is_removed_before_there_is_something_to_publish(
