@@ -8,7 +8,6 @@ PYTHON ?= python3
 EXTRAS ?= dev
 JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 1)
 VENV := .venv
-# Python compiles a module when it is first imported: to compile all of 2 GB here would take a minute and more.
 PIP := python -m pip install --quiet --disable-pip-version-check --no-compile
 PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 export PATH := $(abspath $(VENV))/bin:$(PATH)
@@ -33,8 +32,9 @@ $(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --require-hashes --no-deps $(addprefix -r ,$(LOCKS))
+	@printf '%s\n' $(LOCKS) | xargs -P 2 -n 1 $(PIP) --require-hashes --no-deps -r
 	$(PIP) --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
+	@python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores, where pip takes one; some packages ship what is no Python
 	touch $@
 
 repro: run-there install    ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
