@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
             "bank": lambda: stages.bank(base, chosen.number),
             "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
             "publish": lambda: publish.publish(base),
-            "readme": lambda: publish.write_readme(base),
+            "readme": lambda: _module("readme").write(base),
             "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, chosen.arm)), sep="\n"),
             "page": lambda: print(_module("page").write(base).relative_to(base)),
             "report": lambda: print(report.report(base).relative_to(base)),

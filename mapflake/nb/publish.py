@@ -6,7 +6,6 @@ records of finished cells are there already (reports/cells): their stages write 
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +14,6 @@ from typing import Any
 from mapflake import repro
 from mapflake.nb import params
 from mapflake.nb.folders import NOTEBOOKS, REPORTS, require
-
-CLAIMS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
-"""The place of the claims in README.md, between marks that stay as they are."""
 
 
 def publish(root: Path) -> None:
@@ -69,34 +65,3 @@ def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         if "valid" in rates["against_fixed"]:  # fixed itself is compared with nothing
             found[arm]["valid_against_fixed"] = rates["against_fixed"]["valid"]["mean"]
     return found
-
-
-def write_readme(root: Path) -> None:
-    """Writes README.md's claims and figure and reports/controls.md anew, from the records in reports/cells."""
-    from mapflake import study  # pandas and scipy, which no stage needs
-    from mapflake.plots import show
-    from mapflake.plots.study import leads
-    from mapflake.study.report import controls_markdown
-
-    path, cells = root / "README.md", root / REPORTS / "cells"
-    ages = len(params.effective(params.load(root), "study").students.ages)
-    gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
-    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), cells, gate, ages))
-    controls = study.load(cells / "controls")
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
-    sets = {"the study's students": study.load(cells / "study"), "other students": controls}
-    show(leads(sets), root / REPORTS / "leads.png")
-
-
-def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
-    """Returns `text` with the claims of the gate, `cells/study` and `cells/controls` between their marks.
-
-    Raises ValueError if it has no marks, or a claim does not hold.
-    """
-    from mapflake import study  # pandas and scipy, which no stage needs
-
-    claims = study.claims_markdown(study.load(cells / "study"), study.load(cells / "controls"), gate, ages)
-    text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
-    if not found:
-        raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")
-    return text

@@ -26,22 +26,21 @@ from mapflake.study.records import MAKERS
 # What an edit can change: stages, and the hashes that ledgers, checkpoints and records keep.
 CELLS = "baseline_rl engineer_loop ablations trained_engineer"
 TRAINED = f"{CELLS} warm_start student bank round record"
-SHOWN = "analysis publish"
 CHANGES = {  # a file of each kind: what an edit of it changes
-    "env/csrc/costs.h": f"{TRAINED} {SHOWN} env_design grpo",
-    "env/generator.py": f"{TRAINED} {SHOWN} env_design",
+    "env/csrc/costs.h": f"{TRAINED} analysis env_design grpo",
+    "env/generator.py": f"{TRAINED} analysis env_design",
     "env/benchmark.py": "env_design",
     "env/rewards.py": f"{CELLS} bank round record grpo",
     "trainer/accelerate/fsdp2.yaml": f"{CELLS} bank round record grpo",
     "trainer/engine.py": f"{TRAINED} grpo supervised",
     "trainer/warmstart.py": f"{TRAINED} supervised",
-    "engineer/prompt.py": f"{TRAINED} {SHOWN}",
+    "engineer/prompt.py": f"{TRAINED} analysis",
     "engineer/rounds.py": f"{CELLS} bank round record",
     "engineer/bank.py": "trained_engineer bank record",
     "engineer/design_rl.py": "ablations trained_engineer record",
     "engineer/reading.py": "engineer_loop trained_engineer",
-    "study/records.py": f"{CELLS} record {SHOWN}",
-    "study/statistics.py": SHOWN,
+    "study/records.py": f"{CELLS} record analysis",
+    "study/statistics.py": "analysis",
     "plots/study.py": "analysis",
     "nb/publish.py": "publish",
 }

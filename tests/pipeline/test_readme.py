@@ -11,7 +11,7 @@ import pytest
 from small_repo import ROOT, committed, files, repository
 
 from mapflake import repro
-from mapflake.nb import params, publish
+from mapflake.nb import params, publish, readme
 from mapflake.study import load, report
 from mapflake.study.names import name
 
@@ -32,15 +32,15 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_claims_are_those_of_the_committed_records(cells: Path) -> None:
     gate = json.loads(committed("reports/laboratory/gate.json"))
-    assert publish.with_claims(README, cells, gate, 4) == README, "python -m mapflake.nb readme"
+    assert readme.with_claims(README, cells, gate, 4) == README, "python -m mapflake.nb readme"
     claims = README.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
     other = README.replace(claims, claims.replace("points", "pts"))
     assert other != README
-    assert publish.with_claims(other, cells, gate, 4) == README
+    assert readme.with_claims(other, cells, gate, 4) == README
     with pytest.raises(ValueError, match=r"no marks <!-- claims: "):
-        publish.with_claims(README.replace("<!-- /claims -->", ""), cells, gate, 4)
+        readme.with_claims(README.replace("<!-- /claims -->", ""), cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        publish.with_claims(README, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(README, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
 
 
 def test_the_trained_engineer_gains_no_more_by_token_than_fixed(cells: Path) -> None:
