@@ -178,7 +178,8 @@ The study ([results](results.md)) has no row for the base model as engineer, lea
 sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
 new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
 planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
-[log](log.md) has the questions, written down before the first cell, and what was expected.
+[log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
+other arms had been seen by then.
 
 ## Does a designer add anything to dynamic sampling?
 
