@@ -115,12 +115,12 @@ CLAIMS = (
         *("engineer", "fixed", "more", ("", ASKED)),
     ),
     Claim(
-        "In the study, the trained engineer is **not shown to beat the paper's engineer**.",
+        "In the study, the trained engineer is **not shown to beat the paper's engineer**; on other students it does.",
         *("engineer_trained", "engineer", "no difference"),
     ),
     Claim(
-        "In the study, **with 3 agents it is behind the paper's engineer**. Only the supervised start has shown such"
-        " boards.",
+        "In the study, **with 3 agents it is behind the paper's engineer**; on other students this is not shown. Only the"
+        " supervised start has such boards.",
         *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}),
     ),
     Claim(
