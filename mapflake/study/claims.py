@@ -8,7 +8,7 @@ reports/controls.md have the p-values corrected for several comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mapflake.study.cells import Study
@@ -35,6 +35,7 @@ class Claim:
         marks: Of the study and of other students: whether the question was written down before its cells (`ASKED`),
             after a part of them had been seen (`LATE`), or never.
         kept: The boards of the benchmark, as `Study.rates` takes them.
+        elsewhere: What other students show, a key of `SUPPORTED`, where the sentence speaks of them.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Claim:
     shows: str
     marks: tuple[str, str] = ("", "")
     kept: Mapping[str, Any] = field(default_factory=lambda: TWO_AGENTS)
+    elsewhere: str = ""
 
 
 SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
@@ -112,16 +114,16 @@ CLAIMS = (
     Claim(
         "**The paper's engineer**, the current policy without RL on designs, ends ahead of *fixed* in the study, but is"
         " not shown to on other students.",
-        *("engineer", "fixed", "more", ("", ASKED)),
+        *("engineer", "fixed", "more", ("", ASKED), TWO_AGENTS, "no difference"),
     ),
     Claim(
         "In the study, the trained engineer is **not shown to beat the paper's engineer**; on other students it does.",
-        *("engineer_trained", "engineer", "no difference"),
+        *("engineer_trained", "engineer", "no difference", ("", ""), TWO_AGENTS, "more"),
     ),
     Claim(
-        "In the study, **with 3 agents it is behind the paper's engineer**; on other students this is not shown. Only the"
-        " supervised start has such boards.",
-        *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}),
+        "In the study, **with 3 agents it is behind the paper's engineer**; on other students this is not shown. Only"
+        " the supervised start has such boards.",
+        *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}, "no difference"),
     ),
     Claim(
         "**The trained engineer starts behind**: RL on designs costs some solving. This row is about the validation"
@@ -222,8 +224,8 @@ def table(
 ) -> str:
     """Returns claims about arms as a table in Markdown, with their differences in each of several sets of cells.
 
-    A claim is refused by the first of the sets that has its arms; raises as for `claims_markdown`. Claims are numbered
-    from `first` on; `costs` adds a column with the extra samples of both arms in that set.
+    A claim is refused by the first of the sets that has its arms, and by the others if it speaks of them; raises as for
+    `claims_markdown`. Claims are numbered from `first` on; `costs` adds a column with the extra samples of both arms in that set.
     """
     rows = []
     for number, claim in enumerate(claims, start=first):
@@ -231,6 +233,9 @@ def table(
         there = next((where for where, difference in found.items() if difference), next(iter(both)))
         told = {where: _told(difference) if difference else "" for where, difference in found.items()}
         told[there] = _supported(claim, found[there])
+        for where in found if claim.elsewhere else ():
+            if where != there:
+                _supported(replace(claim, shows=claim.elsewhere), found[where])
         marked = [text and f"{text}{mark}" for text, mark in zip(told.values(), claim.marks, strict=False)]
         cost = [_cost(claim, both[there])] if costs else []
         rows.append([str(number), claim.text, *marked, *cost])

@@ -207,8 +207,11 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
         assert cells == [told(rows[0].estimate) if rows else "" for rows in found]
     assert [line.split("|")[5].strip() for line in lines[:2]] == ["0% against 0%"] * 2
     assert re.fullmatch(r"\d\d% against 0%", lines[2].split("|")[5].strip())
-    with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms, whatever the others say
+    with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms
         claims.table("", [replace(rows[2], shows="less")], both)
+    claims.table("", [replace(rows[0], elsewhere="more")], both)
+    with pytest.raises(ValueError, match="does not hold"):  # by the others, where it speaks of them
+        claims.table("", [replace(rows[0], elsewhere="no difference")], both)
 
 
 def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
