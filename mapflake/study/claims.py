@@ -225,7 +225,8 @@ def table(
     """Returns claims about arms as a table in Markdown, with their differences in each of several sets of cells.
 
     A claim is refused by the first of the sets that has its arms, and by the others if it speaks of them; raises as for
-    `claims_markdown`. Claims are numbered from `first` on; `costs` adds a column with the extra samples of both arms in that set.
+    `claims_markdown`. Claims are numbered from `first` on; `costs` adds a column with the extra samples of both arms in
+    that set.
     """
     rows = []
     for number, claim in enumerate(claims, start=first):
