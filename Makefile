@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
-	@printf '%s\n' $(LOCKS) | xargs -P 2 -n 1 $(PIP) --require-hashes --no-deps -r
+	@printf '%s\n' '-r $(firstword $(LOCKS))' '$(addprefix -r ,$(wordlist 2,9,$(LOCKS)))' | xargs -P 2 -L 1 $(PIP) --require-hashes --no-deps
 	$(PIP) --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	@python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores, where pip takes one; some packages ship what is no Python
 	touch $@

@@ -33,7 +33,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages and pictures from outside docs/, and a page of the examples."""
     files.append(File.generated(config, "index.md", abs_src_path=str(ROOT / "README.md")))
-    names = ["CHANGELOG.md", "CONTRIBUTING.md", "reports/log.md"]
+    names = ["CHANGELOG.md", "CONTRIBUTING.md", "reports/log.md", "reports/leads.png"]
     names += [f"reports/figures/{path.name}" for path in sorted((ROOT / "reports/figures").iterdir())]
     sources = [(ROOT, name) for name in names] + [(ROOT / "reports", name) for name in _notebooks()]
     for folder, name in sources:

@@ -20,14 +20,14 @@ CLAIMS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 
 def write(root: Path) -> None:
     """Writes README.md's claims and figure and reports/controls.md anew, from the records in reports/cells."""
-    path, cells = root / "README.md", root / REPORTS / "cells"
-    ages = len(params.effective(params.load(root), "study").students.ages)
+    path, cells, file = root / "README.md", root / REPORTS / "cells", params.load(root)
+    ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), cells, gate, ages))
     controls = study.load(cells / "controls")
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
-    sets = {"the study's students": study.load(cells / "study"), "other students": controls}
-    show(leads(sets), root / REPORTS / "leads.png")
+    own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
+    show(leads({"the study's students": own, "fresh students": controls}), root / REPORTS / "leads.png")
 
 
 def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:

@@ -46,7 +46,7 @@ LEADS = (
 def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order: Sequence[str] = ()) -> Figure:
     """Returns a panel for each title and its differences from `study.compare`: an arm a row, a stroke a seed.
 
-    Filled where p is below 5% after Holm's correction for the arms of the panel. There is a row for each arm in any of
+    Filled where p is below 5% after Holm's correction. There is a row for each arm in any of
     them, those in `order` first, and no panel for an empty one; the axis names the other side as `against`.
     """
     compared = {title: rows for title, rows in compared.items() if rows}
@@ -73,7 +73,7 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order:
         ax.set_yticklabels([name(arm) for arm in seeds])
         ax.grid(axis="y", visible=False)
     intervals = "bar: 95% interval; " if max(map(max, seeds.values())) > 1 else "one seed: no interval; "
-    note = f"right: seeds; | one seed; {intervals}filled: p < 5% after Holm in this panel"
+    note = f"right: seeds; | one seed; {intervals}filled: p < 5% after Holm's correction"
     figure.supxlabel(note, x=1, ha="right", fontsize=7.5)
     return figure
 
@@ -81,12 +81,11 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order:
 def leads(sets: Mapping[str, Study]) -> Figure:
     """Returns how far arms end ahead of *fixed* on the benchmark's boards with 2 agents: a panel a set of cells.
 
-    The panels have the same axis. An arm that was not run in a set has no dot there.
+    The panels have the same axis. An arm that was not run in a set has no dot there. Holm's correction is for all arms
+    of a set, also those that are not drawn.
     """
-    ahead = {
-        title: compare(cells, [arm for arm in LEADS if cells.seeds(arm)], "fixed", agents=2)
-        for title, cells in sets.items()
-    }
+    ahead = {title: compare(cells, cells.arms, "fixed", agents=2) for title, cells in sets.items()}
+    ahead = {title: [row for row in rows if row.arm in LEADS] for title, rows in ahead.items()}
     figure = forest(ahead, against="fixed", order=LEADS)
     ends = [end for ax in figure.axes for end in ax.get_xlim()]
     for ax in figure.axes:

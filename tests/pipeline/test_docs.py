@@ -29,7 +29,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pages_are_those_of_the_repository(site: Path) -> None:
     index = (site / "index.html").read_text()
     assert "writes its own training environment" in index
-    assert (site / "reports/figures/env_design_wrong.gif").is_file()
+    for picture in re.findall(r'src="(reports/[^"]+)"', index):
+        assert (site / picture).is_file(), picture
+    assert "reports/leads.png" in index
     for notebook in (ROOT / "reports/notebooks").glob("*.ipynb"):
         assert (site / f"notebooks/{notebook.stem}.html").is_file(), notebook.name
     assert not (site / "hooks.py").exists()

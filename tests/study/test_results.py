@@ -185,9 +185,9 @@ def test_a_claim_that_does_not_hold_is_refused(five, one):
     more = claims.Claim("It helps.", "engineer", "fixed", "more", kept={})
     (row,) = study.compare(five, ["engineer"], "fixed")
     *_, said = claims.table("Does it?", [more], {"five": five}, first=7).splitlines()
-    assert said.replace("**", "") == f"| 7 | It helps. | {told(row.estimate)} |"
+    assert said.replace("**", "") == f"| 7 | It helps. | {told(row.estimate)} | 0% against 0% |"
     *_, marked = claims.table("Does it?", [replace(more, marks=(claims.ASKED, ""))], {"five": five}).splitlines()
-    assert marked.endswith(" seeds† |")
+    assert " seeds† |" in marked
     for wrong in (replace(more, shows="no difference"), replace(more, arm="fixed", against="engineer")):
         with pytest.raises(ValueError, match="does not hold"):
             claims.table("Does it?", [wrong], {"five": five})
@@ -200,7 +200,7 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
     both = {"study": published, "others": study.load(ROOT / "reports/cells/controls")}
     arms = ("evaluation_matched", "constant", "fixed_dynamic")  # run in both, in the first alone, in the second alone
     rows = [claims.Claim("", arm, "fixed", "no difference" if arm == "constant" else "more") for arm in arms]
-    _, _, *lines = claims.table("", rows, both, costs=True).replace("**", "").splitlines()
+    _, _, *lines = claims.table("", rows, both).replace("**", "").splitlines()
     for arm, line in zip(arms, lines, strict=True):
         found = [study.compare(cells, [arm], "fixed", agents=2) for cells in both.values()]
         cells = [cell.strip() for cell in line.split("|")[3:5]]
@@ -209,8 +209,7 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
     assert re.fullmatch(r"\d\d% against 0%", lines[2].split("|")[5].strip())
     with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms
         claims.table("", [replace(rows[2], shows="less")], both)
-    claims.table("", [replace(rows[0], elsewhere="more")], both)
-    with pytest.raises(ValueError, match="does not hold"):  # by the others, where it speaks of them
+    with pytest.raises(ValueError, match="does not hold"):  # and by the others
         claims.table("", [replace(rows[0], elsewhere="no difference")], both)
 
 
@@ -242,7 +241,7 @@ def test_a_head_start_is_seen_before_the_first_design(published):
     )
     assert claims.head_start(published, "engineer_trained").mean == pytest.approx(np.subtract(own, shared).mean())
     *_, said = claims.table("", [claim], {"study": published}).replace("**", "").splitlines()
-    assert said == f"| 1 | No. | {told(claims.head_start(published, 'engineer_trained'))} |"
+    assert said == f"| 1 | No. | {told(claims.head_start(published, 'engineer_trained'))} | |"
 
     def with_first(change):
         return changed(published, "engineer_trained", lambda seed, one: [one.rounds[0] | change])
@@ -411,7 +410,7 @@ def test_leads_have_a_panel_for_each_set_of_students(published):
     drawn = figures.leads({"study": published, "others": study.load(ROOT / "reports/cells/controls")})
     assert [ax.get_title("left") for ax in drawn.axes] == ["study", "others"]
     assert drawn.axes[0].get_xlim() == drawn.axes[1].get_xlim()  # or intervals cannot be compared by eye
-    rows = study.compare(published, [arm for arm in figures.LEADS if published.seeds(arm)], "fixed", agents=2)
+    rows = [row for row in study.compare(published, published.arms, "fixed", agents=2) if row.arm in figures.LEADS]
     dots = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
     assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([100 * row.estimate.mean for row in rows])
 
