@@ -134,7 +134,7 @@ bench: install        ## measure speed, write reports/bench.json (PART=env|...; 
 	python -m benchmarks $(PART)
 
 docs: install         ## build the documentation, links checked, into build/site (index.html opens from disk)
-	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 mkdocs build
 	@echo "build/site/index.html"
 
 sanitize: install     ## run the compiled solver under AddressSanitizer and UndefinedBehaviorSanitizer (needs gcc)

@@ -16,7 +16,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
-CODE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)?(?:mapflake|tests|notebooks|docs/examples|LICENSE)[^)]*\)")
+NOT_HERE = "mapflake|tests|notebooks|docs/examples|one_file.py|LICENSE|CITATION.cff|(?:reports/)?llm/"
+CODE_LINK = re.compile(rf"\[([^\]]+)\]\((?:\.\./)?(?:{NOT_HERE})[^)]*\)")
 
 
 def on_config(config: Any) -> Any:
@@ -33,8 +34,9 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages and pictures from outside docs/, and a page of the examples."""
     files.append(File.generated(config, "index.md", abs_src_path=str(ROOT / "README.md")))
-    names = ["CHANGELOG.md", "CONTRIBUTING.md", "reports/log.md", "reports/leads.png"]
-    names += [f"reports/figures/{path.name}" for path in sorted((ROOT / "reports/figures").iterdir())]
+    names = ["CHANGELOG.md", "CONTRIBUTING.md"]
+    pages_and_pictures = (path for path in (ROOT / "reports").rglob("*.*") if path.suffix in (".md", ".png", ".gif"))
+    names += sorted(path.relative_to(ROOT).as_posix() for path in pages_and_pictures)
     sources = [(ROOT, name) for name in names] + [(ROOT / "reports", name) for name in _notebooks()]
     for folder, name in sources:
         files.append(File(name, str(folder), config.site_dir, config.use_directory_urls))
@@ -47,6 +49,10 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Returns the page with links as they are to be here."""
     text = CODE_LINK.sub(r"\1", markdown)
+    if page.file.src_uri.startswith("reports/"):
+        return text.replace("](../docs/", "](../").replace("](../README.md", "](../index.md")
+    text = re.sub(r"\]\((?:\.\./)?reports/notebooks/", "](notebooks/", text)
+    text = text.replace("](../reports/", "](reports/")
     text = re.sub(r"\]\((?:\.\./)?README\.md", "](index.md", text)
     return re.sub(r"\]\(docs/", "](", text) if page.file.src_uri in ("index.md", "CONTRIBUTING.md") else text
 

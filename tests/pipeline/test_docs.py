@@ -19,10 +19,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built in strict mode: a link, an image or an anchor that leads nowhere is an error."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)],
         cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Building documentation" in done.stderr  # where such lines are silenced, warnings are too, and do not count
     return folder
 
 
