@@ -45,7 +45,7 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.evaluate import rollout
 from mapflake.trainer.grpo import order_of_rows
 from mapflake.trainer.params import ModelParams
-from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy
+from mapflake.trainer.policy import encode_prompts, from_scratch, load_policy, save_policy
 
 WORDS = [*dict.fromkeys([*env.VOCABULARY, *ENGINEER_WORDS])]
 SIZES = (3, 4)
@@ -383,6 +383,16 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
     assert [one.was_rejected for one in engineer.history] == [False, False, True]
     assert engineer.history[2].config == engineer.history[1].config
     assert "Failures" in server.asked[0]["messages"][0]["content"]
+
+
+def test_a_checkpoint_designs_for_a_policy_that_cannot(tmp_path: Path) -> None:
+    designer = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=1)
+    save_policy(designer.model, designer.tokenizer, tmp_path / "designer", "made for this test")
+    params = EngineerParams(model=str(tmp_path / "designer"), constrained=True, samples=1)
+    trainer, engineer = make(tmp_path / "out", "engineer", params=params, words=env.VOCABULARY)
+    trainer.train()
+    assert [one.was_rejected for one in engineer.history] == [False] * 3
+    assert engineer.history[1].config != engineer.history[0].config
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import PIL.Image
 import pytest
 from small_repo import ROOT, committed, files, repository
 
 from mapflake import repro
 from mapflake.nb import params, publish, readme
-from mapflake.study import load, report
+from mapflake.study import compare, load, report
 from mapflake.study.names import name
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,6 +50,29 @@ def test_what_the_trained_engineer_gains_by_token(cells: Path) -> None:
     tables = [report.table(load(cells / folder))["points per million tokens"] for folder in ("study", "controls")]
     study, fresh = (float(table[name("engineer_trained")]) - float(table[name("fixed")]) for table in tables)
     assert study <= 0 < fresh < 0.5
+
+
+def test_what_readme_says_of_corrected_differences(cells: Path) -> None:
+    """The three questions on dynamic sampling, corrected together, as on reports/controls.md."""
+    assert "*Evaluation-matched* is ahead there, but not after correction." in README
+    arms = ["engineer_trained_dynamic", "engineer_trained", "evaluation_matched_dynamic"]
+    *_, matched = compare(load(cells / "controls"), arms, "fixed_dynamic", agents=2)
+    assert matched.arm == arms[-1]
+    assert not matched.significant
+
+
+def test_the_figure_is_that_of_the_records(tmp_path: Path) -> None:
+    root = repository(tmp_path, "params.yaml", "README.md")
+    for folder in ("cells/study", "cells/controls"):
+        shutil.copytree(ROOT / "reports" / folder, root / "reports" / folder)
+    (root / "reports/laboratory").mkdir()
+    shutil.copyfile(ROOT / "reports/laboratory/gate.json", root / "reports/laboratory/gate.json")
+    readme.write(root)
+    made, published = (np.asarray(PIL.Image.open(one / "reports/leads.png").convert("L"), int) for one in (root, ROOT))
+    assert made.shape == published.shape, "python -m mapflake.nb readme"
+    assert abs(made - published).mean() < 0.5
+    assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
+    assert (root / "README.md").read_text(encoding="utf-8") == README
 
 
 def test_nothing_published_is_removed_before_there_is_something_to_publish(
