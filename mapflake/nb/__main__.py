@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     cell = "the cell that it is for: arm=heuristic seed=0"
     run.add_argument("items", nargs="*", type=_item, metavar="key=value", help=cell)
     commands.add_parser("publish", help="copy metrics, figures and executed notebooks to reports/")
-    commands.add_parser("readme", help="write README.md's claims and figure, and reports/controls.md")
+    commands.add_parser("readme", help="write the claims of README.md and docs/claims.md, and reports/controls.md")
     commands.add_parser("page", help="write reports/<profile>.md of the active run: a transcript, tables, what it took")
     commands.add_parser("report", help="write the active run as one HTML file, with its boards, designs and reports")
     hub = commands.add_parser("cards", help="write folders for the Hugging Face hub: boards, an arm's last checkpoint")

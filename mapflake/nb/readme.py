@@ -1,4 +1,4 @@
-"""What README.md says of the results, and reports/controls.md: made from the records in reports/cells, by no stage."""
+"""What README.md and docs/claims.md say of the results, and reports/controls.md: made from the records, by no stage."""
 
 from __future__ import annotations
 
@@ -14,29 +14,39 @@ from mapflake.plots import show
 from mapflake.plots.study import leads
 from mapflake.study.report import controls_markdown
 
-CLAIMS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
-"""The place of the claims in README.md, between marks that stay as they are."""
+MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
+"""The place of the claims in a page, between marks that stay as they are."""
+
+CLAIMS = "docs/claims.md"
 
 
 def write(root: Path) -> None:
-    """Writes README.md's claims and figure and reports/controls.md anew, from the records in reports/cells."""
-    path, cells, file = root / "README.md", root / REPORTS / "cells", params.load(root)
+    """Writes the claims of README.md and docs/claims.md, the README's figure and reports/controls.md anew.
+
+    All of it comes from the records in reports/cells.
+    """
+    cells, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
-    repro.write_text(path, with_claims(path.read_text(encoding="utf-8"), cells, gate, ages))
+    for name in ("README.md", CLAIMS):
+        text = (root / name).read_text(encoding="utf-8")
+        repro.write_text(root / name, with_claims(text, name, cells, gate, ages))
     controls = study.load(cells / "controls")
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(leads({"the study's students": own, "fresh students": controls}), root / REPORTS / "leads.png")
 
 
-def with_claims(text: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
-    """Returns `text` with the claims of the gate, `cells/study` and `cells/controls` between their marks.
+def with_claims(text: str, name: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
+    """Returns the page `name`, whose content is `text`, with the claims of the records between its marks.
 
-    Raises ValueError if it has no marks, or a claim does not hold.
+    `CLAIMS` has all of them, README.md the first. Raises ValueError if the page has no marks, or a claim does not hold.
     """
-    claims = study.claims_markdown(study.load(cells / "study"), study.load(cells / "controls"), gate, ages)
-    text, found = CLAIMS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
+    shown = study.CLAIMS if name == CLAIMS else study.CLAIMS[: study.HEADLINES]
+    claims = study.claims_markdown(study.load(cells / "study"), study.load(cells / "controls"), gate, ages, shown)
+    if name == CLAIMS:
+        claims = claims.replace("](reports/", "](../reports/")
+    text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
     if not found:
-        raise ValueError("README.md has no marks <!-- claims: ... --> and <!-- /claims -->")
+        raise ValueError(f"{name} has no marks <!-- claims: ... --> and <!-- /claims -->")
     return text

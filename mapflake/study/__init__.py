@@ -3,7 +3,7 @@
 - `board_sets`: the boards that all cells are measured on.
 - `records`: measures a cell and writes its record. `cells`: reads records.
 - `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
-- `report`: the tables and files. `claims`: the claims of the README.
+- `report`: the tables and files. `claims`: the claims of README.md and docs/claims.md.
 - `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
 - `gate`: how much could be gained by designing, from a table of trials.
 
@@ -12,13 +12,15 @@ The figures are in `mapflake.plots.study`.
 
 from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load
-from mapflake.study.claims import claims_markdown
+from mapflake.study.claims import CLAIMS, HEADLINES, claims_markdown
 from mapflake.study.comparisons import compare
 from mapflake.study.designs import changes
 from mapflake.study.records import benchmark, made, write_record
 from mapflake.study.report import in_parts, metrics, results_markdown, table
 
 __all__ = [
+    "CLAIMS",
+    "HEADLINES",
     "Study",
     "benchmark",
     "changes",

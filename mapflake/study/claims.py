@@ -1,4 +1,4 @@
-"""The numbered claims of the README, each refused if its difference does not support it.
+"""The numbered claims of README.md and docs/claims.md, each refused if its difference does not support it.
 
 A claim is about two arms, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`). The sentences are
 written by hand; their numbers come from the records. Each interval is for its own comparison; reports/results.md and
@@ -87,7 +87,40 @@ CLAIMS = (
         *("engineer_trained", "evaluation_matched", "no difference", (ASKED, "")),
     ),
     Claim(
-        "It is **not shown to beat one constant design**, which did well for the students of the trials.",
+        "**Dynamic sampling beats *fixed* without a designer**: groups of answers that all earn the same reward are"
+        " drawn again on other boards (DAPO).",
+        *("fixed_dynamic", "fixed", "more", ("", ASKED)),
+    ),
+    Claim(
+        "The trained engineer is **not shown to beat *fixed* with dynamic sampling**.",
+        *("engineer_trained", "fixed_dynamic", "no difference", ("", LATE)),
+    ),
+    Claim(
+        "**The paper's engineer**, the current policy without RL on designs (*RL checkpoint* in figures), is ahead"
+        " of *fixed* in eight units of the study; this is not shown with the two left out, nor on fresh students.",
+        *("engineer", "fixed", "more", (ASKED, ASKED), TWO_AGENTS, "no difference"),
+    ),
+    Claim(
+        "It is **not shown to beat the base model as engineer**: the paper's *checkpoint over base*.",
+        *("engineer", "engineer_base", "no difference", ("", ASKED)),
+    ),
+    Claim(
+        "**The sizes that the trained engineer asks for"
+        " [follow its report](reports/figures/analysis_first_designs.png)**: larger boards if the same weights are told"
+        " a stronger student's, smaller ones for a weaker student's (mean side length).",
+        *("engineer_trained", "engineer_trained_another", "reads", (LATE, LATE)),
+    ),
+    Claim(
+        "**This is not shown to help**: own report against another student's.",
+        *("engineer_trained", "engineer_trained_another", "no difference", (ASKED, LATE)),
+    ),
+    Claim(
+        "**A report is not shown to help against none**, with the same weights. RL on designs always used a report.",
+        *("engineer_trained", "engineer_trained_none", "no difference", ("", LATE)),
+    ),
+    Claim(
+        "The trained engineer is **not shown to beat one constant design**, which did well for the students of the"
+        " trials.",
         *("engineer_trained", "constant", "no difference"),
     ),
     Claim(
@@ -100,30 +133,12 @@ CLAIMS = (
         *("engineer_trained", "fixed_longer", "no difference"),
     ),
     Claim(
-        "**Dynamic sampling beats *fixed* without a designer**: groups of answers that all earn the same reward are"
-        " drawn again on other boards (DAPO).",
-        *("fixed_dynamic", "fixed", "more", ("", ASKED)),
-    ),
-    Claim(
-        "The trained engineer is **not shown to beat *fixed* with dynamic sampling**.",
-        *("engineer_trained", "fixed_dynamic", "no difference", ("", LATE)),
-    ),
-    Claim(
         "With dynamic sampling in both arms, it is **not shown to beat *fixed*** either.",
         *("engineer_trained_dynamic", "fixed_dynamic", "no difference", ("", LATE)),
     ),
     Claim(
         "*Evaluation-matched* is ahead there, but not after correction.",
         *("evaluation_matched_dynamic", "fixed_dynamic", "more", ("", LATE)),
-    ),
-    Claim(
-        "**The paper's engineer**, the current policy without RL on designs (*RL checkpoint* in the figure), is ahead"
-        " of *fixed* in eight units of the study; this is not shown with the two left out, nor on fresh students.",
-        *("engineer", "fixed", "more", (ASKED, ASKED), TWO_AGENTS, "no difference"),
-    ),
-    Claim(
-        "It is **not shown to beat the base model as engineer**: the paper's *checkpoint over base*.",
-        *("engineer", "engineer_base", "no difference", ("", ASKED)),
     ),
     Claim(
         "In the study, the trained engineer is **not shown to beat the paper's engineer**; on fresh students it does.",
@@ -139,20 +154,10 @@ CLAIMS = (
         " boards after round 0, before its first design.",
         *("engineer_trained", ROUND_0, "late start"),
     ),
-    Claim(
-        "**The sizes that it asks for [follow its report](reports/figures/analysis_first_designs.png)**: larger boards"
-        " if the same weights are told a stronger student's, smaller ones for a weaker student's (mean side length).",
-        *("engineer_trained", "engineer_trained_another", "reads", (LATE, LATE)),
-    ),
-    Claim(
-        "**This is not shown to help**: own report against another student's.",
-        *("engineer_trained", "engineer_trained_another", "no difference", (ASKED, LATE)),
-    ),
-    Claim(
-        "**A report is not shown to help against none**, with the same weights. RL on designs always used a report.",
-        *("engineer_trained", "engineer_trained_none", "no difference", ("", LATE)),
-    ),
 )
+
+HEADLINES = 10
+"""So many of `CLAIMS` are in README.md; docs/claims.md has all of them."""
 
 
 def head_start(study: Study, arm: str) -> Estimate:
@@ -183,8 +188,10 @@ class Measured(NamedTuple):
     unit: str = ""
 
 
-def claims_markdown(study: Study, controls: Study, gate: Mapping[str, Any], ages: int) -> str:
-    """Returns the claims as two numbered tables in Markdown: of trials, and of whole runs.
+def claims_markdown(
+    study: Study, controls: Study, gate: Mapping[str, Any], ages: int, claims: Iterable[Claim] = CLAIMS
+) -> str:
+    """Returns claims as two numbered tables in Markdown: `GATE_CLAIMS`, of trials, and `claims`, of whole runs.
 
     `controls` are the cells of reports/controls.md, whose students are not those of the study. `gate` is the content of
     reports/laboratory/gate.json, `ages` the number of ages of students.
@@ -199,7 +206,7 @@ def claims_markdown(study: Study, controls: Study, gate: Mapping[str, Any], ages
         f" (*fixed* begins the study at {begin} and ends at {end})"
     )
     sets = {"study": study, "fresh students": controls}
-    return f"{gate_table(gate)}\n\n{table(title, CLAIMS, sets, ages, first=len(GATE_CLAIMS) + 1)}"
+    return f"{gate_table(gate)}\n\n{table(title, claims, sets, ages, first=len(GATE_CLAIMS) + 1)}"
 
 
 def gate_table(gate: Mapping[str, Any]) -> str:

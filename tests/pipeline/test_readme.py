@@ -17,7 +17,7 @@ from mapflake.nb import params, publish, readme
 from mapflake.study import compare, load, report
 from mapflake.study.names import name
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.CLAIMS))
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,27 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_claims_are_those_of_the_committed_records(cells: Path) -> None:
-    gate = json.loads(committed("reports/laboratory/gate.json"))
-    assert readme.with_claims(README, cells, gate, 4) == README, "python -m mapflake.nb readme"
-    claims = README.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
-    other = README.replace(claims, claims.replace("points", "pts"))
-    assert other != README
-    assert readme.with_claims(other, cells, gate, 4) == README
-    with pytest.raises(ValueError, match=r"no marks <!-- claims: "):
-        readme.with_claims(README.replace("<!-- /claims -->", ""), cells, gate, 4)
+@pytest.mark.parametrize("name", ["README.md", readme.CLAIMS])
+def test_claims_are_those_of_the_committed_records(cells: Path, name: str) -> None:
+    gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / name).read_text(encoding="utf-8")
+    assert readme.with_claims(page, name, cells, gate, 4) == page, "python -m mapflake.nb readme"
+    claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
+    other = page.replace(claims, claims.replace("points", "pts"))
+    assert other != page
+    assert readme.with_claims(other, name, cells, gate, 4) == page
+    with pytest.raises(ValueError, match=rf"^{name} has no marks <!-- claims: "):
+        readme.with_claims(page.replace("<!-- /claims -->", ""), name, cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(README, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(page, name, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+
+
+def test_all_claims_begin_with_those_of_the_readme() -> None:
+    shown, there = ([line for line in text.splitlines() if re.match(r"\| \d", line)] for text in (README, CLAIMS))
+    assert [row.replace("](../", "](") for row in there[: len(shown)]] == shown
+    assert len(there) > len(shown) > 10
+    assert f"In 4 to {len(shown)}, †" in README
+    assert f"In 4 to {len(there)}, †" in CLAIMS
+    assert f"go on to {len(there)}" in README
 
 
 def test_what_the_trained_engineer_gains_by_token(cells: Path) -> None:
@@ -54,7 +64,7 @@ def test_what_the_trained_engineer_gains_by_token(cells: Path) -> None:
 
 def test_what_readme_says_of_corrected_differences(cells: Path) -> None:
     """The three questions on dynamic sampling, corrected together, as on reports/controls.md."""
-    assert "*Evaluation-matched* is ahead there, but not after correction." in README
+    assert "*Evaluation-matched* is ahead there, but not after correction." in CLAIMS
     arms = ["engineer_trained_dynamic", "engineer_trained", "evaluation_matched_dynamic"]
     *_, matched = compare(load(cells / "controls"), arms, "fixed_dynamic", agents=2)
     assert matched.arm == arms[-1]
@@ -65,6 +75,8 @@ def test_the_figure_is_that_of_the_records(tmp_path: Path) -> None:
     root = repository(tmp_path, "params.yaml", "README.md")
     for folder in ("cells/study", "cells/controls"):
         shutil.copytree(ROOT / "reports" / folder, root / "reports" / folder)
+    (root / "docs").mkdir()
+    shutil.copyfile(ROOT / readme.CLAIMS, root / readme.CLAIMS)
     (root / "reports/laboratory").mkdir()
     shutil.copyfile(ROOT / "reports/laboratory/gate.json", root / "reports/laboratory/gate.json")
     readme.write(root)
