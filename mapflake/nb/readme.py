@@ -12,6 +12,7 @@ from mapflake.nb import params
 from mapflake.nb.folders import REPORTS
 from mapflake.plots import show
 from mapflake.plots.study import leads
+from mapflake.study import Study
 from mapflake.study.report import controls_markdown
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
@@ -28,22 +29,23 @@ def write(root: Path) -> None:
     cells, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
+    whole, controls = study.load(cells / "study"), study.load(cells / "controls")
     for name in ("README.md", CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
-        repro.write_text(root / name, with_claims(text, name, cells, gate, ages))
-    controls = study.load(cells / "controls")
+        repro.write_text(root / name, with_claims(text, name, whole, controls, gate, ages))
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(leads({"the study's students": own, "fresh students": controls}), root / REPORTS / "leads.png")
 
 
-def with_claims(text: str, name: str, cells: Path, gate: Mapping[str, Any], ages: int) -> str:
-    """Returns the page `name`, whose content is `text`, with the claims of the records between its marks.
+def with_claims(text: str, name: str, whole: Study, controls: Study, gate: Mapping[str, Any], ages: int) -> str:
+    """Returns the page `name`, whose content is `text`, with the claims between its marks: `CLAIMS` has all of them.
 
-    `CLAIMS` has all of them, README.md the first. Raises ValueError if the page has no marks, or a claim does not hold.
+    `whole` has all cells of the study; the rest is as for `study.claims_markdown`. Raises ValueError if the page has no
+    marks, or a claim does not hold.
     """
     shown = study.CLAIMS if name == CLAIMS else study.CLAIMS[: study.HEADLINES]
-    claims = study.claims_markdown(study.load(cells / "study"), study.load(cells / "controls"), gate, ages, shown)
+    claims = study.claims_markdown(whole, controls, gate, ages, shown)
     if name == CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)

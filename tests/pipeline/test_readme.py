@@ -1,10 +1,12 @@
 """The README's numbers are those of the committed records, it is short, and what it shows and names is there."""
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -14,36 +16,33 @@ from small_repo import ROOT, committed, files, repository
 
 from mapflake import repro
 from mapflake.nb import params, publish, readme
-from mapflake.study import compare, load, report
+from mapflake.study import Study, compare, load, report
 from mapflake.study.names import name
 
 README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.CLAIMS))
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Study]:
     """All committed records of the study and of the controls."""
-    folder, there = tmp_path_factory.mktemp("cells"), ["reports/cells/study/", "reports/cells/controls/"]
-    listed = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", "HEAD", *there], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    for path in filter(lambda path: path.endswith(".json"), listed.stdout.split()):
-        repro.write_text(folder / Path(path).relative_to("reports/cells"), committed(path))
-    return folder
+    folder, there = tmp_path_factory.mktemp("committed"), ["reports/cells/study", "reports/cells/controls"]
+    packed = subprocess.run(["git", "archive", "HEAD", *there], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    tarfile.open(fileobj=io.BytesIO(packed)).extractall(folder, filter="data")
+    return load(folder / there[0]), load(folder / there[1])
 
 
 @pytest.mark.parametrize("name", ["README.md", readme.CLAIMS])
-def test_claims_are_those_of_the_committed_records(cells: Path, name: str) -> None:
+def test_claims_are_those_of_the_committed_records(cells: tuple[Study, Study], name: str) -> None:
     gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / name).read_text(encoding="utf-8")
-    assert readme.with_claims(page, name, cells, gate, 4) == page, "python -m mapflake.nb readme"
+    assert readme.with_claims(page, name, *cells, gate, 4) == page, "python -m mapflake.nb readme"
     claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
     other = page.replace(claims, claims.replace("points", "pts"))
     assert other != page
-    assert readme.with_claims(other, name, cells, gate, 4) == page
+    assert readme.with_claims(other, name, *cells, gate, 4) == page
     with pytest.raises(ValueError, match=rf"^{name} has no marks <!-- claims: "):
-        readme.with_claims(page.replace("<!-- /claims -->", ""), name, cells, gate, 4)
+        readme.with_claims(page.replace("<!-- /claims -->", ""), name, *cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(page, name, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(page, name, *cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
 
 
 def test_all_claims_begin_with_those_of_the_readme() -> None:
@@ -55,18 +54,18 @@ def test_all_claims_begin_with_those_of_the_readme() -> None:
     assert f"go on to {len(there)}" in README
 
 
-def test_what_the_trained_engineer_gains_by_token(cells: Path) -> None:
+def test_what_the_trained_engineer_gains_by_token(cells: tuple[Study, Study]) -> None:
     assert "in the study, the trained engineer gains no more points per sampled token than *fixed*, on fresh" in README
-    tables = [report.table(load(cells / folder))["points per million tokens"] for folder in ("study", "controls")]
+    tables = [report.table(whole)["points per million tokens"] for whole in cells]
     study, fresh = (float(table[name("engineer_trained")]) - float(table[name("fixed")]) for table in tables)
     assert study <= 0 < fresh < 0.5
 
 
-def test_what_readme_says_of_corrected_differences(cells: Path) -> None:
+def test_what_readme_says_of_corrected_differences(cells: tuple[Study, Study]) -> None:
     """The three questions on dynamic sampling, corrected together, as on reports/controls.md."""
     assert "*Evaluation-matched* is ahead there, but not after correction." in CLAIMS
     arms = ["engineer_trained_dynamic", "engineer_trained", "evaluation_matched_dynamic"]
-    *_, matched = compare(load(cells / "controls"), arms, "fixed_dynamic", agents=2)
+    *_, matched = compare(cells[1], arms, "fixed_dynamic", agents=2)
     assert matched.arm == arms[-1]
     assert not matched.significant
 
