@@ -27,7 +27,8 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Study]:
     """All committed records of the study and of the controls."""
     folder, there = tmp_path_factory.mktemp("committed"), ["reports/cells/study", "reports/cells/controls"]
     packed = subprocess.run(["git", "archive", "HEAD", *there], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-    tarfile.open(fileobj=io.BytesIO(packed)).extractall(folder, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
     return load(folder / there[0]), load(folder / there[1])
 
 
