@@ -33,8 +33,8 @@ $(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -r requirements/uv.lock
-	VIRTUAL_ENV=$(abspath $(VENV)) uv pip install --quiet $(LOCKED) || $(PIP) $(LOCKED)  # uv is faster, but reads no pip.conf
+	@{ $(PIP) -r requirements/uv.lock && uv pip install --quiet --python $(VENV)/bin/python $(LOCKED); } || \
+	  { echo "uv did not install them (it reads no pip.conf); pip does, in some minutes" >&2; $(PIP) $(LOCKED); }
 	$(PIP) --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	@python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores, where pip takes one; some packages ship what is no Python
 	touch $@

@@ -18,19 +18,19 @@ from mapflake.study.report import controls_markdown
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
 
-CLAIMS = "docs/claims.md"
+ALL_CLAIMS = "docs/claims.md"
 
 
 def write(root: Path) -> None:
     """Writes the claims of README.md and docs/claims.md, the README's figure and reports/controls.md anew.
 
-    All of it comes from the records in reports/cells.
+    All of it comes from the records in reports/cells, and for the trials from reports/laboratory/gate.json.
     """
     cells, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     whole, controls = study.load(cells / "study"), study.load(cells / "controls")
-    for name in ("README.md", CLAIMS):
+    for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
         repro.write_text(root / name, with_claims(text, name, whole, controls, gate, ages))
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
@@ -39,14 +39,14 @@ def write(root: Path) -> None:
 
 
 def with_claims(text: str, name: str, whole: Study, controls: Study, gate: Mapping[str, Any], ages: int) -> str:
-    """Returns the page `name`, whose content is `text`, with the claims between its marks: `CLAIMS` has all of them.
+    """Returns the page `name`, whose content is `text`, with the claims between its marks: `ALL_CLAIMS` has them all.
 
     `whole` has all cells of the study; the rest is as for `study.claims_markdown`. Raises ValueError if the page has no
     marks, or a claim does not hold.
     """
-    shown = study.CLAIMS if name == CLAIMS else study.CLAIMS[: study.HEADLINES]
+    shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
     claims = study.claims_markdown(whole, controls, gate, ages, shown)
-    if name == CLAIMS:
+    if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
     if not found:

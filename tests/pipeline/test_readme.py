@@ -19,7 +19,7 @@ from mapflake.nb import params, publish, readme
 from mapflake.study import Study, compare, load, report
 from mapflake.study.names import name
 
-README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.CLAIMS))
+README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Study]:
     return load(folder / there[0]), load(folder / there[1])
 
 
-@pytest.mark.parametrize("name", ["README.md", readme.CLAIMS])
+@pytest.mark.parametrize("name", ["README.md", readme.ALL_CLAIMS])
 def test_claims_are_those_of_the_committed_records(cells: tuple[Study, Study], name: str) -> None:
     gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / name).read_text(encoding="utf-8")
     assert readme.with_claims(page, name, *cells, gate, 4) == page, "python -m mapflake.nb readme"
@@ -52,6 +52,12 @@ def test_all_claims_begin_with_those_of_the_readme() -> None:
     assert len(there) > len(shown) > 10
     assert f"In 4 to {len(shown)}, †" in README
     assert f"In 4 to {len(there)}, †" in CLAIMS
+    assert f"from {len(shown) + 1} on they are here alone" in CLAIMS
+    study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in there[3:]}
+    few = {seeds: [number for number, found in study.items() if f" {seeds} seeds" in found] for seeds in (8, 10, 3)}
+    assert few == {8: ["9", "19", "20"], 10: ["5", "6", "14"], 3: ["16"]}
+    assert "claims 9, 19 and 20 have 8 of the study's 16 seeds" in CLAIMS
+    assert "Claims 5, 6 and 14 have 10, claim 16 has 3" in CLAIMS
     assert f"go on to {len(there)}" in README
 
 
@@ -75,8 +81,9 @@ def test_the_figure_is_that_of_the_records(tmp_path: Path) -> None:
     root = repository(tmp_path, "params.yaml", "README.md")
     for folder in ("cells/study", "cells/controls"):
         shutil.copytree(ROOT / "reports" / folder, root / "reports" / folder)
-    (root / "docs").mkdir()
-    shutil.copyfile(ROOT / readme.CLAIMS, root / readme.CLAIMS)
+    for page in ("README.md", readme.ALL_CLAIMS):
+        emptied = readme.MARKS.sub(r"\1\2", (ROOT / page).read_text(encoding="utf-8"))
+        repro.write_text(root / page, emptied)
     (root / "reports/laboratory").mkdir()
     shutil.copyfile(ROOT / "reports/laboratory/gate.json", root / "reports/laboratory/gate.json")
     readme.write(root)
@@ -84,7 +91,7 @@ def test_the_figure_is_that_of_the_records(tmp_path: Path) -> None:
     assert made.shape == published.shape, "python -m mapflake.nb readme"
     assert abs(made - published).mean() < 0.5
     assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
-    assert (root / "README.md").read_text(encoding="utf-8") == README
+    assert [(root / page).read_text(encoding="utf-8") for page in ("README.md", readme.ALL_CLAIMS)] == [README, CLAIMS]
 
 
 def test_nothing_published_is_removed_before_there_is_something_to_publish(
