@@ -98,11 +98,11 @@ CLAIMS = (
     Claim(
         "**The paper's engineer**, the current policy without RL on designs (*RL checkpoint* in figures), is ahead"
         " of *fixed* in eight units of the study; this is not shown with the two left out, nor on fresh students.",
-        *("engineer", "fixed", "more", (ASKED, ASKED), TWO_AGENTS, "no difference"),
+        *("engineer", "fixed", "more", (ASKED, LATE), TWO_AGENTS, "no difference"),
     ),
     Claim(
         "It is **not shown to beat the base model as engineer**: the paper's *checkpoint over base*.",
-        *("engineer", "engineer_base", "no difference", ("", ASKED)),
+        *("engineer", "engineer_base", "no difference", ("", LATE)),
     ),
     Claim(
         "**The sizes that the trained engineer asks for"
