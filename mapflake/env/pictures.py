@@ -133,5 +133,5 @@ def middle(cell: tuple[float, ...]) -> tuple[float, float]:
 def scale(ax: Axes, board: Instance) -> float:
     """Returns the factor by which lines and letters, measured in points, shrink where cells are small."""
     figure = ax.get_figure(root=True)
-    width = figure.get_figwidth() * ax.get_position().width if figure else 0.0
+    width = ax.bbox.width / figure.dpi if figure else 0.0
     return min(1.0, 72 * width / board.size / 20)

@@ -1,4 +1,4 @@
-"""What README.md and docs/claims.md say of the results, and reports/controls.md: made from the records, by no stage."""
+"""The results in README.md and docs/claims.md, and reports/controls.md: made from the records, by no stage."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mapflake import repro, study
+from mapflake.engineer import History
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS
 from mapflake.plots import show
+from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
 from mapflake.study import Study
 from mapflake.study.report import controls_markdown
@@ -22,7 +24,7 @@ ALL_CLAIMS = "docs/claims.md"
 
 
 def write(root: Path) -> None:
-    """Writes the claims of README.md and docs/claims.md, the README's figure and reports/controls.md anew.
+    """Writes the claims of README.md and docs/claims.md, the README's figures and reports/controls.md anew.
 
     All of it comes from the records in reports/cells, and for the trials from reports/laboratory/gate.json.
     """
@@ -35,7 +37,19 @@ def write(root: Path) -> None:
         repro.write_text(root / name, with_claims(text, name, whole, controls, gate, ages))
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
+    show(loop(examples(own)), root / REPORTS / "loop.png")
     show(leads({"the study's students": own, "fresh students": controls}), root / REPORTS / "leads.png")
+
+
+def examples(cells: Study) -> dict[str, History]:
+    """Returns the rounds of the trained engineer, by a title, for the weakest and the strongest student at round 0."""
+    histories = [cells.history("engineer_trained", seed) for seed in cells.seeds("engineer_trained")]
+    order = sorted(histories, key=lambda history: history[0].report.valid_rate)
+    told = {"weakest": order[0], "strongest": order[-1]}
+    return {
+        f"The {word} student: {found[0].report.valid_rate:.0%} of its plans are valid": found
+        for word, found in told.items()
+    }
 
 
 def with_claims(text: str, name: str, whole: Study, controls: Study, gate: Mapping[str, Any], ages: int) -> str:

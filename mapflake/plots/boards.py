@@ -69,16 +69,22 @@ def gallery(
     height = side + 0.35 * bool(titles) + 0.2 + 0.16 * max(len(describe_all(violations)) for violations in wrong)
     figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, board, plan, title, violations in zip(axes, instances, shown, above, wrong, strict=False):
-        trajectory = execute(board, plan) if plan and len(plan.moves) == board.num_agents else []
-        pictures.draw(ax, board, trajectory)
-        for violation in violations:
-            _cross(ax, board, violation, trajectory, label=True)
-        ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
+    for ax, board, plan, title in zip(axes, instances, shown, above, strict=False):
+        draw_plan(ax, board, plan)
         ax.set_title(title, fontsize=10)
     for ax in axes[len(instances) :]:
         ax.set_axis_off()
     return figure
+
+
+def draw_plan(ax: Axes, board: Instance, plan: Plan | None) -> None:
+    """Draws a board and the paths of a plan, valid or not, as in `gallery`."""
+    trajectory = execute(board, plan) if plan and len(plan.moves) == board.num_agents else []
+    pictures.draw(ax, board, trajectory)
+    violations = check(board, plan).violations if plan else ()
+    for violation in violations:
+        _cross(ax, board, violation, trajectory, label=True)
+    ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
 
 
 def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | None = None) -> HTML:

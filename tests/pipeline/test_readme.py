@@ -86,7 +86,7 @@ def test_what_claims_say_of_corrected_differences(cells: tuple[Study, Study]) ->
     assert not matched.significant
 
 
-def test_the_figure_and_the_claims_are_made_from_the_records(tmp_path: Path) -> None:
+def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) -> None:
     root = repository(tmp_path, "params.yaml")
     for folder in ("cells/study", "cells/controls"):
         shutil.copytree(ROOT / "reports" / folder, root / "reports" / folder)
@@ -96,10 +96,11 @@ def test_the_figure_and_the_claims_are_made_from_the_records(tmp_path: Path) -> 
     (root / "reports/laboratory").mkdir()
     shutil.copyfile(ROOT / "reports/laboratory/gate.json", root / "reports/laboratory/gate.json")
     readme.write(root)
-    made, published = (np.asarray(PIL.Image.open(one / "reports/leads.png").convert("L"), int) for one in (root, ROOT))
-    assert made.shape == published.shape, "python -m mapflake.nb readme"
-    assert abs(made - published).mean() < 0.5
-    assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
+    for picture in ("reports/leads.png", "reports/loop.png"):
+        made, published = (np.asarray(PIL.Image.open(one / picture).convert("L"), int) for one in (root, ROOT))
+        assert made.shape == published.shape, "python -m mapflake.nb readme"
+        assert abs(made - published).mean() < 0.5
+        assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
     assert [(root / page).read_text(encoding="utf-8") for page in ("README.md", readme.ALL_CLAIMS)] == [README, CLAIMS]
 
 

@@ -16,6 +16,7 @@ from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
+from mapflake.plots.loop import loop
 from mapflake.study import claims, comparisons, designs, engineers, paper, report, statistics
 from mapflake.study.designs import by_round, spent
 
@@ -413,6 +414,28 @@ def test_leads_have_a_panel_for_each_set_of_students(published):
     rows = [row for row in study.compare(published, published.arms, "fixed", agents=2) if row.arm in figures.LEADS]
     dots = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
     assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([100 * row.estimate.mean for row in rows])
+
+
+def test_the_loop_shows_the_report_and_the_design_of_the_record(published):
+    seed = published.seeds("engineer_trained")[0]
+    before, after, *_ = history = published.history("engineer_trained", seed)
+    drawn = loop({"a student": history})
+    _, told, asked, *four = drawn.axes
+    parts = {s.size: s for s in before.report.sizes}
+    solved = [(s.valid - s.wait_valid) / (s.rollouts - s.wait_rollouts) for s in parts.values()]
+    solved += [s.wait_valid / s.wait_rollouts for s in parts.values()]
+    assert [bar.get_height() for bar in told.patches] == pytest.approx(solved)
+    shares = {size: share for size, share in after.config.data_ratios.items() if share}
+    tops = {bar.get_x() + bar.get_width() / 2: bar.get_y() + bar.get_height() for bar in asked.patches}
+    assert {[*parts][round(at)]: top for at, top in tops.items()} == pytest.approx(
+        {s: x for s, x in shares.items() if x}
+    )
+    sizes = [round(ax.get_xlim()[1]) for ax in four]
+    assert len(sizes) == 4
+    assert {*sizes} <= {*shares}
+    failed = replace(before.report, examples=tuple(replace(one, moves=()) for one in before.report.examples))
+    with pytest.raises(ValueError, match=r"^no failure of round 0 that is on record has a plan$"):
+        loop({"a student": (replace(before, report=failed), after)})
 
 
 def test_learning_shows_paired_differences_from_round_0_on(five):

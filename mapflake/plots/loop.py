@@ -1,0 +1,103 @@
+"""The method in one picture: a failure, the report, the design, and boards that were drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import PercentFormatter
+
+from mapflake.engineer import History, Round
+from mapflake.engineer.boards import sample_boards
+from mapflake.engineer.report import FailureExample
+from mapflake.env import Instance, Plan, check
+from mapflake.plots import boards, style
+from mapflake.repro import seed_for
+
+TITLES = (
+    "1. The policy fails on\nvalidation boards",
+    "2. The report counts\nwhat it solves",
+    "3. The policy designs\nthe next boards",
+    "4. Boards drawn from the\ndesign, for the next GRPO",
+)
+PLAIN, WAIT = matplotlib.colormaps["Blues"]([0.4, 0.85])
+"""Colours of boards that need no wait, and of boards that need one."""
+
+
+@style.styled
+def loop(histories: Mapping[str, History]) -> Figure:
+    """Returns the way from round 0 to the boards of round 1: a row for each policy, under its title.
+
+    Raises:
+        ValueError: No failure of round 0 that is on record has a plan.
+    """
+    figure = Figure(figsize=(9.6, 0.5 + 2.75 * len(histories)), layout="constrained")
+    rows = figure.subfigures(len(histories), 1, squeeze=False)[:, 0]
+    for row, (title, history) in zip(rows, histories.items(), strict=True):
+        before, after = history[:2]
+        row.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+        columns = row.subfigures(1, 4, width_ratios=(1.15, 1.1, 1.1, 1.2))
+        _failure(columns[0], before.report.examples)
+        _report(columns[1].subplots(), before, legend=row is rows[0])
+        _design(columns[2].subplots(), after)
+        _boards(columns[3], after)
+        if row is rows[0]:
+            for column, words in zip(columns, TITLES, strict=True):
+                column.suptitle(words, fontsize=9.5)
+    return figure
+
+
+def _failure(place: SubFigure, examples: Sequence[FailureExample]) -> None:
+    """Draws the failure on the smallest board, of those with the fewest violations."""
+    failed = [(Instance.from_text(one.board), Plan(one.moves)) for one in examples if one.moves]
+    if not failed:
+        raise ValueError("no failure of round 0 that is on record has a plan")
+    board, plan = min(failed, key=lambda pair: (pair[0].size, len(check(*pair).violations)))
+    boards.draw_plan(place.subplots(), board, plan)
+
+
+def _report(ax: Axes, round_: Round, *, legend: bool) -> None:
+    """Draws the valid rates of the report by size, without and with a wait."""
+    parts = round_.report.sizes
+    waits = [s.wait_valid / max(s.wait_rollouts, 1) for s in parts]
+    plain = [(s.valid - s.wait_valid) / max(s.rollouts - s.wait_rollouts, 1) for s in parts]
+    for shift, values, color, words in ((-0.2, plain, PLAIN, "needs no wait"), (0.2, waits, WAIT, "needs a wait")):
+        ax.bar(np.arange(len(parts)) + shift, values, 0.38, color=color, label=words)
+    ax.set(ylim=(0, 1), ylabel="valid plans")
+    if legend:
+        ax.legend(fontsize=8, loc="upper right", handlelength=1)
+    _sizes(ax, [s.size for s in parts])
+
+
+def _design(ax: Axes, round_: Round) -> None:
+    """Draws the share of the boards that each size has in a design, and that of boards that need a wait in it."""
+    parts = {size: part for size, part in round_.config.sizes.items() if part.data_ratio > 0}
+    shares = np.array([part.data_ratio for part in parts.values()])
+    waits = shares * [part.wait_ratio or 0.0 for part in parts.values()]
+    sizes = [s.size for s in round_.report.sizes]
+    at = [sizes.index(size) for size in parts]
+    ax.bar(at, waits, 0.7, color=WAIT)
+    ax.bar(at, shares - waits, 0.7, bottom=waits, color=PLAIN)
+    ax.set(ylim=(0, 0.7), ylabel="share of boards")
+    _sizes(ax, sizes)
+
+
+def _sizes(ax: Axes, sizes: Sequence[int]) -> None:
+    ax.set_xlim(-0.6, len(sizes) - 0.4)
+    ax.set_xticks(range(len(sizes)), [style.tick("size", size) for size in sizes])
+    ax.set_xlabel("size of the board", fontsize=9)
+    ax.yaxis.label.set_fontsize(9)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.tick_params(labelsize=7.5)
+    ax.grid(axis="x", visible=False)
+
+
+def _boards(place: SubFigure, round_: Round) -> None:
+    """Draws the first four boards of a round, with their optimal plans."""
+    seed = seed_for(round_.seed, "train", round_.index)
+    tasks, _ = sample_boards(round_.config, round_.training["instances"], seed=seed)
+    for ax, task in zip(place.subplots(2, 2).ravel(), tasks, strict=False):
+        boards.draw_plan(ax, task.instance, task.solution.plan)
