@@ -47,7 +47,7 @@ def examples(cells: Study) -> dict[str, History]:
     order = sorted(histories, key=lambda history: history[0].report.valid_rate)
     told = {"weakest": order[0], "strongest": order[-1]}
     return {
-        f"The {word} student: {found[0].report.valid_rate:.0%} of its plans are valid": found
+        f"The {word} student: {found[0].report.valid_rate:.0%} of its plans on the validation boards are valid": found
         for word, found in told.items()
     }
 

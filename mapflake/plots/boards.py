@@ -77,11 +77,14 @@ def gallery(
     return figure
 
 
-def draw_plan(ax: Axes, board: Instance, plan: Plan | None) -> None:
-    """Draws a board and the paths of a plan, valid or not, as in `gallery`."""
+def draw_plan(ax: Axes, board: Instance, plan: Plan | None, *, whole: bool = True) -> None:
+    """Draws a board and the paths of a plan, valid or not, as in `gallery`; if not `whole`, to the first violation."""
     trajectory = execute(board, plan) if plan and len(plan.moves) == board.num_agents else []
-    pictures.draw(ax, board, trajectory)
     violations = check(board, plan).violations if plan else ()
+    if not whole and violations:
+        violations = (min(violations, key=lambda violation: violation.time),)
+        trajectory = trajectory[: violations[0].time + 1]
+    pictures.draw(ax, board, trajectory)
     for violation in violations:
         _cross(ax, board, violation, trajectory, label=True)
     ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)

@@ -20,7 +20,7 @@ from mapflake.repro import seed_for
 TITLES = (
     "1. The policy fails on\nvalidation boards",
     "2. The report counts\nwhat it solves",
-    "3. The policy designs\nthe next boards",
+    "3. The engineer designs\nthe next boards",
     "4. Boards drawn from the\ndesign, for the next GRPO",
 )
 PLAIN, WAIT = matplotlib.colormaps["Blues"]([0.4, 0.85])
@@ -41,10 +41,11 @@ def loop(histories: Mapping[str, History]) -> Figure:
         row.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
         columns = row.subfigures(1, 4, width_ratios=(1.15, 1.1, 1.1, 1.2))
         _failure(columns[0], before.report.examples)
-        _report(columns[1].subplots(), before, legend=row is rows[0])
-        _design(columns[2].subplots(), after)
+        first = row is rows[0]
+        _report(columns[1].subplots(), before, legend=first)
+        _design(columns[2].subplots(), after, legend=first)
         _boards(columns[3], after)
-        if row is rows[0]:
+        if first:
             for column, words in zip(columns, TITLES, strict=True):
                 column.suptitle(words, fontsize=9.5)
     return figure
@@ -56,7 +57,7 @@ def _failure(place: SubFigure, examples: Sequence[FailureExample]) -> None:
     if not failed:
         raise ValueError("no failure of round 0 that is on record has a plan")
     board, plan = min(failed, key=lambda pair: (pair[0].size, len(check(*pair).violations)))
-    boards.draw_plan(place.subplots(), board, plan)
+    boards.draw_plan(place.subplots(), board, plan, whole=False)
 
 
 def _report(ax: Axes, round_: Round, *, legend: bool) -> None:
@@ -67,25 +68,26 @@ def _report(ax: Axes, round_: Round, *, legend: bool) -> None:
     for shift, values, color, words in ((-0.2, plain, PLAIN, "needs no wait"), (0.2, waits, WAIT, "needs a wait")):
         ax.bar(np.arange(len(parts)) + shift, values, 0.38, color=color, label=words)
     ax.set(ylim=(0, 1), ylabel="valid plans")
-    if legend:
-        ax.legend(fontsize=8, loc="upper right", handlelength=1)
-    _sizes(ax, [s.size for s in parts])
+    _sizes(ax, [s.size for s in parts], legend=legend)
 
 
-def _design(ax: Axes, round_: Round) -> None:
+def _design(ax: Axes, round_: Round, *, legend: bool) -> None:
     """Draws the share of the boards that each size has in a design, and that of boards that need a wait in it."""
     parts = {size: part for size, part in round_.config.sizes.items() if part.data_ratio > 0}
     shares = np.array([part.data_ratio for part in parts.values()])
     waits = shares * [part.wait_ratio or 0.0 for part in parts.values()]
     sizes = [s.size for s in round_.report.sizes]
     at = [sizes.index(size) for size in parts]
-    ax.bar(at, waits, 0.7, color=WAIT)
-    ax.bar(at, shares - waits, 0.7, bottom=waits, color=PLAIN)
+    ax.bar(at, shares - waits, 0.7, bottom=waits, color=PLAIN, label="needs no wait")
+    ax.bar(at, waits, 0.7, color=WAIT, label="needs a wait")
     ax.set(ylim=(0, 0.7), ylabel="share of boards")
-    _sizes(ax, sizes)
+    _sizes(ax, sizes, legend=legend)
 
 
-def _sizes(ax: Axes, sizes: Sequence[int]) -> None:
+def _sizes(ax: Axes, sizes: Sequence[int], *, legend: bool) -> None:
+    """Labels what the two panels of bars share."""
+    if legend:
+        ax.legend(fontsize=8, loc="upper right", handlelength=1)
     ax.set_xlim(-0.6, len(sizes) - 0.4)
     ax.set_xticks(range(len(sizes)), [style.tick("size", size) for size in sizes])
     ax.set_xlabel("size of the board", fontsize=9)

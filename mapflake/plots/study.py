@@ -73,7 +73,7 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order:
         ax.set_yticklabels([name(arm) for arm in seeds])
         ax.grid(axis="y", visible=False)
     intervals = "bar: 95% interval; " if max(map(max, seeds.values())) > 1 else "one seed: no interval; "
-    note = f"right: seeds; | one seed; {intervals}filled: p < 5% after Holm's correction"
+    note = f"grey number: seeds; tick: one seed; {intervals}filled: p < 5% after Holm's correction"
     figure.supxlabel(note, x=1, ha="right", fontsize=7.5)
     return figure
 

@@ -70,7 +70,7 @@ def test_what_the_trained_engineer_gains_by_token(cells: tuple[Study, Study]) ->
 
 def test_what_the_readme_says_of_held_out_situations() -> None:
     """On the page of the study: reading, the reward of designs in their own situation minus that in another's."""
-    assert "the trained engineer's designs are not shown to earn [more in their own situation]" in README
+    assert "are not shown to earn [more reward](reports/results.md) for them than for others" in README
     made_up, real = committed("reports/results.md").split("### Situations: real, held out")
     rows = [line.split("|") for part in (made_up, real) for line in part.splitlines() if "after design RL" in line][-2:]
     lows = [float(re.search(r"\((\S+) to", row[5])[1]) for row in rows]  # type: ignore[index]
