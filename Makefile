@@ -32,13 +32,15 @@ install: $(STAMP)     ## make .venv with the locked dependencies (EXTRAS=dev,gpu
 $(STAMP): pyproject.toml $(LOCKS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mapflake needs Python >= 3.11 (make PYTHON=...)")'
 	@echo "Installing the locked dependencies into $(VENV): about 2 GB, some minutes."
-	$(PYTHON) -m venv $(if $(wildcard $(VENV)/.unfinished),--clear) $(VENV)
-	@touch $(VENV)/.unfinished  # until all is there: a package that was cut short looks installed to uv and pip
+	@# To uv and pip a package that was cut short looks installed: what a first installation left begins anew.
+	@if [ -e $(VENV).unfinished ]; then rm -rf $(VENV); elif [ ! -e $(VENV) ]; then touch $(VENV).unfinished; fi
+	$(PYTHON) -m venv $(VENV)
 	@{ $(PIP) -r requirements/uv.lock && uv pip install --quiet --python $(VENV)/bin/python $(LOCKED); } || \
 	  { echo "uv did not install them (it reads no pip.conf); pip does, in some minutes" >&2; $(PIP) $(LOCKED); }
 	$(PIP) --no-build-isolation -e ".[$(EXTRAS)]"  # torch too
 	@python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores, where pip takes one; some packages ship what is no Python
-	mv $(VENV)/.unfinished $@
+	@rm -f $(VENV).unfinished
+	touch $@
 
 repro: run-there install    ## run the pipeline, JOBS cells at once (RUN=..., see below), and print the results; DRY=1: what it would take
 ifdef DRY

@@ -25,9 +25,11 @@ def test_what_was_cut_short_is_installed_from_nothing(tmp_path: Path) -> None:
     mine = root / ".venv/mine"
     assert install(root, PIP="false") != 0
     mine.touch()
+    (root / ".venv/pyvenv.cfg").unlink()  # as if killed while it removes the environment
     assert install(root, PIP="true") == 0
     assert not mine.exists()
     mine.touch()
     (root / "requirements/dev.lock").write_text("changed")
+    assert install(root, PIP="false") != 0
     assert install(root, PIP="true") == 0
-    assert mine.exists()  # a whole environment is kept
+    assert mine.exists()  # an environment that was whole, or was made by hand, is never removed
