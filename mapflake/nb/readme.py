@@ -14,13 +14,14 @@ from mapflake.nb.folders import REPORTS
 from mapflake.plots import show
 from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
-from mapflake.study import Study
+from mapflake.study import Study, engineers
 from mapflake.study.report import controls_markdown
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
 
 ALL_CLAIMS = "docs/claims.md"
+STUDY = "the study's students"
 
 
 def write(root: Path) -> None:
@@ -31,14 +32,26 @@ def write(root: Path) -> None:
     cells, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
-    whole, controls = study.load(cells / "study"), study.load(cells / "controls")
+    sets = cells_by_title(cells)
+    _, controls, without = sets.values()
     for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
-        repro.write_text(root / name, with_claims(text, name, whole, controls, gate, ages))
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, ages))
+        repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
+    earned = engineers.earns_more(cells / "without_reports", cells / "without_reports/trained_without_reports")
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, without, ages, earned))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")
-    show(leads({"the study's students": own, "fresh students": controls}), root / REPORTS / "leads.png")
+    show(leads(sets | {STUDY: own}), root / REPORTS / "leads.png")
+
+
+def cells_by_title(folder: Path) -> dict[str, Study]:
+    """Returns the sets of cells in reports/cells that claims are about, no two of which have a student in common."""
+    sets = {STUDY: study.load(folder / "study")}
+    for name in ("controls", "without_reports"):
+        fresh = study.load(folder / name)
+        seeds = fresh.seeds("fixed")
+        sets[f"fresh students {seeds[0]} to {seeds[-1]}"] = fresh
+    return sets
 
 
 def examples(cells: Study) -> dict[str, History]:
@@ -47,19 +60,19 @@ def examples(cells: Study) -> dict[str, History]:
     order = sorted(histories, key=lambda history: history[0].report.valid_rate)
     told = {"weakest": order[0], "strongest": order[-1]}
     return {
-        f"The {word} student: {found[0].report.valid_rate:.0%} of its plans on the validation boards are valid": found
+        f"The {word} student after round 0: {found[0].report.valid_rate:.0%} of its plans are valid": found
         for word, found in told.items()
     }
 
 
-def with_claims(text: str, name: str, whole: Study, controls: Study, gate: Mapping[str, Any], ages: int) -> str:
+def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) -> str:
     """Returns the page `name`, whose content is `text`, with the claims between its marks: `ALL_CLAIMS` has them all.
 
-    `whole` has all cells of the study; the rest is as for `study.claims_markdown`. Raises ValueError if the page has no
+    The rest is as for `study.claims_markdown`. Raises ValueError if the page has no
     marks, or a claim does not hold.
     """
     shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
-    claims = study.claims_markdown(whole, controls, gate, ages, shown)
+    claims = study.claims_markdown(sets, gate, ages, shown)
     if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)

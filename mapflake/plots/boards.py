@@ -82,7 +82,7 @@ def draw_plan(ax: Axes, board: Instance, plan: Plan | None, *, whole: bool = Tru
     trajectory = execute(board, plan) if plan and len(plan.moves) == board.num_agents else []
     violations = check(board, plan).violations if plan else ()
     if not whole and violations:
-        violations = (min(violations, key=lambda violation: violation.time),)
+        violations = violations[:1]  # they are in the order of time
         trajectory = trajectory[: violations[0].time + 1]
     pictures.draw(ax, board, trajectory)
     for violation in violations:

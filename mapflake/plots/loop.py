@@ -52,7 +52,7 @@ def loop(histories: Mapping[str, History]) -> Figure:
 
 
 def _failure(place: SubFigure, examples: Sequence[FailureExample]) -> None:
-    """Draws the failure on the smallest board, of those with the fewest violations."""
+    """Draws the failure on the smallest board on record to its first violation; of several, the one with the fewest."""
     failed = [(Instance.from_text(one.board), Plan(one.moves)) for one in examples if one.moves]
     if not failed:
         raise ValueError("no failure of round 0 that is on record has a plan")
@@ -76,11 +76,11 @@ def _design(ax: Axes, round_: Round, *, legend: bool) -> None:
     parts = {size: part for size, part in round_.config.sizes.items() if part.data_ratio > 0}
     shares = np.array([part.data_ratio for part in parts.values()])
     waits = shares * [part.wait_ratio or 0.0 for part in parts.values()]
-    sizes = [s.size for s in round_.report.sizes]
+    sizes = sorted({s.size for s in round_.report.sizes} | {*parts})
     at = [sizes.index(size) for size in parts]
     ax.bar(at, shares - waits, 0.7, bottom=waits, color=PLAIN, label="needs no wait")
     ax.bar(at, waits, 0.7, color=WAIT, label="needs a wait")
-    ax.set(ylim=(0, 0.7), ylabel="share of boards")
+    ax.set(ylim=(0, max(0.7, *shares)), ylabel="share of boards")
     _sizes(ax, sizes, legend=legend)
 
 

@@ -35,7 +35,8 @@ DESIGNS = {
 """Columns of `study.changes` and their titles."""
 
 LEADS = (
-    *("engineer_trained", "engineer_trained_another", "engineer_trained_none", "engineer", "engineer_base"),
+    *("engineer_trained", "engineer_trained_another", "engineer_trained_none", "trained_without_reports"),
+    *("engineer", "engineer_base"),
     *("evaluation_matched", "constant", "learnability", "uniform", "frontier", "fixed_longer"),
     *(f"{arm}{DYNAMIC}" for arm in ("fixed", "engineer_trained", "evaluation_matched")),
 )

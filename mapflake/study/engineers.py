@@ -16,9 +16,10 @@ import pandas as pd
 from mapflake import repro
 from mapflake.engineer import History
 from mapflake.engineer.students import Other, group_of, told
+from mapflake.env import EnvConfig
 from mapflake.study.cells import Study
 from mapflake.study.names import ROUND_0
-from mapflake.study.statistics import t_estimate
+from mapflake.study.statistics import Estimate, t_estimate
 
 BEFORE, AFTER, LATER = "before design RL", "after design RL", "after a round on boards"
 REAL, MADE_UP = "real, held out", "made up, unseen"
@@ -62,6 +63,24 @@ def table(records: Records) -> pd.DataFrame:
         for name in dict.fromkeys(name for one in known for name in one):  # older records have another one
             rows[str(where), name] = {"own": _said([one[name] for one in known if name in one])}
     return pd.DataFrame(rows).T.fillna("")
+
+
+def earns_more(folder: Path, other: Path) -> dict[str, Estimate]:
+    """Returns by set of situations how much more the designs of one kind of engineer earn than those of another.
+
+    It is the reward in the engineer's own situation after design RL. The folders have the records of both kinds, as for
+    `load`; differences are paired by seed, without seeds for which all replies of one kind were rejected.
+
+    Raises:
+        ValueError: The folders have records of different seeds.
+    """
+    seeds = [{path.name for path in (one / "design_rl").glob("*.json")} for one in (folder, other)]
+    if seeds[0] != seeds[1]:
+        raise ValueError(f"{folder} and {other} have records of different seeds: {sorted(seeds[0] ^ seeds[1])}")
+    after = [readings(load(one)).query("engineer == @AFTER") for one in (folder, other)]
+    own, others = (dict([*rows.groupby("situations", sort=False)["own"]]) for rows in after)
+    pairs = {str(where): earned.to_numpy() - others[where].to_numpy() for where, earned in own.items()}
+    return {where: t_estimate(difference[~np.isnan(difference)]) for where, difference in pairs.items()}
 
 
 def responses(records: Records) -> pd.DataFrame:
@@ -114,10 +133,15 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
         if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
             raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
         valid = first.report.valid_rate, told("another", seed, ages, _group(study, seed, ages))[0].valid_rate
-        size = [sum(n * share for n, share in one.config.data_ratios.items()) for one in (own, controlled)]
+        size = [mean_size(one.config) for one in (own, controlled)]
         rows[seed] = [*valid, *size, float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))]
     columns = ["own_valid", "other_valid", "own_size", "other_size", "response"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("seed")
+
+
+def mean_size(config: EnvConfig) -> float:
+    """Returns the mean side length of a configuration's boards, in cells."""
+    return sum(size * share for size, share in config.data_ratios.items())
 
 
 def _said(values: Sequence[float]) -> str:

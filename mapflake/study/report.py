@@ -14,7 +14,7 @@ from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare, corrected, listed, points
 from mapflake.study.designs import spent, tokens
-from mapflake.study.engineers import first_designs
+from mapflake.study.engineers import first_designs, mean_size
 from mapflake.study.names import BASE, BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate, t_estimate
@@ -171,6 +171,7 @@ def _of_the_trained(study: Study, ages: int) -> str:
     return textwrap.fill(" ".join(said), 110)
 
 
+WITHOUT = "trained_without_reports"
 TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
 CONTROLS = """# Published ways to choose boards, on fresh students
 
@@ -203,6 +204,31 @@ Beside these questions it was told the report of a student of a neighbouring age
 
 {beside}
 
+## Is it worth anything to have been trained with reports?
+
+The arm *trained without reports* has the same supervised start, situations, rewards and number of replies as the
+trained engineer, but no report, neither in RL on designs nor between rounds: its prompts have the task and the form of
+a reply alone. So it can learn which design is good on average, and nothing about its student. Other fresh students
+answer this, of the training seeds {seeds_without} (`reports/cells/without_reports`); eight were planned, and 51 was not
+finished. Two differences were asked:
+
+{without}
+
+Beside them, not corrected:
+
+{without_fixed}
+
+Both engineers have weights of their own, so the differences are between whole engineers, not reports alone. After round
+0, before the first design, the valid rate of the trained engineer differs from that of the shared round 0 by
+{head_start} points on the validation boards, that of the one without reports by {head_start_without}. In unseen
+situations of RL on designs, the designs of the trained engineer earn more reward by
+
+{earned}
+
+First designs, by the valid rate after round 0; *size* is the mean side length of the boards asked for:
+
+{first_designs}
+
 ## What does each section of its prompt add?
 
 The same engineer, trained and elsewhere asked in context V6, is asked in contexts with other
@@ -212,8 +238,12 @@ The same engineer, trained and elsewhere asked in context V6, is asked in contex
 """
 
 
-def controls_markdown(study: Study, ages: int) -> str:
-    """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages."""
+def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[str, Estimate]) -> str:
+    """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages.
+
+    `without` has the cells of the engineer that was trained without reports, of other students; `earned` is from
+    `engineers.earns_more`, for the trained engineer and this one.
+    """
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
@@ -224,11 +254,38 @@ def controls_markdown(study: Study, ages: int) -> str:
         "questions": compare(study, asked_of, f"fixed{DYNAMIC}", agents=2),
         "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
     }
+    tables["without"] = against_each(without, TRAINED, [WITHOUT, "fixed"], agents=2)
+    tables["without_fixed"] = compare(without, [WITHOUT], "fixed", agents=2)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
-    seeds = study.seeds("fixed")
+    shown["seeds_without"] = _span(without)
+    shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
+    more = (f"- {where}: {one.text('+.3f')}, {one.seeds} training seeds" for where, one in earned.items())
+    shown["earned"] = "\n".join(more)
+    shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     rest = results_markdown(study, "study", others, ages=ages).split("\n", 1)[1]
-    return CONTROLS.format(seeds=f"{seeds[0]} to {seeds[-1]}", **shown) + rest
+    return CONTROLS.format(seeds=_span(study), **shown) + rest
+
+
+def _span(study: Study) -> str:
+    seeds = study.seeds("fixed")
+    return f"{seeds[0]} to {seeds[-1]}"
+
+
+def _first_sizes(study: Study) -> pd.DataFrame:
+    """Returns the mean side length of the boards that both engineers ask for first: a row a training seed."""
+    rows: dict[int, dict[str, str]] = {}
+    order = {seed: study.history(TRAINED, seed)[0].report.valid_rate for seed in study.seeds(WITHOUT)}
+    for seed in sorted(order, key=lambda seed: order[seed]):
+        rows[seed] = {}
+        for arm in (TRAINED, WITHOUT):
+            first, then = study.history(arm, seed)[:2]
+            asked = then.proposal.config if then.proposal else None
+            rows[seed] |= {
+                f"{name(arm)}: valid": f"{first.report.valid_rate:.1%}",
+                f"{name(arm)}: size": f"{mean_size(asked):.1f}" if asked else "rejected",
+            }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:

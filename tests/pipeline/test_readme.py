@@ -16,34 +16,35 @@ from small_repo import ROOT, committed, files, repository
 
 from mapflake import repro
 from mapflake.nb import params, publish, readme
-from mapflake.study import Study, compare, load, report
+from mapflake.study import Study, compare, report
 from mapflake.study.names import name
 
+CELLS = ("study", "controls", "without_reports")
 README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Study]:
-    """All committed records of the study and of the controls."""
-    folder, there = tmp_path_factory.mktemp("committed"), ["reports/cells/study", "reports/cells/controls"]
+def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
+    """All committed records that claims are about, by the title of their column."""
+    folder, there = tmp_path_factory.mktemp("committed"), [f"reports/cells/{name}" for name in CELLS]
     packed = subprocess.run(["git", "archive", "HEAD", *there], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder)
-    return load(folder / there[0]), load(folder / there[1])
+    return readme.cells_by_title(folder / "reports/cells")
 
 
 @pytest.mark.parametrize("at", ["README.md", readme.ALL_CLAIMS])
-def test_claims_are_those_of_the_committed_records(cells: tuple[Study, Study], at: str) -> None:
+def test_claims_are_those_of_the_committed_records(cells: dict[str, Study], at: str) -> None:
     gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / at).read_text(encoding="utf-8")
-    assert readme.with_claims(page, at, *cells, gate, 4) == page, "python -m mapflake.nb readme"
+    assert readme.with_claims(page, at, cells, gate, 4) == page, "python -m mapflake.nb readme"
     claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
     other = page.replace(claims, claims.replace("points", "pts"))
     assert other != page
-    assert readme.with_claims(other, at, *cells, gate, 4) == page
+    assert readme.with_claims(other, at, cells, gate, 4) == page
     with pytest.raises(ValueError, match=rf"^{at} has no marks <!-- claims: "):
-        readme.with_claims(page.replace("<!-- /claims -->", ""), at, *cells, gate, 4)
+        readme.with_claims(page.replace("<!-- /claims -->", ""), at, cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(page, at, *cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(page, at, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
 
 
 def test_all_claims_begin_with_those_of_the_readme() -> None:
@@ -55,17 +56,18 @@ def test_all_claims_begin_with_those_of_the_readme() -> None:
     assert f"from {len(shown) + 1} on they are here alone" in CLAIMS
     study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in there[3:]}
     few = {seeds: [number for number, found in study.items() if f" {seeds} seeds" in found] for seeds in (8, 10, 3)}
-    assert few == {8: ["9", "19", "20"], 10: ["5", "6", "14"], 3: ["16"]}
-    assert "claims 9, 19 and 20 have 8 of the study's 16 seeds" in CLAIMS
-    assert "Claims 5, 6 and 14 have 10, claim 16 has 3" in CLAIMS
+    assert few == {8: ["9", "22", "23"], 10: ["5", "6", "15"], 3: ["17"]}
+    assert "claims 9, 22 and 23 have 8 of the study's 16 seeds" in CLAIMS
+    assert "Claims 5, 6 and 15 have 10, claim 17 has 3" in CLAIMS
     assert f"go on to {len(there)}" in README
 
 
-def test_what_the_trained_engineer_gains_by_token(cells: tuple[Study, Study]) -> None:
-    assert "in the study, the trained engineer gains no more points per sampled token than *fixed*, on fresh" in README
-    tables = [report.table(whole)["points per million tokens"] for whole in cells]
-    study, fresh = (float(table[name("engineer_trained")]) - float(table[name("fixed")]) for table in tables)
-    assert study <= 0 < fresh < 0.5
+def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> None:
+    assert "In the study, the trained engineer gains no more points per sampled token than *fixed*, on fresh" in README
+    tables = [report.table(one)["points per million tokens"] for one in cells.values()]
+    study, *fresh = (float(table[name("engineer_trained")]) - float(table[name("fixed")]) for table in tables)
+    assert study <= 0
+    assert max(fresh) < 0.5
 
 
 def test_what_the_readme_says_of_held_out_situations() -> None:
@@ -77,19 +79,34 @@ def test_what_the_readme_says_of_held_out_situations() -> None:
     assert lows[1] <= 0 < lows[0]  # and where it is shown: made-up situations
 
 
-def test_what_claims_say_of_corrected_differences(cells: tuple[Study, Study]) -> None:
-    """The three questions on dynamic sampling, corrected together, as on reports/controls.md."""
+def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> None:
+    """Corrected for the questions on dynamic sampling, or for all arms, as on reports/controls.md."""
+    _, fresh, last = cells.values()
     assert "*Evaluation-matched* is ahead there, but not after correction." in CLAIMS
     arms = ["engineer_trained_dynamic", "engineer_trained", "evaluation_matched_dynamic"]
-    *_, matched = compare(cells[1], arms, "fixed_dynamic", agents=2)
+    *_, matched = compare(fresh, arms, "fixed_dynamic", agents=2)
     assert matched.arm == arms[-1]
     assert not matched.significant
+    assert "beats *fixed* without it, but not after correction for all arms." in CLAIMS
+    assert "So does *evaluation-matched*, also after correction." in CLAIMS
+    ahead = {row.arm: row.significant for row in compare(fresh, fresh.arms, "fixed", agents=2)}
+    assert [ahead[f"{arm}_dynamic"] for arm in ("engineer_trained", "evaluation_matched")] == [False, True]
+    assert "or, after correction for all arms, on fresh students" in README
+    assert not ahead["engineer_trained"]
+    assert (
+        "asked again of seven more students, the lead of claim 4 was not seen, and with 3 agents the trained" in README
+    )
+    (two,), (three,) = (compare(last, ["engineer_trained"], "fixed", agents=agents) for agents in (2, 3))
+    assert two.estimate.low is not None
+    assert three.estimate.high is not None
+    assert two.estimate.low < 0 < two.estimate.mean < 0.005
+    assert three.estimate.high < 0
 
 
 def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) -> None:
     root = repository(tmp_path, "params.yaml")
-    for folder in ("cells/study", "cells/controls"):
-        shutil.copytree(ROOT / "reports" / folder, root / "reports" / folder)
+    for folder in CELLS:
+        shutil.copytree(ROOT / "reports/cells" / folder, root / "reports/cells" / folder)
     for page in ("README.md", readme.ALL_CLAIMS):
         emptied = readme.MARKS.sub(r"\1\2", (ROOT / page).read_text(encoding="utf-8"))
         repro.write_text(root / page, emptied)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from simulated import changed
 
-from mapflake import study
+from mapflake import repro, study
 from mapflake.study import claims, engineers, statistics
 
 CELLS = Path(__file__).parents[2] / "reports/cells/study"
@@ -46,6 +46,26 @@ def test_intervals_are_students_over_seeds(tmp_path):
     assert row["own"] == "0.60 (0.35 to 0.85)"
     assert engineers.table(found[:1]).loc[(REAL, AFTER), "own"] == "0.50"  # one seed has no interval
     assert engineers.table([]).empty
+
+
+def test_what_one_kind_of_engineer_earns_more_is_paired_by_seed(tmp_path):
+    def write(kind: str, earned: dict[int, float]) -> None:
+        for seed, own in earned.items():
+            repro.write_json(tmp_path / kind / f"design_rl/{seed}.json", record(own))
+
+    def more() -> dict[str, statistics.Estimate]:
+        return engineers.earns_more(tmp_path / "ours", tmp_path / "theirs")
+
+    write("ours", {2: 0.5, 4: 0.6, 10: 0.7})
+    write("theirs", {2: 0.4, 4: 0.3, 10: 0.6})
+    assert more()[MADE_UP].mean == 0
+    expected = statistics.t_estimate([0.1, 0.3, 0.1])
+    assert (more()[REAL].mean, more()[REAL].low) == pytest.approx((expected.mean, expected.low))
+    (tmp_path / "theirs/design_rl/4.json").write_text(json.dumps(record(np.nan)))  # all replies were rejected
+    assert (more()[REAL].mean, more()[REAL].seeds) == pytest.approx((0.1, 2))
+    write("ours", {5: 0.5})
+    with pytest.raises(ValueError, match=r"different seeds: \['5\.json'\]"):
+        more()
 
 
 def test_what_a_record_leaves_out_is_left_out_of_the_mean():

@@ -12,7 +12,8 @@ from simulated import AGENTS, changed, simulate
 
 from mapflake import repro, study
 from mapflake.engineer import Proposal, Round
-from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.engineer.boards import sample_boards
+from mapflake.engineer.report import FailureReport, SizeReport, environment_statistics
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
@@ -43,16 +44,20 @@ def published():
 
 
 def test_the_page_of_the_controls_has_the_tables_of_its_records():
-    controls = study.load(ROOT / "reports/cells/controls")
+    folder = ROOT / "reports/cells/without_reports"
+    controls, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
+    earned = engineers.earns_more(folder, folder / "trained_without_reports")
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    assert report.controls_markdown(controls, ages=4) == page, "python -m mapflake.nb readme"
+    assert report.controls_markdown(controls, without, 4, earned) == page, "python -m mapflake.nb readme"
     extra = spent(controls)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
     rest = study.Study({key: one for key, one in controls.records.items() if key[0] != "fixed"}, controls.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
     few = study.Study({key: one for key, one in controls.records.items() if key != ("uniform", 36)}, controls.sets)
-    assert report.controls_markdown(few, ages=4) != page  # the control
+    assert report.controls_markdown(few, without, 4, earned) != page  # the control
+    few = study.Study({key: one for key, one in without.records.items() if key[1] != 44}, without.sets)
+    assert report.controls_markdown(controls, few, 4, earned) != page
 
 
 def test_differences_are_paired_corrected_together_and_listed(five):
@@ -211,7 +216,7 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
     with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms
         claims.table("", [replace(rows[2], shows="less")], both)
     with pytest.raises(ValueError, match="does not hold"):  # and by the others
-        claims.table("", [replace(rows[0], elsewhere="no difference")], both)
+        claims.table("", [replace(rows[0], elsewhere=("no difference",))], both)
 
 
 def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
@@ -428,9 +433,11 @@ def test_the_loop_shows_the_report_and_the_design_of_the_record(published):
     shares = {size: share for size, share in after.config.data_ratios.items() if share}
     tops = [(round(bar.get_x() + bar.get_width() / 2), bar.get_y() + bar.get_height()) for bar in asked.patches]
     assert {[*parts][at]: top for at, top in sorted(tops)} == pytest.approx(shares)  # the highest of each size
-    sizes = [round(ax.get_xlim()[1]) for ax in four]
-    assert len(sizes) == 4
-    assert {*sizes} <= {*shares}
+    waits = [bar.get_height() for bar in asked.patches if bar.get_facecolor() == told.patches[-1].get_facecolor()]
+    assert waits == pytest.approx([share * after.config.sizes[size].wait_ratio for size, share in shares.items()])
+    tasks, _ = sample_boards(after.config, after.training["instances"], seed=repro.seed_for(seed, "train", 1))
+    assert environment_statistics(tasks) == after.report.training  # those that it trained on
+    assert [round(ax.get_xlim()[1]) for ax in four] == [task.instance.size for task in tasks[:4]]
     failed = replace(before.report, examples=tuple(replace(one, moves=()) for one in before.report.examples))
     with pytest.raises(ValueError, match=r"^no failure of round 0 that is on record has a plan$"):
         loop({"a student": (replace(before, report=failed), after)})
