@@ -81,7 +81,7 @@ CLAIMS = (
         *("engineer_trained", "fixed", "more", (ASKED, "", ASKED), TWO_AGENTS, ("more", "no difference")),
     ),
     Claim(
-        "**So does *evaluation-matched***, which takes no engineer: boards drawn as the benchmark's are.",
+        "***Evaluation-matched* beats *fixed***, too, without an engineer: boards drawn as the benchmark's are.",
         *("evaluation_matched", "fixed", "more", ("", ASKED)),
     ),
     Claim(
