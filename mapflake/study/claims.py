@@ -100,7 +100,7 @@ CLAIMS = (
     Claim(
         "**The paper's engineer**, the current policy without RL on designs (*RL checkpoint* in figures), is ahead"
         " of *fixed* on average over eight seeds of the study. This is not shown with the two seeds that were left out,"
-        " after correction for all arms, or on fresh students.",
+        " after correction for all arms, or on the first fresh students.",
         *("engineer", "fixed", "more", (ASKED, LATE), TWO_AGENTS, ("no difference",)),
     ),
     Claim(
@@ -157,12 +157,13 @@ CLAIMS = (
         *("evaluation_matched_dynamic", "fixed", "more"),
     ),
     Claim(
-        "In the study, the trained engineer is **not shown to beat the paper's engineer**; on fresh students it does.",
+        "In the study, the trained engineer is **not shown to beat the paper's engineer**; on the first fresh students"
+        " it does.",
         *("engineer_trained", "engineer", "no difference", ("", ""), TWO_AGENTS, ("more",)),
     ),
     Claim(
-        "In the study, **with 3 agents it is behind the paper's engineer**; on fresh students this is not shown. Only"
-        " the supervised start has such boards.",
+        "In the study, **with 3 agents it is behind the paper's engineer**; on the first fresh students this is not"
+        " shown. Only the supervised start has such boards.",
         *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}, ("no difference",)),
     ),
     Claim(

@@ -180,7 +180,8 @@ sampling, and its students cannot be taken up again on another processor. So the
 new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
 planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
 [log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
-other arms had been seen by then.
+other arms had been seen by then. One section is about other fresh students, {seeds_without}; its questions were
+written down before any of their cells.
 
 ## Does a designer add anything to dynamic sampling?
 
@@ -218,10 +219,16 @@ Beside them, not corrected:
 
 {without_fixed}
 
+So it is not shown that training with reports is worth anything, nor that the trained engineer is ahead of *fixed* on
+these students, as it was in the study and on the first fresh students. The rates, differences and points per token, as
+explained below the table of all arms:
+
+{arms_without}
+
 Both engineers have weights of their own, so the differences are between whole engineers, not reports alone. After round
 0, before the first design, the valid rate of the trained engineer differs from that of the shared round 0 by
 {head_start} points on the validation boards, that of the one without reports by {head_start_without}. In unseen
-situations of RL on designs, the designs of the trained engineer earn more reward by
+situations of RL on designs, the reward of the trained engineer's designs minus that of the other's is
 
 {earned}
 
@@ -255,9 +262,10 @@ def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[s
         "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
     }
     tables["without"] = against_each(without, TRAINED, [WITHOUT, "fixed"], agents=2)
-    tables["without_fixed"] = compare(without, [WITHOUT], "fixed", agents=2)
+    beside = ((WITHOUT, 2), (TRAINED, 3), (WITHOUT, 3))
+    tables["without_fixed"] = [row for arm, n in beside for row in compare(without, [arm], "fixed", agents=n)]
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
-    shown["seeds_without"] = _span(without)
+    shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
     shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
     more = (f"- {where}: {one.text('+.3f')}, {one.seeds} training seeds" for where, one in earned.items())
     shown["earned"] = "\n".join(more)

@@ -63,7 +63,7 @@ def test_all_claims_begin_with_those_of_the_readme() -> None:
 
 
 def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> None:
-    assert "In the study and on the last students it gains no more points per sampled token than *fixed*, on" in README
+    assert "There and in the study it gains no more points per sampled token than *fixed*, on students 36 to" in README
     tables = [report.table(one)["points per million tokens"] for one in cells.values()]
     study, fresh, last = (float(table[name("engineer_trained")]) - float(table[name("fixed")]) for table in tables)
     assert max(study, last) <= 0 < fresh < 0.5
@@ -71,7 +71,7 @@ def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> No
 
 def test_what_the_readme_says_of_held_out_situations() -> None:
     """On the page of the study: reading, the reward of designs in their own situation minus that in another's."""
-    assert "are not shown to earn [more reward](reports/results.md) for them than for others" in README
+    assert "its designs are not shown to earn [more reward](reports/results.md) there than for others" in README
     made_up, real = committed("reports/results.md").split("### Situations: real, held out")
     rows = [line.split("|") for part in (made_up, real) for line in part.splitlines() if "after design RL" in line][-2:]
     lows = [float(re.search(r"\((\S+) to", row[5])[1]) for row in rows]  # type: ignore[index]
@@ -92,9 +92,7 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     assert [ahead[f"{arm}_dynamic"] for arm in ("engineer_trained", "evaluation_matched")] == [False, True]
     assert "or, after correction for all arms, on fresh students" in README
     assert not ahead["engineer_trained"]
-    assert (
-        "asked again of seven more students, the lead of claim 4 was not seen, and with 3 agents the trained" in README
-    )
+    assert "asked again of students 44 to 50, the lead of claim 4 was not seen, and with 3 agents the" in README
     (two,), (three,) = (compare(last, ["engineer_trained"], "fixed", agents=agents) for agents in (2, 3))
     assert two.estimate.low is not None
     assert three.estimate.high is not None
