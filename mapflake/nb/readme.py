@@ -68,8 +68,7 @@ def examples(cells: Study) -> dict[str, History]:
 def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) -> str:
     """Returns the page `name`, whose content is `text`, with the claims between its marks: `ALL_CLAIMS` has them all.
 
-    The rest is as for `study.claims_markdown`. Raises ValueError if the page has no
-    marks, or a claim does not hold.
+    The rest is as for `study.claims_markdown`. Raises ValueError if the page has no marks, or a claim does not hold.
     """
     shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
     claims = study.claims_markdown(sets, gate, ages, shown)

@@ -8,7 +8,6 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import PercentFormatter
 
 from mapflake.engineer import History, Round
 from mapflake.engineer.boards import sample_boards
@@ -67,7 +66,7 @@ def _report(ax: Axes, round_: Round, *, legend: bool) -> None:
     plain = [(s.valid - s.wait_valid) / max(s.rollouts - s.wait_rollouts, 1) for s in parts]
     for shift, values, color, words in ((-0.2, plain, PLAIN, "needs no wait"), (0.2, waits, WAIT, "needs a wait")):
         ax.bar(np.arange(len(parts)) + shift, values, 0.38, color=color, label=words)
-    ax.set(ylim=(0, 1), ylabel="valid plans")
+    ax.set_ylabel("valid plans", fontsize=9)
     _sizes(ax, [s.size for s in parts], legend=legend)
 
 
@@ -80,7 +79,7 @@ def _design(ax: Axes, round_: Round, *, legend: bool) -> None:
     at = [sizes.index(size) for size in parts]
     ax.bar(at, shares - waits, 0.7, bottom=waits, color=PLAIN, label="needs no wait")
     ax.bar(at, waits, 0.7, color=WAIT, label="needs a wait")
-    ax.set(ylim=(0, max(0.7, *shares)), ylabel="share of boards")
+    ax.set_ylabel("share of boards", fontsize=9)
     _sizes(ax, sizes, legend=legend)
 
 
@@ -91,8 +90,7 @@ def _sizes(ax: Axes, sizes: Sequence[int], *, legend: bool) -> None:
     ax.set_xlim(-0.6, len(sizes) - 0.4)
     ax.set_xticks(range(len(sizes)), [style.tick("size", size) for size in sizes])
     ax.set_xlabel("size of the board", fontsize=9)
-    ax.yaxis.label.set_fontsize(9)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    style.percent(ax, 1)  # the same axis in all rows
     ax.tick_params(labelsize=7.5)
     ax.grid(axis="x", visible=False)
 
