@@ -180,8 +180,8 @@ sampling, and its students cannot be taken up again on another processor. So the
 new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
 planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
 [log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
-other arms had been seen by then. One section is about other fresh students, {seeds_without}; its questions were
-written down before any of their cells.
+other arms had been seen by then. One section and the second table of the last are about other fresh students,
+{seeds_without}; their questions were written down before any of those cells.
 
 ## Does a designer add anything to dynamic sampling?
 
@@ -243,8 +243,7 @@ The same engineer, trained and elsewhere asked in context V6, is asked in contex
 
 {contexts}
 
-Contexts V3 to V5 were asked of the other fresh students, {seeds_without}. That they would be if time was left had been
-written down before:
+Contexts V3 to V5 were asked of the other fresh students, {seeds_without}:
 
 {more_contexts}
 
