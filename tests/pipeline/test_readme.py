@@ -17,6 +17,7 @@ from small_repo import ROOT, committed, files, repository
 from mapflake import repro
 from mapflake.nb import params, publish, readme
 from mapflake.study import Study, compare, report
+from mapflake.study.comparisons import against_each
 from mapflake.study.names import name
 
 CELLS = ("study", "controls", "without_reports")
@@ -92,12 +93,25 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     assert [ahead[f"{arm}_dynamic"] for arm in ("engineer_trained", "evaluation_matched")] == [False, True]
     assert "or, after correction for all arms, on fresh students" in README
     assert not ahead["engineer_trained"]
-    assert "asked again of students 44 to 50, the lead of claim 4 was not seen, and with 3 agents the" in README
+    assert "on students 44 to 50 the lead of claim 4 was not seen, and with 3 agents the trained engineer" in README
     (two,), (three,) = (compare(last, ["engineer_trained"], "fixed", agents=agents) for agents in (2, 3))
     assert two.estimate.low is not None
     assert three.estimate.high is not None
     assert two.estimate.low < 0 < two.estimate.mean < 0.005
     assert three.estimate.high < 0
+
+
+def test_no_section_of_the_prompt_is_shown_to_help(cells: dict[str, Study]) -> None:
+    """Corrected as in the tables of reports/controls.md."""
+    assert "No report or other section of its prompt is shown to help." in README
+    _, fresh, last = cells.values()
+    told = [(fresh, "another", "none"), (fresh, "near", "mean"), (fresh, "v1", "v2"), (last, "v3", "v4", "v5")]
+    for study, *others in told:
+        rows = against_each(study, "engineer_trained", [f"engineer_trained_{one}" for one in others], agents=2)
+        assert len(rows) == len(others)
+        assert not any(row.significant for row in rows), others
+    (control,) = against_each(fresh, "engineer_trained", ["fixed"], agents=2)
+    assert control.significant
 
 
 def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) -> None:
