@@ -15,7 +15,7 @@ from mapflake.plots import show
 from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
 from mapflake.study import Study, engineers
-from mapflake.study.report import controls_markdown
+from mapflake.study.controls import controls_markdown
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""

@@ -3,7 +3,8 @@
 - `board_sets`: the boards that all cells are measured on.
 - `records`: measures a cell and writes its record. `cells`: reads records.
 - `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
-- `report`: the tables and files. `claims`: the claims of README.md and docs/claims.md.
+- `report`: the tables and files. `controls`: the page on fresh students.
+- `claims`: the claims of README.md and docs/claims.md.
 - `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
 - `gate`: how much could be gained by designing, from a table of trials.
 

@@ -1,4 +1,4 @@
-"""The study's tables and files: the table of results, results.md and metrics.json."""
+"""The tables and files of any study: the table of results, results.md and metrics.json."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from mapflake.engineer.designers import DYNAMIC
 from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
-from mapflake.study.comparisons import ASKED, Difference, against_each, asked, compare, corrected, listed, points
+from mapflake.study.comparisons import ASKED, Difference, asked, compare, corrected, listed, points
 from mapflake.study.designs import spent, tokens
-from mapflake.study.engineers import first_designs, mean_size
+from mapflake.study.engineers import first_designs
 from mapflake.study.names import BASE, BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate, t_estimate
@@ -169,140 +168,6 @@ def _of_the_trained(study: Study, ages: int) -> str:
             " seeds)."
         )
     return textwrap.fill(" ".join(said), 110)
-
-
-WITHOUT = "trained_without_reports"
-TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
-CONTROLS = """# Published ways to choose boards, on fresh students
-
-The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
-sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
-new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
-planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
-[log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
-other arms had been seen by then. One section and the second table of the last are about other fresh students,
-{seeds_without}; their questions were written down before any of those cells.
-
-## Does a designer add anything to dynamic sampling?
-
-With dynamic sampling (DAPO), groups of answers without signal are drawn again on other boards, up to four times.
-
-{questions}
-
-The p-values of a table are corrected together (Holm). A star marks p < 5%. What dynamic sampling adds to each arm (the
-first row answers a question, too):
-
-{added}
-
-## Is the report worth anything?
-
-The same trained engineer, with the same weights, is told its own student's report, another student's, or no report. RL
-on designs always told it a report; the supervised start has shown it prompts without one.
-
-{reading}
-
-Beside these questions it was told the report of a student of a neighbouring age, and the pooled reports of its group:
-
-{beside}
-
-## Is it worth anything to have been trained with reports?
-
-The arm *trained without reports* has the same supervised start, situations, rewards and number of replies as the
-trained engineer, but no report, neither in RL on designs nor between rounds: its prompts have the task and the form of
-a reply alone. So it can learn which design is good on average, and nothing about its student. Other fresh students
-answer this, of the training seeds {seeds_without} (`reports/cells/without_reports`); eight were planned, and 51 was not
-finished. Two differences were asked:
-
-{without}
-
-Beside them, not corrected:
-
-{without_fixed}
-
-So it is not shown that training with reports is worth anything, nor that the trained engineer is ahead of *fixed* on
-these students, as it was in the study and on the first fresh students. The rates, differences and points per token, as
-explained below the table of all arms:
-
-{arms_without}
-
-Both engineers have weights of their own, so the differences are between whole engineers, not reports alone. After round
-0, before the first design, the valid rate of the trained engineer differs from that of the shared round 0 by
-{head_start} points on the validation boards, that of the one without reports by {head_start_without}. In unseen
-situations of RL on designs, the reward of the trained engineer's designs minus that of the other's is
-
-{earned}
-
-First designs, by the valid rate after round 0; *size* is the mean side length of the boards asked for:
-
-{first_designs}
-
-## What does each section of its prompt add?
-
-The same engineer, trained and elsewhere asked in context V6, is asked in contexts with other
-[sections](../docs/method.md#what-the-engineer-reads):
-
-{contexts}
-
-Contexts V3 to V5 were asked of the other fresh students, {seeds_without}:
-
-{more_contexts}
-
-So no section is shown to add anything. In the paper, V6 is ahead of {modules} points
-on the subset wr025; its engineer is another model, not trained on designs.
-"""
-
-
-def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[str, Estimate]) -> str:
-    """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages.
-
-    `without` has the cells of the engineer that was trained without reports, of other students; `earned` is from
-    `engineers.earns_more`, for the trained engineer and this one.
-    """
-    plain = ("fixed", TRAINED, "evaluation_matched")
-    asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
-    told = {
-        title: against_each(study, TRAINED, [f"{TRAINED}_{report}" for report in reports], agents=2)
-        for title, reports in TOLD.items()
-    }
-    tables = told | {
-        "questions": compare(study, asked_of, f"fixed{DYNAMIC}", agents=2),
-        "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
-    }
-    tables["without"] = against_each(without, TRAINED, [WITHOUT, "fixed"], agents=2)
-    beside = ((WITHOUT, 2), (TRAINED, 3), (WITHOUT, 3))
-    tables["without_fixed"] = [row for arm, n in beside for row in compare(without, [arm], "fixed", agents=n)]
-    tables["more_contexts"] = against_each(without, TRAINED, [f"{TRAINED}_{v}" for v in ("v3", "v4", "v5")], agents=2)
-    shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
-    shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
-    shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
-    shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
-    more = (f"- {where}: {one.text('+.3f')}, {one.seeds} training seeds" for where, one in earned.items())
-    shown["earned"] = "\n".join(more)
-    shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
-    others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
-    rest = results_markdown(study, "study", others, ages=ages).split("\n", 1)[1]
-    return CONTROLS.format(seeds=_span(study), **shown) + rest
-
-
-def _span(study: Study) -> str:
-    seeds = study.seeds("fixed")
-    return f"{seeds[0]} to {seeds[-1]}"
-
-
-def _first_sizes(study: Study) -> pd.DataFrame:
-    """Returns the mean side length of the boards that both engineers ask for first: a row a training seed."""
-    rows: dict[int, dict[str, str]] = {}
-    order = {seed: study.history(TRAINED, seed)[0].report.valid_rate for seed in study.seeds(WITHOUT)}
-    for seed in sorted(order, key=lambda seed: order[seed]):
-        rows[seed] = {}
-        for arm in (TRAINED, WITHOUT):
-            first, then = study.history(arm, seed)[:2]
-            asked = then.proposal.config if then.proposal else None
-            rows[seed] |= {
-                f"{name(arm)}: valid": f"{first.report.valid_rate:.1%}",
-                f"{name(arm)}: size": f"{mean_size(asked):.1f}" if asked else "rejected",
-            }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:

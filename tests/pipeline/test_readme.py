@@ -101,9 +101,9 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     assert three.estimate.high < 0
 
 
-def test_no_section_of_the_prompt_is_shown_to_help(cells: dict[str, Study]) -> None:
+def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, Study]) -> None:
     """Corrected as in the tables of reports/controls.md."""
-    assert "No report or other section of its prompt is shown to help." in README
+    assert "Neither its report nor the paper's best [context](docs/method.md#what-the-engineer-reads) is" in README
     _, fresh, last = cells.values()
     told = [(fresh, "another", "none"), (fresh, "near", "mean"), (fresh, "v1", "v2"), (last, "v3", "v4", "v5")]
     for study, *others in told:

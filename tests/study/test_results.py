@@ -19,6 +19,7 @@ from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
 from mapflake.plots.loop import loop
 from mapflake.study import claims, comparisons, designs, engineers, paper, report, statistics
+from mapflake.study.controls import controls_markdown
 from mapflake.study.designs import by_round, spent
 
 ROOT = Path(__file__).parents[2]
@@ -48,16 +49,16 @@ def test_the_page_of_the_controls_has_the_tables_of_its_records():
     controls, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
     earned = engineers.earns_more(folder, folder / "trained_without_reports")
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    assert report.controls_markdown(controls, without, 4, earned) == page, "python -m mapflake.nb readme"
+    assert controls_markdown(controls, without, 4, earned) == page, "python -m mapflake.nb readme"
     extra = spent(controls)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
     rest = study.Study({key: one for key, one in controls.records.items() if key[0] != "fixed"}, controls.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
     few = study.Study({key: one for key, one in controls.records.items() if key != ("uniform", 36)}, controls.sets)
-    assert report.controls_markdown(few, without, 4, earned) != page  # the control
+    assert controls_markdown(few, without, 4, earned) != page  # the control
     few = study.Study({key: one for key, one in without.records.items() if key[1] != 44}, without.sets)
-    assert report.controls_markdown(controls, few, 4, earned) != page
+    assert controls_markdown(controls, few, 4, earned) != page
 
 
 def test_differences_are_paired_corrected_together_and_listed(five):
