@@ -8,12 +8,14 @@ written down before which run is in reports/log.md.
     python -m benchmarks.laboratory screen default --part 0/2    runs half of a regime's trials on a part of the table
     python -m benchmarks.laboratory trials groups_of_8 --part 0/2    the same with the whole table
     python -m benchmarks.laboratory waits groups_of_8   the same with other shares of boards that need a wait
+    python -m benchmarks.laboratory asked groups_of_8   the same with designs that the study's engineers asked for
     python -m benchmarks.laboratory page                collects them, and writes reports/laboratory.md
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,11 +36,12 @@ from mapflake.env import EnvConfig, Task
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.plots.style import show, styled
-from mapflake.study import gate
-from mapflake.study.statistics import Estimate
+from mapflake.study import cells, gate
+from mapflake.study.statistics import Estimate, t_estimate
 from mapflake.trainer import evaluate
 
-STUDY = params.effective(params.load(Path(__file__).parents[1]), "study")
+ROOT = Path(__file__).parents[1]
+STUDY = params.effective(params.load(ROOT), "study")
 BOARDS = STUDY.env_design
 SIZES = tuple(BOARDS.validation.sizes or BOARDS.sizes)  # of validation boards
 SPACE = tuple(BOARDS.sizes)  # of designs
@@ -80,6 +83,10 @@ WAITS = {  # two of the mixtures with all shares of boards that need a wait; the
     for name, sizes in (("3x3 to 5x5", (3, 4, 5)), ("5x5 to 7x7", (5, 6, 7)))
     for waits in (0.0, 0.25, 0.5, 0.75, 1.0)
 }
+ENGINEERS = {  # the study's trained engineers, one of each age in a group -> the steps of its student
+    f"engineer {seed}": STUDY.students.ages[seed % len(STUDY.students.ages)] for seed in (0, 1, 2, 3, 12, 13, 14, 15)
+}
+WHOLE = (600, 1_500, 3_200, 6_000)  # students that have all designs
 SCREENED: dict[str, Any] = {  # the part of the table by which recipes are compared
     "seeds": (0,),
     "students": (600, 1_500, 3_200),
@@ -160,7 +167,7 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
 
     Trials of a seed come before those of the next one, so that a part of them is a whole table of fewer seeds.
     """
-    trainer, configs = trainer_of(regime), DESIGNS | WAITS
+    trainer, configs = trainer_of(regime), DESIGNS | WAITS | first_designs()
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     code = provenance.code_sha256("mapflake.engineer.rounds")
     wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
@@ -181,6 +188,14 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
         row |= {"gain": after["valid"] - begun["valid"], "before": begun, "config": repro.to_json(configs[name])}
         made = {"code_sha256": code, "student_sha256": trainer.sha256(known), "versions": provenance.versions()}
         repro.write_json(out, row | after | made)
+
+
+@functools.cache
+def first_designs() -> dict[str, EnvConfig]:
+    """Returns what each of `ENGINEERS` asked for first, told its own student's report."""
+    arm = "engineer_trained"
+    study = cells.load(ROOT / REPORTS / "cells/study", [arm])
+    return {name: study.history(arm, int(name.split()[1]))[1].config for name in ENGINEERS}
 
 
 def trial_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -239,6 +254,8 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
+        if asked := of_designs(rows, regime, ENGINEERS):
+            parts += engineers(asked, own)
     if table:
         head += [
             "How many points a round the best design of each student gains more than another one, with 95% intervals "
@@ -252,6 +269,39 @@ def gates(found: gate.Trials) -> dict[str, dict[str, Estimate]]:
     """Returns the gate (`gate.values`) at equal samples and at equal tokens, in points a round."""
     budgets = {"samples": found, "tokens": found.at_equal_tokens()}
     return {budget: gate.values(trials, DRAWS, CONSTANTS) for budget, trials in budgets.items()}
+
+
+def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the page's part on designs that engineers asked for; `own` are the trials of `DESIGNS`.
+
+    All are compared under the seed of `asked`, which is one. An engineer's own student is that of the trials who has
+    the same place by age. The best searched design of a student is chosen under the other seeds.
+    """
+    (seed,) = {row["seed"] for row in asked}
+    told, same = matrix(asked, ENGINEERS), matrix([row for row in own if row["seed"] == seed], DESIGNS)
+    known = matrix([row for row in own if row["seed"] != seed], DESIGNS)
+    ages = sorted({ENGINEERS[name] for name in told.index})
+    rows = []
+    for column, age in zip(told, ages, strict=True):
+        matched = [ENGINEERS[name] == age for name in told.index]
+        others = {
+            "those asked for the other students": told.loc[[not one for one in matched], column].mean(),
+            "a random draw": same.loc[[*DRAWS], column].mean(),
+            "the best searched design, chosen under the other seeds": same.loc[known[column].idxmax(), column],
+            SHOWN["benchmark"]: same.loc["benchmark", column],
+        }
+        rows.append({name: told.loc[matched, column].mean() - gain for name, gain in others.items()})
+    ahead = {name: t_estimate(values).text("+.1f") for name, values in pd.DataFrame(rows).items()}
+    labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in told.index}
+    return [
+        "## Designs that trained engineers asked for",
+        "The first designs of trained engineers of the study, each told its own student's report, tried on the "
+        f"students above under training seed {seed}:",
+        shown(told.rename(index=labels)),
+        "How many points a round the design asked for the study's student in the same place by age gains more than "
+        f"another one, with 95% intervals over the {len(told.columns)} students:",
+        pd.DataFrame({"ahead": ahead}).rename_axis("compared with").to_markdown(disable_numparse=True),
+    ]
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -301,7 +351,7 @@ def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFr
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
     gains = matrix(rows, DESIGNS).rename(index=SHOWN)
-    begun = {row["student"]: row["before"]["valid"] for row in rows}
+    begun = pd.DataFrame({row["student"]: row["before"]["valid"]} for row in rows).mean()  # by seed it may be another
     made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
     axes = made.subplots()
     sns.heatmap(gains, ax=axes, annot=True, fmt="+.1f", center=0, cmap="RdBu", linewidths=1, cbar=False)
@@ -333,6 +383,7 @@ def main() -> None:
         "screen": (SCREENED, "on a part of the table"),
         "trials": ({"seeds": SEEDS, "students": AGES, "designs": tuple(DESIGNS)}, "on the whole table"),
         "waits": ({"seeds": SEEDS[:1], "students": AGES, "designs": tuple(WAITS)}, "with other shares of waits"),
+        "asked": ({"seeds": SEEDS[2:], "students": WHOLE, "designs": tuple(ENGINEERS)}, "on designs of engineers"),
     }
     for name, (_, which) in tables.items():
         command = commands.add_parser(name, help=f"runs the trials of a regime that are missing, {which}")

@@ -68,6 +68,23 @@ def test_the_page_has_the_gate_of_what_is_complete():
     assert laboratory.matrix([], laboratory.DESIGNS).empty
 
 
+def test_engineers_designs_are_compared_under_their_own_seed():
+    """The matched design gains 5, others 3, draws 0; the best searched one is chosen under the other seeds."""
+    gate = [*rows("groups_of_8", laboratory.WHOLE, (0, 1)), *rows("groups_of_8", laboratory.WHOLE, (2,))]
+    for row in gate:
+        row["gain"] = {"6x6, waits 0.5": 6.0 if row["seed"] < 2 else 4.0, "benchmark": 4.5}.get(row["design"], 0.0)
+    asked = [*rows("groups_of_8", laboratory.WHOLE, (2,), list(laboratory.ENGINEERS))]
+    for row in asked:
+        place = laboratory.WHOLE.index(int(row["student"]))
+        matched = laboratory.ENGINEERS[row["design"]] == laboratory.STUDY.students.ages[place]
+        row["gain"] = 5.0 if matched else 3.0
+    *_, table = laboratory.engineers(asked, gate)
+    found = {line.split("|")[1].strip(): line.split("|")[2].split()[0] for line in table.splitlines()[2:]}
+    assert [*found.values()] == ["+2.0", "+5.0", "+1.0", "+0.5"], found
+    assert table in laboratory.page([*gate, *asked])
+    assert {*laboratory.first_designs()} == {*laboratory.ENGINEERS}
+
+
 def test_parts_do_not_teach_one_student_at_once(tmp_path):
     env.save_tasks(tmp_path / "boards/validation.jsonl", TASKS)
     with pytest.raises(SystemExit, match=r"^--part: the student 600 is missing: `student 600` makes it first$"):
