@@ -251,6 +251,16 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             )
             for budget, values in gates(found).items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
+            parts += [
+                "The same by the seed that scores, at equal samples, with intervals over the students:",
+                by_seed(found).to_markdown(disable_numparse=True),
+            ]
+            if len(sets := weights(own, found)) > 1:
+                named = " and of ".join(", ".join(map(str, seeds)) for seeds in sets)
+                parts.append(
+                    f"The students of the seeds {named} have different weights: they were made on different processors."
+                    " So a design chosen on one of them is scored on another one that has been supervised as long."
+                )
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
@@ -302,6 +312,25 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
         f"another one, with 95% intervals over the {len(told.columns)} students:",
         pd.DataFrame({"ahead": ahead}).rename_axis("compared with").to_markdown(disable_numparse=True),
     ]
+
+
+def by_seed(found: gate.Trials) -> pd.DataFrame:
+    """Returns the gate's differences at equal samples as text: a column for each seed that scores."""
+    won = gate.differences(found, DRAWS, CONSTANTS).items()
+    columns = {
+        f"seed {seed}": {COMPARED[name]: t_estimate(one[:, k]).text("+.1f") for name, one in won}
+        for k, seed in enumerate(found.seeds)
+    }
+    return pd.DataFrame(columns).rename_axis("compared with")
+
+
+def weights(rows: Iterable[Mapping[str, Any]], found: gate.Trials) -> list[list[int]]:
+    """Returns the seeds of a table, those together whose students are the same policies."""
+    sets: dict[frozenset[tuple[str, str]], list[int]] = {}
+    for seed in found.seeds:
+        there = [row for row in rows if row["seed"] == seed and row["student"] in found.students]
+        sets.setdefault(frozenset((row["student"], row["student_sha256"]) for row in there), []).append(seed)
+    return [*sets.values()]
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -83,7 +83,7 @@ def leads(sets: Mapping[str, Study]) -> Figure:
     """Returns how far arms end ahead of *fixed* on the benchmark's boards with 2 agents: a panel a set of cells.
 
     The panels have the same axis. An arm that was not run in a set has no dot there. Holm's correction is for all arms
-    of a set, also those that are not drawn.
+    that a set is given with, also those that are not drawn.
     """
     ahead = {title: compare(cells, cells.arms, "fixed", agents=2) for title, cells in sets.items()}
     ahead = {title: [row for row in rows if row.arm in LEADS] for title, rows in ahead.items()}
@@ -187,7 +187,7 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 @style.styled
 def doses(table: pd.DataFrame) -> Figure:
-    """Returns what an engineer lost by a report, against how far this was from its student's (`engineers.doses`).
+    """Returns how far ahead an engineer's own report was, against how far the other was from it (`engineers.doses`).
 
     A dot is a training seed and a control. Above zero: the engineer that was told its own student's report ended ahead.
     """
@@ -203,7 +203,7 @@ def doses(table: pd.DataFrame) -> Figure:
     ax.axhline(0, color="#444444", lw=1)
     ax.axvline(0, color="#bbbbbb", lw=0.8)
     ax.set(xlabel="valid rate told minus the student's own, points", ylabel="own report ahead by, points")
-    ax.set_title("What another student's report costs", loc="left")
+    ax.set_title("Own report against another student's", loc="left")
     if table["report"].nunique() > 1:
         style.legend(figure, ax)
     return figure

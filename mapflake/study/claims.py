@@ -59,7 +59,7 @@ SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
 
 GATE_CLAIMS = (
     Claim(
-        "**Designs matter**: the best design for a student teaches it more than a random one.",
+        "**Designs matter**: the best design for a student teaches it more than random ones do, a mean over six.",
         *("the best design", "designing", "more"),
     ),
     Claim(
@@ -77,11 +77,13 @@ GATE_CLAIMS = (
 CLAIMS = (
     Claim(
         "**The trained engineer beats *fixed***, the paper's baseline, which keeps round 0's random configuration, in"
-        " the study and on the first fresh students. **On the second ones this is not shown.**",
+        " the study. On the first fresh students it is ahead, but this was not asked and does not hold after correction"
+        " for all arms. **On the second ones it is not shown.**",
         *("engineer_trained", "fixed", "more", (ASKED, "", ASKED), TWO_AGENTS, ("more", "no difference")),
     ),
     Claim(
-        "***Evaluation-matched* beats *fixed***, too, without an engineer: boards drawn as the benchmark's are.",
+        "***Evaluation-matched* beats *fixed***, too, without an engineer: boards drawn as the benchmark's are. On the"
+        " fresh students this does not hold after correction.",
         *("evaluation_matched", "fixed", "more", ("", ASKED)),
     ),
     Claim(

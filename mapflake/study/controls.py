@@ -17,6 +17,15 @@ from mapflake.study.report import TRAINED, in_parts, results_markdown, table
 from mapflake.study.statistics import Estimate
 
 WITHOUT = "trained_without_reports"
+PUBLISHED = (
+    "engineer",
+    "engineer_base",
+    "learnability",
+    f"fixed{DYNAMIC}",
+    "evaluation_matched",
+    "frontier",
+    "uniform",
+)
 TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
 CONTROLS = """# Published ways to choose boards, on fresh students
 
@@ -25,8 +34,18 @@ sampling, and its students cannot be taken up again on another processor. So the
 new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
 planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
 [log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
-other arms had been seen by then. One section and the second table of the last are about other fresh students,
-{seeds_without}; their questions were written down before any of those cells.
+other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other fresh students,
+{seeds_without}; these questions were written down before any of those cells. The [glossary](../docs/glossary.md)
+explains the names of arms and columns.
+
+## Are published ways to choose boards ahead of *fixed*?
+
+The paper has its RL checkpoint ahead of its base model as engineer. This and each arm against *fixed* were asked before
+the first cell, of four students; that there would be eight was decided when three had been seen.
+
+{published}
+
+The p-values of a table are corrected together (Holm). A star marks p < 5%.
 
 ## Does a designer add anything to dynamic sampling?
 
@@ -34,8 +53,7 @@ With dynamic sampling (DAPO), groups of answers without signal are drawn again o
 
 {questions}
 
-The p-values of a table are corrected together (Holm). A star marks p < 5%. What dynamic sampling adds to each arm (the
-first row answers a question, too):
+What dynamic sampling adds to each arm (the first row answers a question, too):
 
 {added}
 
@@ -60,7 +78,7 @@ finished. Two differences were asked:
 
 {without}
 
-Beside them, not corrected:
+Beside them:
 
 {without_fixed}
 
@@ -116,7 +134,11 @@ def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[s
     }
     tables["without"] = against_each(without, TRAINED, [WITHOUT, "fixed"], agents=2)
     beside = ((WITHOUT, 2), (TRAINED, 3), (WITHOUT, 3))
-    tables["without_fixed"] = [row for arm, n in beside for row in compare(without, [arm], "fixed", agents=n)]
+    tables["without_fixed"] = corrected(
+        [row for arm, n in beside for row in compare(without, [arm], "fixed", agents=n)]
+    )
+    checkpoint_over_base = compare(study, ["engineer"], "engineer_base", agents=2)
+    tables["published"] = corrected(checkpoint_over_base + compare(study, PUBLISHED, "fixed", agents=2))
     tables["more_contexts"] = against_each(without, TRAINED, [f"{TRAINED}_{v}" for v in ("v3", "v4", "v5")], agents=2)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
@@ -126,8 +148,9 @@ def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[s
     shown["earned"] = "\n".join(more)
     shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
-    rest = results_markdown(study, "study", others, ages=ages).split("\n", 1)[1]
-    return CONTROLS.format(seeds=_span(study), **shown) + rest
+    mark = "## Other differences"  # the part before it is for one arm against others
+    rest = results_markdown(study, "study", others, ages=ages).partition(mark)[2]
+    return f"{CONTROLS.format(seeds=_span(study), **shown)}\n{mark}{rest}"
 
 
 def _span(study: Study) -> str:

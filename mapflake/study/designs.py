@@ -14,7 +14,7 @@ from mapflake.engineer.designers import DYNAMIC
 from mapflake.env import EnvConfig
 from mapflake.env.config import total_variation
 from mapflake.study.cells import Study
-from mapflake.study.names import ROUND_0
+from mapflake.study.names import BASE, ROUND_0
 
 FRONTIER = 0.5  # a size counts as solved from this valid rate on; our choice
 ALIKE = 0.051  # ratios that differ by less count as unchanged: one step of the compact prompt format; our choice
@@ -94,13 +94,14 @@ def tokens(study: Study) -> pd.Series:
     """Returns the millions of tokens that an arm samples for the training of a student, means over training seeds.
 
     The tokens of a round are on record, with those of the groups that dynamic sampling draws again. Other extra answers
-    and replies (`spent`) count as many tokens as an answer of the arm's round 0 has on average. An arm without a round
-    is left out.
+    and replies (`spent`) count as many tokens as an answer of the arm's round 0 has on average. A seed whose student
+    was not measured before RL, from where gains are counted, is left out, and so is an arm without a round.
     """
     found: dict[str, float] = {}
+    begun = study.seeds(BASE)
     for arm in (ROUND_0, *study.arms):
         totals = []
-        for history in (study.history(arm, seed) for seed in study.seeds(arm)):
+        for history in (study.history(arm, seed) for seed in study.seeds(arm) if seed in begun):
             if history:
                 first, extra = history[0].training, _beside(history)
                 answers = first["instances"] * first["epochs"] * first["generations"]

@@ -105,7 +105,12 @@ def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
 
 
 def values(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dict[str, Estimate]:
-    """Returns what there is to be won, in the unit of the gains, by name.
+    """Returns what there is to be won, in the unit of the gains, by name: means of `differences` over all trials."""
+    return {name: estimate(won) for name, won in differences(found, draws, constants).items()}
+
+
+def differences(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dict[str, np.ndarray]:
+    """Returns how much each student's best design gains more than others, by the name of the comparison, `[S, K]`.
 
     `designing` (against the mean of the random `draws`) and `reading` are as in the module's docstring, `reading,
     searched` is against the constant that was searched for on other students, and each of `constants`, designs that
@@ -121,7 +126,7 @@ def values(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dic
         "reading, searched": best_constant(found.gain, on_others=True),
         **{f"against {design}": found.of([design])[:, 0] for design in constants},
     }
-    return {name: estimate(best - other) for name, other in against.items()}
+    return {name: best - other for name, other in against.items()}
 
 
 def ceiling(gain: np.ndarray) -> list[float]:

@@ -19,7 +19,7 @@ def rows(regime, students=laboratory.AGES, seeds=(0, 1), designs=None, dropped=(
         if (seed, age, name) not in dropped:
             gain = 10.0 - 4 * abs(i - j) if j < 6 else 0.0
             key = {"regime": regime, "student": str(age), "design": name, "seed": seed}
-            yield key | {"gain": gain, "tokens": 1, "before": {"valid": 10.0}}
+            yield key | {"gain": gain, "tokens": 1, "before": {"valid": 10.0}, "student_sha256": f"{age}"}
 
 
 def test_a_trial_measures_what_a_round_changes(start, tmp_path, monkeypatch):
@@ -66,6 +66,19 @@ def test_the_page_has_the_gate_of_what_is_complete():
     assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # nobody to be told from
     assert laboratory.whole(rows("longer", seeds=(0,))) is laboratory.whole([]) is None
     assert laboratory.matrix([], laboratory.DESIGNS).empty
+
+
+def test_a_seed_whose_students_have_other_weights_is_told_apart():
+    first, (*last,) = rows("half_rate", seeds=(0, 1)), rows("half_rate", seeds=(2,))
+    first = [*first]
+    assert "have different weights" not in laboratory.page([*first, *last])
+    for row in last:
+        row["student_sha256"] += " made anew"
+        row["gain"] += 1.0 if row["design"] == "uniform" else 0.0
+    text = laboratory.page([*first, *last])
+    assert "The students of the seeds 0, 1 and of 2 have different weights" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("| uniform over") and line.count("|") == 5)
+    assert [cell.split()[0] for cell in line.split("|")[2:5]] == ["+10.0", "+10.0", "+9.0"]
 
 
 def test_engineers_designs_are_compared_under_their_own_seed():
