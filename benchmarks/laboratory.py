@@ -180,7 +180,8 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
         row = {"regime": regime, "student": str(age), "design": name, "seed": seed}
         if trial_key(row) in done or out.is_file():
             continue
-        known, before = make_student(folder, age), folder / "trials" / f"before-{age}.json"
+        known = make_student(folder, age)
+        before = folder / "trials" / f"before-{age}-{trainer.sha256(known)[:8]}.json"
         if not before.is_file():
             repro.write_json(before, rates(known, trainer, validation))
         begun = repro.read_json(before)
@@ -290,9 +291,16 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
     (seed,) = {row["seed"] for row in asked}
     told, same = matrix(asked, ENGINEERS), matrix([row for row in own if row["seed"] == seed], DESIGNS)
     known = matrix([row for row in own if row["seed"] != seed], DESIGNS)
-    ages = sorted({ENGINEERS[name] for name in told.index})
-    rows = []
-    for column, age in zip(told, ages, strict=True):
+    labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in told.index}
+    parts = [
+        "## Designs that trained engineers asked for",
+        "The first designs of trained engineers of the study, each told its own student's report, tried on the "
+        f"students above under training seed {seed}:",
+        shown(told.rename(index=labels)),
+    ]
+    ages, rows = sorted({*ENGINEERS.values()}), []
+    for column in [one for one in told if one in same and one in known]:
+        age = ages[WHOLE.index(int(column))]
         matched = [ENGINEERS[name] == age for name in told.index]
         others = {
             "those asked for the other students": told.loc[[not one for one in matched], column].mean(),
@@ -301,17 +309,14 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
             SHOWN["benchmark"]: same.loc["benchmark", column],
         }
         rows.append({name: told.loc[matched, column].mean() - gain for name, gain in others.items()})
-    ahead = {name: t_estimate(values).text("+.1f") for name, values in pd.DataFrame(rows).items()}
-    labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in told.index}
-    return [
-        "## Designs that trained engineers asked for",
-        "The first designs of trained engineers of the study, each told its own student's report, tried on the "
-        f"students above under training seed {seed}:",
-        shown(told.rename(index=labels)),
-        "How many points a round the design asked for the study's student in the same place by age gains more than "
-        f"another one, with 95% intervals over the {len(told.columns)} students:",
-        pd.DataFrame({"ahead": ahead}).rename_axis("compared with").to_markdown(disable_numparse=True),
-    ]
+    if rows:
+        ahead = {name: t_estimate(values).text("+.1f") for name, values in pd.DataFrame(rows).items()}
+        parts += [
+            "How many points a round the design asked for the study's student in the same place by age gains more than "
+            f"another one, with 95% intervals over {len(rows)} students:",
+            pd.DataFrame({"ahead": ahead}).rename_axis("compared with").to_markdown(disable_numparse=True),
+        ]
+    return parts
 
 
 def by_seed(found: gate.Trials) -> pd.DataFrame:

@@ -46,6 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--wait", action="store_true", help="a board that has no best plan without a wait")
     parser.add_argument("--seed", type=int, default=0, help="another seed, another board (%(default)s)")
     asked = parser.parse_args(arguments)
+    options = ("size", "agents", "holes", "wait", "seed")
+    drawn = [key for key in options if getattr(asked, key) != parser.get_default(key)]
+    if asked.board and drawn:
+        parser.error(f"--{drawn[0]} is of a board that is drawn; {asked.board} has its own")
     try:
         if asked.board:
             task = Task.of(read_board(asked.board))

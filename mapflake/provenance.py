@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import inspect
 import platform
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
-from mapflake.repro import json_sha256
+from mapflake.repro import json_sha256, shown
 
 PACKAGE = Path(__file__).parent
 
@@ -40,8 +43,11 @@ READS = {
 }
 """Module -> the code that it uses without an import: in other languages, or in vLLM's processes."""
 
-VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray
+VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray | np.generic
 """The values in a module or a class that decide what its functions do (`identity`)."""
+
+TOLD_BY_REPR = str | int | float | complex | bytes | None | np.generic | PurePath | re.Pattern | Enum
+"""The values whose text says all of them."""
 
 
 @functools.cache
@@ -220,11 +226,17 @@ def _said(thing: Any, seen: set[Any]) -> Any:
             return thing.__qualname__
         seen.add(thing)
         return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else _inside(thing, seen) or None]
-    text = repr(thing)
-    hidden = not isinstance(thing, str) and (" at 0x" in text or "..." in text)
-    if hidden:  # a memory address, or a table of which a part is shown
-        raise ValueError(f"it holds {text[:80]}")
-    return [text, _source(type(thing)), *_inside(type(thing), seen)] if callable(thing) else text
+    told: Any
+    if isinstance(thing, BaseModel):
+        told = [type(thing).__qualname__, _said(dict(thing), seen)]
+    elif dataclasses.is_dataclass(thing):
+        fields = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+        told = [type(thing).__qualname__, _said(fields, seen)]
+    elif isinstance(thing, TOLD_BY_REPR) or inspect.isbuiltin(thing):
+        told = repr(thing)
+    else:  # a memory address, or a repr that need not say all
+        raise ValueError(f"it holds {shown(thing)}")
+    return [told, _source(type(thing)), *_inside(type(thing), seen)] if callable(thing) else told
 
 
 def _source(thing: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -120,10 +121,13 @@ def check_address(url: str | None, where: str) -> None:
 
 
 def write_text(path: str | Path, text: str | Iterable[str]) -> None:
-    """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half."""
+    """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half.
+
+    Of several writers at once, the last to end wins. Git and DVC ignore what a killed one leaves.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")  # its next writer takes over what a killed one left
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines([text] if isinstance(text, str) else text)

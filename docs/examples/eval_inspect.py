@@ -17,7 +17,7 @@ from mapflake.adapters.inspect_task import frozenlake
 
 
 def nobody_moves(*_):
-    """Returns the answer of a lazy model."""
+    """Returns the answer of a lazy model, which solves nothing: its scores are 0."""
     output = ModelOutput.from_content("mock", '{"plan": ["", ""]}')
     output.usage = ModelUsage()  # else inspect fetches a tokenizer to count
     return output

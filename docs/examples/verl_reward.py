@@ -34,6 +34,7 @@ def main(path="runs/verl/train.parquet", boards=256):
     """Writes a training set of boards as they fall."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     rows(generate(EnvConfig.uniform([3, 4, 5], hole_ratio=0.2), boards, seed=0)).to_parquet(path)
+    print(path)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     """
     if isinstance(requested, EnvConfig):
         requested = ratios(requested)
-    legal = [size for size in legal_sizes(sizes) if size in requested]
+    sizes = legal_sizes(sizes)
+    legal = [size for size in sizes if size in requested]
     for size in legal:
         if not {*PAPER} <= {*requested[size]} <= {*DIMENSIONS}:
             raise ValueError(
@@ -54,11 +55,11 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
                 continue
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise ValueError(f"size {size}: {key}: {shown(value)} is not a number")
-            if not math.isfinite(value):
-                raise ValueError(f"size {size}: {key} {value} is not finite")
+            if not _finite(value):
+                raise ValueError(f"size {size}: {key} {shown(value)} is not finite")
     weights = [_clip(requested[size]["data_ratio"], math.inf) for size in legal]
     if not any(weights):
-        raise ValueError(f"no size of {sorted(sizes)} has a data ratio above 0 in {dict(requested)}")
+        raise ValueError(f"no size of {[*sizes]} has a data ratio above 0 in {dict(requested)}")
     parts = {}
     for size, weight in zip(legal, _normalised(weights), strict=True):
         clipped: dict[str, Any] = {
@@ -73,6 +74,13 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
             clipped["hole_ratio"] = room / (size * size)
         parts[size] = SizeConfig.from_ratios(clipped | {"data_ratio": weight})
     return EnvConfig(parts, num_agents=num_agents)
+
+
+def _finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def _clip(value: float | None, high: float) -> float:

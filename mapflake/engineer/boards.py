@@ -20,7 +20,7 @@ next prompt."""
 def sample_boards(
     config: EnvConfig, n: int, *, seed: int, progress: Callable[[int], object] | None = None
 ) -> tuple[list[Task], Fallback]:
-    """Returns n training tasks, and by size the nearest ratios that could be drawn where others could not.
+    """Returns n training tasks, and by size the easier ratios that were drawn where others could not be.
 
     Where the generator gives up on a size, its quota of waits goes first (to None, the share that chance gives), then
     custom dimensions (to 0), then holes, 0.1 at a time. Data ratios are always met.
@@ -50,7 +50,7 @@ def apply_fallback(config: EnvConfig, fallback: Fallback) -> EnvConfig:
 
 
 def _easier(levels: Mapping[str, float | None]) -> dict[str, float | None] | None:
-    """Returns the nearest ratios that are easier to draw, None if there are none."""
+    """Returns the next ratios that are easier to draw, None if there are none."""
     if levels["wait_ratio"] is not None:
         return {**levels, "wait_ratio": None}
     if custom := {name: 0.0 for name, level in levels.items() if name not in PAPER and level}:

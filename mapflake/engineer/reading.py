@@ -176,6 +176,7 @@ def response(
         or `waits`), `told` (the level), `asked` and `accepted`. `asked` is the mean over the accepted replies: of a
         size its share of the boards, of `waits` the share of boards that need one; NaN if no reply was accepted.
     """
+    reported = sorted(reported)
     usual = dict(zip(reported, np.linspace(0.9, 0.1, len(reported)), strict=True))
     moves: list[tuple[int | None, float]] = [(row, level) for row in (*reported, None) for level in LEVELS]
     form, prompts = reply_format(policy.prompt_format), []

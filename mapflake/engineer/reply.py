@@ -173,6 +173,7 @@ def read_replies(
     texts: Sequence[str], sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2
 ) -> Proposal:
     """Returns what `read_reply` makes of the first sample that is not rejected, or of the first; keeps all."""
+    sizes = legal_sizes(sizes)
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 

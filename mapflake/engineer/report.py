@@ -55,7 +55,7 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class BoardBin:
-    """Counts over the rollouts on boards of one kind; `hole_ratio` is to the nearest tenth of the board's cells."""
+    """Counts over the rollouts on boards of one kind; `hole_ratio` is the share of cells, to four digits."""
 
     size: int
     hole_ratio: float
@@ -183,7 +183,7 @@ def diagnose(
     bins: dict[tuple[int, float, bool], list[bool]] = {}  # kind of boards: which rollouts are valid
     for size, own in found.items():
         for r in own:
-            kind = size, round(len(r.task.instance.holes) / size**2, 1), r.task.needs_wait
+            kind = size, round(len(r.task.instance.holes) / size**2, 4), r.task.needs_wait
             bins.setdefault(kind, []).append(r.verdict.valid)
     return FailureReport(
         sizes,

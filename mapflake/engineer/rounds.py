@@ -65,7 +65,7 @@ class RoundSettings:
     def __post_init__(self) -> None:
         if self.stale not in ("error", "replace"):
             raise ValueError(f"stale: {shown(self.stale)} is neither 'error' nor 'replace'")
-        object.__setattr__(self, "seed", whole(self.seed, "seed"))
+        object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
         object.__setattr__(self, "samples", whole(self.samples, "samples", 1))
         object.__setattr__(self, "validation", tuple(self.validation))
         if not self.validation:
@@ -337,5 +337,5 @@ def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _seen(curve: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    """Returns a column's numbers, as Python's; rows without one, or with NaN, are left out."""
-    return [float(row[key]) for row in curve if key in row and math.isfinite(row[key])]
+    """Returns a column's numbers, as Python's; rows without one, or with NaN or None, are left out."""
+    return [float(row[key]) for row in curve if row.get(key) is not None and math.isfinite(row[key])]

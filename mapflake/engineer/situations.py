@@ -164,7 +164,7 @@ class ExpectedGain:
         asked, some = kind_shares(config), kinds(situation.learnability.values)
         learnability, success = situation.learnability.vector(), situation.success.vector()
         q = np.array([asked.get(kind, 0.0) for kind in some])
-        w = np.array([seen.get(kind, 0) * kind[0] ** self.size_power for kind in some])
+        w = np.array([seen.get(kind, 0) * kind[0] ** self.size_power for kind in some], dtype=float)
         w /= w.sum() or 1.0
         gain = w @ (learnability * np.sqrt(self._nearness(tuple(some)) @ (q * learnability)))
         waits = np.array([wait for _, _, wait in some])
@@ -195,9 +195,11 @@ def kind_shares(config: EnvConfig) -> dict[Kind, float]:
     for size, part in config.sizes.items():
         for i, hole in enumerate(HOLES):
             near = float(np.interp(part.hole_ratio, HOLES, np.eye(len(HOLES))[i]))
+            if not near:  # such boards may have no room for so many agents
+                continue
             waits = _natural_waits(size, config.num_agents)[i] if part.wait_ratio is None else part.wait_ratio
             for wait, share in ((False, 1 - waits), (True, waits)):
-                if near and share:
+                if share:
                     shares[size, hole, wait] = part.data_ratio * near * share
     return shares
 

@@ -87,7 +87,7 @@ def start(run: str, stage: str) -> Path:
     if os.environ.get(STAGE_LOCK) == str(stage_lock(base, run, stage)):
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-    if of_pipeline(base, run):
+    if of_pipeline(base, run) or (folder / "notebook.ipynb").is_file():  # `dvc pull` brings results without locks
         raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as runs/interactive")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

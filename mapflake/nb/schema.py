@@ -94,8 +94,11 @@ class EnvDesign(Params):
         validated = self.validation.sizes or self.sizes
         asked = [("validation", self.validation.agents, validated, [self.benchmark.hole_ratio])]
         asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
-        for where, agents, sizes, ratios in asked:
+        waits = [max(self.validation.wait_ratios), *(d.wait_ratio or 0 for d in self.demonstrations)]
+        for (where, agents, sizes, ratios), wait in zip(asked, waits, strict=True):
             try:
+                if agents == 1 and wait:
+                    raise ValueError(f"one agent waits for nobody: no board needs a wait, {wait} is asked for")
                 for ratio in ratios:
                     EnvConfig.uniform(sizes, ratio, num_agents=agents)
             except ValueError as error:
@@ -267,6 +270,8 @@ class Sections(Params):
                     raise ParamError(f"{where}: {arm!r} takes a configuration, and ablations.constant is null")
                 if outside := {*map(int, constant["sizes"])} - {*self.env_design.sizes}:
                     raise ParamError(f"{where}: {arm!r} asks for size {min(outside)}, which is not in env_design.sizes")
+                if (agents := constant.get("num_agents", 2)) != 2:
+                    raise ParamError(f"{where}: {arm!r}: ablations.constant has {agents} agents, rounds have 2")
             if asked and asked.told_others:
                 if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")

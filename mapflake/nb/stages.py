@@ -32,6 +32,12 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
     StageError, and NotebookError or ParamError if the notebook does not fit its parameters.
     """
     section = next(section for section, notebook in NOTEBOOKS.items() if notebook == name)
+    wanted = params.ITEMS.get(section, ())
+    if {*items} != {*wanted}:
+        takes = " ".join(f"{key}=..." for key in wanted) or "nothing"
+        raise StageError(f"{name}: takes {takes} after its name, not {' '.join(items) or 'nothing'}")
+    items = {key: items[key] for key in wanted}
+    check_items(root, **items)
     values = {**items, **params.prepared(root, f"{section}/{items['arm']}" if "arm" in items else section)}
     stage = "/".join(filter(None, [section, "-".join(map(str, items.values()))]))
     with _stage(root, stage) as (run, folder):
@@ -43,6 +49,16 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
         partial = root / run / "unfinished" / f"{stage.replace('/', '_')}.ipynb"
         executed = execute(path, {**values, "run": run}, root, partial)
         repro.write_text(folder / "notebook.ipynb", notebooks.normalise(executed, str(root)))
+
+
+def check_items(root: Path, **items: Any) -> None:
+    """Raises StageError for an item that the active run does not have: a `seed`, an `arm`, a `bank` run."""
+    active = params.load(root).run
+    for key, value in items.items():
+        there = {"seed": active.seeds, "arm": active.arms, "bank": active.bank}[key]
+        if value not in there:
+            shown = ", ".join(map(str, there))
+            raise StageError(f"{key} {value}: the active run has {shown} (`run` in params.yaml)")
 
 
 def warm_start(root: Path) -> None:
@@ -58,6 +74,7 @@ def student(root: Path, seed: int) -> None:
     """Trains the student of a training seed, in `runs/<profile>/student/<seed>` (see `student_of`)."""
     from mapflake.engineer.compact.base import BaseParams, StudentParams, student_of
 
+    check_items(root, seed=seed)
     values = params.prepared(root, "student")
     base = BaseParams.parse(values["warm_start"], "warm_start")
     students = StudentParams.parse(values["students"], "students")
@@ -75,6 +92,7 @@ def bank(root: Path, number: int) -> None:
     from mapflake.engineer.situations import TableParams
     from mapflake.trainer.params import RLParams
 
+    check_items(root, bank=number)
     values = params.prepared(root, "bank")
     base = BaseParams.parse(values["warm_start"], "warm_start")
     students = StudentParams.parse(values["students"], "students")
@@ -94,6 +112,7 @@ def others(root: Path, seed: int) -> None:
 
     So an arm's stage depends on the students of its group (`students.group_of`) and no other, by their records in git.
     """
+    check_items(root, seed=seed)
     group = params.prepared(root, "others")["groups"][str(seed)]
     with _stage(root, f"others/{seed}") as (run, folder):
         cells = root / REPORTS / "cells" / Path(run).name

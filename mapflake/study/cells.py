@@ -139,19 +139,26 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     paths = [p for p, (arm, _, seed) in cells.items() if arm in wanted and (seeds is None or seed in map(str, seeds))]
     if not boards.is_file():
         raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
+    if cells and not paths:
+        kept = sorted({int(seed) for arm, _, seed in cells.values() if arm in wanted and seed.isdigit()})
+        raise ValueError(f"seeds: {folder} has no records of {shown(seeds)}; there are {', '.join(map(str, kept))}")
     if not paths:
         raise ValueError(f"{folder}: no records: notebook 02 makes the first; in the pipeline, `dvc repro baseline_rl`")
     sets = repro.read_json(boards)["sets"]
     records: dict[tuple[str, int], Record] = {}
     for path in paths:
         record = repro.from_json(Record, repro.read_json(path), str(path))
-        one, key = next(iter(records.values()), record), (record.arm, record.seed)
-        if key in records:
-            raise ValueError(f"{path}: arm {record.arm} under seed {record.seed} is there twice")
+        one = next(iter(records.values()), record)
+        if path.stem != f"{record.arm}-{record.seed}":
+            raise ValueError(f"{path}: holds the cell {record.arm}-{record.seed}: a record has its cell's name")
         for name in ("rl", "samples"):
             if record.parameters.get(name) != one.parameters.get(name):
                 found, other = (repro.dumps(r.parameters.get(name)) for r in (record, one))
                 raise ValueError(f"{path}: {name} {found} is not that of {one.arm}-{one.seed}, {other}")
+        same = next((r for r in records.values() if r.arm == record.arm), record)
+        times = [len(one.validation) for one in (record, same)]
+        if times[0] != times[1]:
+            raise ValueError(f"{path}: was measured {times[0]} times, {same.arm}-{same.seed} {times[1]} times")
         if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
             raise ValueError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
         for name, outcome in [*record.benchmark.items(), *(("validation", one) for one in record.validation)]:
@@ -161,7 +168,7 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 digits, legal = getattr(outcome, metric), "0123456789"[: outcome.samples + 1]
                 if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
                     raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
-        records[key] = record
+        records[record.arm, record.seed] = record
     for (arm, seed), record in records.items():  # arms of a seed are paired, which takes the same beginning
         first, shared = record.rounds[:1], records.get((ROUND_0, seed))
         if first and shared and first[0]["index"] == 1:

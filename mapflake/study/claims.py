@@ -101,8 +101,8 @@ CLAIMS = (
     ),
     Claim(
         "**The paper's engineer**, the current policy without RL on designs (*RL checkpoint* in figures), is ahead"
-        " of *fixed* on average over eight seeds of the study. This is not shown with the two seeds that were left out,"
-        " after correction for all arms, or on the first fresh students.",
+        " of *fixed* on average over eight seeds of the study. This is not shown when the two seeds that were left out"
+        " are included, after correction for all arms, or on the first fresh students.",
         *("engineer", "fixed", "more", (ASKED, LATE), TWO_AGENTS, ("no difference",)),
     ),
     Claim(
@@ -120,8 +120,8 @@ CLAIMS = (
         *("engineer_trained", "engineer_trained_another", "no difference", (ASKED, LATE)),
     ),
     Claim(
-        "The trained engineer is **not shown to beat one that was trained without reports**, which can learn one good"
-        " design but nothing about its student.",
+        "The trained engineer is **not shown to beat one that was trained without reports**, which can only learn one"
+        " design for all students.",
         *("engineer_trained", "trained_without_reports", "no difference", ("", "", ASKED)),
     ),
     Claim(
@@ -195,7 +195,7 @@ def head_start(study: Study, arm: str) -> Estimate:
             raise ValueError(f"{arm}-{seed}: its round 0 has another configuration than {ROUND_0}-{seed}")
         ahead.append(own.report.valid_rate - shared.report.valid_rate)
     if not ahead:
-        raise ValueError(f"{arm} was not run")
+        raise ValueError(f"{arm} and {ROUND_0} have no training seed in common")
     return t_estimate(ahead)
 
 

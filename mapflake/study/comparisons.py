@@ -132,7 +132,8 @@ def place(row: Difference) -> str:
     where = named.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in listed_values(row.kept.get("size", ()))]
     agents = ", ".join(map(str, listed_values(row.kept.get("agents", ()))))
-    waits = " that need a wait" if row.kept.get("needs_wait") else ""
+    needed = {*listed_values(row.kept.get("needs_wait", (True, False)))}
+    waits = {(True,): " that need a wait", (False,): " that need no wait"}.get((*needed,), "")
     return where + (f" of {', '.join(sizes)}" if sizes else "") + (f" with {agents} agents" if agents else "") + waits
 
 

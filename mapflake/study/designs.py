@@ -157,7 +157,7 @@ def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> dict[str, float]:
     able = [size for size, rate in valid.items() if rate >= FRONTIER]
     parts, share = after.sizes, after.data_ratios
-    waits = {size: part.wait_ratio for size, part in parts.items() if part.wait_ratio is not None}
+    waits = {size: part.wait_ratio for size, part in parts.items() if part.wait_ratio is not None and share[size]}
     used = [size for size in able if share.get(size) and size in before.sizes]
     alike = [_alike(before.sizes[size].ratios, parts[size].ratios) for size in used]
     return {

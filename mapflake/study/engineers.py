@@ -95,15 +95,19 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
     A row for each training seed and control (another student's report, that of the next of the `ages`, the mean of
     all), with the columns `seed`, `report`, `distance` and `gained`. `distance` is the valid rate that was told, by the
     cells of `fixed`, minus the student's own, in points, a mean over the designs. `gained` is how many points of
-    `asked` (as for `Study.rates`) the engineer that is told its own report ends above the one that is not.
+    `asked` (as for `Study.rates`) the engineer that is told its own report ends above the one that is not. A seed is
+    left out if the cells do not have a report for each of its designs.
     """
     arm, rows = "engineer_trained", []
     for other in get_args(Other):
         control = f"{arm}_{other}"
         for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-            own = study.history(control, seed)
-            reports = zip(told(other, seed, ages, _group(study, seed, ages)), own[:-1], strict=False)
-            distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in reports])
+            *own, _ = study.history(control, seed)
+            reports = told(other, seed, ages, _group(study, seed, ages))[: len(own)]
+            if len(reports) < len(own):
+                continue
+            pairs = zip(reports, own, strict=True)
+            distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in pairs])
             gained = [study.rates(one, **asked).loc[seed].mean() for one in (arm, control)]
             rows.append((seed, other, 100 * distance, 100 * (gained[0] - gained[1])))
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
@@ -122,6 +126,7 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
     `fixed`, whose students have so many `ages`. A row a training seed, with the columns `own_valid` and `other_valid`,
     the valid rate that the report states; `own_size` and `other_size`, the mean size of the boards asked for; and
     `response`, how much larger boards are asked for where the report states the higher rate: below 0 if smaller ones.
+    A seed of which a reply was rejected is left out: it asked for nothing.
 
     Raises:
         ValueError: The two were not asked with the same weights.
@@ -132,6 +137,8 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
         controlled = study.history(control, seed)[1]
         if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
             raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
+        if own.was_rejected or controlled.was_rejected:
+            continue
         valid = first.report.valid_rate, told("another", seed, ages, _group(study, seed, ages))[0].valid_rate
         size = [mean_size(one.config) for one in (own, controlled)]
         rows[seed] = [*valid, *size, float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))]

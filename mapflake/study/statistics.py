@@ -87,8 +87,8 @@ def t_estimate(values: Sequence[float] | np.ndarray) -> Estimate:
 
 
 def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
-    """Returns the estimate with Student's interval and p-value for this standard error, unless that is 0."""
-    if error == 0:
+    """Returns the estimate with Student's interval and p-value for this standard error, unless it is rounding alone."""
+    if error < 1e-12 * max(1.0, abs(found.mean)):
         return found
     mean, half = found.mean, float(stats.t.ppf(0.975, df)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, df))

@@ -87,8 +87,12 @@ class DynamicSampling(GRPOTrainer):
         return batch
 
     def _signal(self, batch: dict[str, Any]) -> torch.Tensor:
-        """Returns whether any row of each group has an advantage: bool `[groups]`."""
-        return (batch["advantages"].view(-1, self.num_generations) != 0).any(1)
+        """Returns whether the rows of each group have different advantages: bool `[groups]`.
+
+        Equal rewards have equal ones, but not always 0: the mean of equal numbers may differ from them in the last bit.
+        """
+        advantages = batch["advantages"].view(-1, self.num_generations)
+        return advantages.amax(1) != advantages.amin(1)
 
     def _other_rows(self, groups: int) -> list[dict[str, Any]]:
         """Returns whole groups of rows of the training set, the same for the same seed, step, redraw and process."""

@@ -217,6 +217,12 @@ def test_wrong_calls_are_errors():
     for sizes in ([], [3, 11]):
         with pytest.raises(ValueError, match=r"is not one or more integers in 3\.\.10"):
             reply_grammar(sizes)
+    huge = {3: {"data_ratio": 10**400, "hole_ratio": 0.0, "wait_ratio": None}}
+    with pytest.raises(ValueError, match=r"size 3: data_ratio 10{10}.* is not finite"):
+        project(huge, SIZES)
+    with pytest.raises(ValueError, match=r"no size of \[3, 4\] has a data ratio above 0"):
+        project({3: huge[3] | {"data_ratio": 0}}, iter([3, 4]))
+    assert read_replies(["no", GOOD], iter(SIZES)).config == read_reply(GOOD, SIZES).config
     with pytest.raises(ValueError, match="either a configuration or the reason"):
         Proposal("", None, None)
 

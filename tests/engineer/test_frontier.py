@@ -72,6 +72,7 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
 
     monkeypatch.setattr(module, "generate", without_waits)
     assert success_variance(Learner({}), (3, True), 0.1, 2, seed=1) is None
+    assert success_variance(Learner({}), (3, False), 0.4, 5, seed=1) is None  # no room for five
     proposal = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
     assert {part.wait_ratio for part in proposal.config.sizes.values()} == {0.0}
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}

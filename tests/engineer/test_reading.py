@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from engineer_samples import REPORTS, history
 from engineer_samples import SIZES as ALL
@@ -103,6 +104,7 @@ def test_response_is_to_the_row_that_moves():
     assert list(asked) == ["3", "4", "5", "waits"]
     assert asked["3"].to_dict() == {0: 0, 0.25: 0, 0.5: 1, 0.75: 0, 1: 0}
     assert asked["waits"].to_dict() == {0: 1, 0.25: 0, 0.5: 0, 0.75: 0, 1: 0}
+    pd.testing.assert_frame_equal(response(Engineer(half_solved_reply), SIZES, SIZES[::-1], replies=2, seed=0), table)
     deaf = response(Engineer(lambda prompt: "size4 p100 p15 p50 end"), SIZES, SIZES, replies=2, seed=0)
     assert deaf.groupby("moved")["asked"].nunique().eq(1).all()
     assert response(Engineer(lambda prompt: "no"), SIZES, SIZES, replies=2, seed=0)["asked"].isna().all()

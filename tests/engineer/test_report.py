@@ -53,7 +53,7 @@ def test_diagnose_counts_by_hand():
     assert (four.size, four.rollouts, four.valid, four.wait_rollouts, four.wait_valid) == (4, 1, 0, 1, 0)
     assert dict(zip(KINDS, four.failures, strict=True))["vertex"] == 1
     assert (report.valid_rate, report.optimal_rate) == (2 / 7, 1 / 7)
-    assert report.bins == (BoardBin(3, 0.1, False, 6, 2), BoardBin(4, 0.8, True, 1, 0))
+    assert report.bins == (BoardBin(3, 0.1111, False, 6, 2), BoardBin(4, 0.75, True, 1, 0))
     assert environment_statistics([EASY, NARROW, EASY]) == {
         "3x3": {"instances": 2, "wait_needed": 0.0, "holes": 0.1111},
         "4x4": {"instances": 1, "wait_needed": 1.0, "holes": 0.75},

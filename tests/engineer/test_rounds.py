@@ -119,6 +119,7 @@ def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, fi
     [
         ({"stale": "no"}, "stale: 'no' is neither 'error' nor 'replace'"),
         ({"seed": None}, "seed: must be an integer, not None"),
+        ({"seed": -1}, "seed: must be at least 0, not -1"),
         ({"samples": 0}, "samples: must be at least 1, not 0"),
         ({"validation": iter(())}, "validation: no boards"),
     ],
@@ -129,7 +130,7 @@ def test_settings_that_no_round_could_have_are_refused(tmp_path, wrong, said):
 
 
 def test_numbers_of_numpy_and_a_generator_of_boards_are_taken(tmp_path, first, monkeypatch):
-    row = {"entropy": np.float32(0.5), "completions/mean_length": np.nan, "sampled_tokens": np.nan}
+    row = {"entropy": np.float32(0.5), "completions/mean_length": np.nan, "sampled_tokens": None}
     monkeypatch.setattr(ScriptedTrainer, "train", tracked(ScriptedTrainer.train, [row]))
     s = settings(tmp_path / "b", seed=np.int64(3), validation=(task for task in VALIDATION))
 

@@ -6,7 +6,7 @@ from engineer_samples import RANDOM, REPORTS, SIZES, history
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mapflake.engineer import FailureReport, Round, build_prompt, random_config
+from mapflake.engineer import FailureReport, Round, build_prompt, diagnose, random_config
 from mapflake.engineer.designers import RULES, RuleInputs
 from mapflake.engineer.designers.rules import (
     constant,
@@ -19,8 +19,10 @@ from mapflake.engineer.designers.rules import (
     uniform,
 )
 from mapflake.engineer.report import BoardBin, SizeReport
-from mapflake.env import KINDS, EnvConfig, SizeConfig
+from mapflake.env import KINDS, EnvConfig, SizeConfig, generate, judge_completion
+from mapflake.env.config import num_holes
 from mapflake.repro import rng_for
+from mapflake.trainer.evaluate import Rollout
 
 
 def test_heuristic_expert_by_hand():
@@ -78,6 +80,16 @@ def test_evaluation_matched_by_hand():
     assert config == EnvConfig({3: SizeConfig(0.5, 0.05, 0.5), 5: SizeConfig(0.5, 0.1, 0.5)})
 
 
+@pytest.mark.parametrize("holes", [0.1, 0.15, 0.2, 0.25])
+def test_evaluation_matched_asks_for_as_many_holes_as_the_validation_boards_have(holes):
+    sizes = (3, 4, 5, 6, 8)
+    boards = {size: generate(EnvConfig.uniform([size], holes), 1, seed=0)[0] for size in sizes}
+    report = diagnose(Rollout(task, 0, "json", "", *judge_completion(task, "", "json")) for task in boards.values())
+    config = evaluation_matched(sizes)(report, history(1)).config
+    asked = {size: num_holes(size, part.hole_ratio) for size, part in config.sizes.items()}
+    assert asked == {size: len(task.instance.holes) for size, task in boards.items()}
+
+
 def levels(config):
     return {size: (c.data_ratio, c.hole_ratio, c.wait_ratio) for size, c in config.sizes.items()}
 
@@ -97,6 +109,10 @@ def test_constant_and_uniform_ask_for_the_same_whatever_is_reported():
     assert uniform(SIZES)(REPORTS[0], history(1)).config == EnvConfig.uniform(SIZES, 0.25, 0.5)
     with pytest.raises(ValueError, match=r"arm 'constant' asks for a configuration that is not given"):
         constant(None, SIZES)
+    with pytest.raises(ValueError, match=r"arm 'constant': size 9 may not be asked for; sizes: 3, 4"):
+        constant(EnvConfig.uniform([3, 9], 0.1), [3, 4])
+    with pytest.raises(ValueError, match=r"arm 'constant': its configuration has 4 agents, the rounds have 2"):
+        constant(EnvConfig.uniform([4], 0.1, num_agents=4), SIZES)(REPORTS[0], history(1))
 
 
 def test_mixture_leaves_out_sizes_of_no_weight():

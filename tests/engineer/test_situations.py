@@ -69,6 +69,10 @@ def test_shares_of_kinds_are_those_of_the_design(seed):
             assert waits == pytest.approx(part.data_ratio * part.wait_ratio)
 
 
+def test_designs_with_hardly_any_room_for_their_agents_have_kinds_too():
+    assert sum(kind_shares(EnvConfig.uniform([3, 4], 0.0, None, 5)).values()) == pytest.approx(1)
+
+
 def test_waits_left_to_chance_are_as_many_as_in_boards_that_are_drawn():
     config = EnvConfig({4: SizeConfig(0.25, 0.0, None), 5: SizeConfig(0.75, 0.0, None)})
     tasks = generate(config, 4000, seed=1)

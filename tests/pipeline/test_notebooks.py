@@ -111,6 +111,12 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
     with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run such as"):
         folders.start("runs/default", "env_design")
     assert kept.exists()
+    pulled = repo / "runs/pulled/env_design/notebook.ipynb"  # as `dvc pull` brings it, without locks
+    pulled.parent.mkdir(parents=True)
+    pulled.touch()
+    with pytest.raises(ValueError, match=r"^runs/pulled is written by `dvc repro`"):
+        folders.start("runs/pulled", "env_design")
+    assert pulled.exists()
     assert folders.cells("runs/default") == repo / "reports/cells/default"
     assert folders.cells("runs/interactive") == repo / "runs/interactive/cells"
     monkeypatch.chdir(repo.parent)

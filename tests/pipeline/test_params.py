@@ -114,6 +114,7 @@ MISTAKES = [  # one of each kind
     # Each of these once passed, and ended a stage after a training, or gave two arms one name.
     (r"^  samples: 4  ", "  samples: 10  ", r"^baseline_rl\.samples: 10 is not legal: .*less than or equal to 9$"),
     (r"( own\n    wait_ratios: )\[0.25, 0.5", r"\1[0.25, 0.254", r"^env_design: benchmark: .*: .*wr025, wr025"),
+    (r"(validation:  .*\n    agents: )2", r"\g<1>1", r"^env_design: validation: one agent waits for nobody: no board"),
     (r"boards_share: 0.25  ", "boards_share: 0.9995  ", r"boards_share: 0\.9995 of 640 prompts leaves no design"),
     (AGAINST, "arm: frontier, against: [fixed]", r"comparison\.arm: no run makes .*'frontier'"),
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import subprocess
@@ -12,6 +13,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
 from ruamel.yaml import YAML
@@ -138,6 +140,31 @@ def test_imports_for_types_alone_do_not_decide_and_misspelled_modules_are_errors
         deciding(["mapflake.engineer.round"])
 
 
+class Said:
+    """An object of which the text says nothing."""
+
+    def __repr__(self) -> str:
+        return "said"
+
+
+@dataclasses.dataclass
+class Hidden:
+    """An object of which the text hides a field."""
+
+    holes: float = dataclasses.field(repr=False)
+
+    def design(self) -> float:
+        return self.holes
+
+
+def test_a_field_that_a_text_hides_or_shortens_is_seen() -> None:
+    for one, other in ((Hidden(0.1), Hidden(0.4)), (Hidden(0.1).design, Hidden(0.4).design)):
+        assert identity(lambda said=one: said) != identity(lambda said=other: said)
+    tables = [Hidden(np.array([0.1, one])) for one in (0.2, 0.2, 0.2 + 1e-12)]  # type: ignore[arg-type]
+    first, same, other = (identity(table.design) for table in tables)
+    assert first == same != other
+
+
 DESIGNER = '''
 """Words."""
 from mapflake.engineer import ruled
@@ -235,7 +262,12 @@ def test_a_designer_from_outside_is_known_by_its_file_and_the_values_that_it_hol
     assert identity(mine.rule) != before
     space: dict[str, Any] = {"__name__": "__main__"}
     exec("def rule(inputs): ...", space)  # without source
-    for unknown in (mine.holding(object()), functools.partial(mine.holding, object()), space["rule"]):
+    for unknown in (
+        mine.holding(Said()),
+        mine.holding(object()),
+        functools.partial(mine.holding, object()),
+        space["rule"],
+    ):
         with pytest.raises(ValueError, match=r"cannot tell whether it has changed.* give it an attribute `version`"):
             identity(unknown)
     space["rule"].version = 1

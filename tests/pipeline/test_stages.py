@@ -79,6 +79,21 @@ def test_run_shows_the_failing_cell_and_keeps_the_work(run, repo: Path, capfd: p
 
 
 @pytest.mark.usefixtures("run")
+def test_a_cell_is_named_alike_in_whatever_order_its_items_come(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[str] = []
+
+    def stop(root: Path, stage: str) -> None:
+        named.append(stage)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "_stage", stop)
+    monkeypatch.setattr(stages.params, "prepared", lambda *_: {})
+    for items in ({"arm": "uniform", "seed": 0}, {"seed": 0, "arm": "uniform"}):
+        with pytest.raises(KeyboardInterrupt):
+            stages.run(repo, "05_ablations", items)
+    assert named == ["ablations/uniform-0"] * 2
+
+
 def test_run_refuses_what_does_not_fit(repo: Path) -> None:
     prepared_stage(repo, "analysis", {"arms": ["fixed"]}, PARAMETERS, "x = 1")
     write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, "x = 2")

@@ -82,6 +82,14 @@ def test_what_a_record_leaves_out_is_left_out_of_the_mean():
         assert found[REAL, "random"] == "0.10, 0.10"
 
 
+def test_doses_need_a_report_for_each_design():
+    """Without the cells of *fixed*, other students have one report on record, round 0's, and engineers two designs."""
+    arms = ["engineer_trained", "engineer_trained_another"]
+    whole = engineers.doses(study.load(CELLS, ["fixed", *arms], [0, 1, 2, 3]), 4)
+    assert {*whole["seed"]} == {0, 1, 2, 3}
+    assert engineers.doses(study.load(CELLS, arms, [0, 1, 2, 3]), 4).empty
+
+
 def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused():
     found, arm, control = study.load(CELLS), "engineer_trained", "engineer_trained_another"
     table = engineers.first_designs(found, 4)
@@ -102,5 +110,14 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
     others = changed(found, control, lambda seed, one: [row | {"parent_sha256": "others"} for row in one.rounds])
     with pytest.raises(ValueError, match=r"engineer_trained-0 and .* did not design with the same weights"):
         engineers.first_designs(others, 4)
+
+    def rejected(seed, one):
+        nothing = {"config": None, "rejection": "no JSON", "requested": None}
+        return [
+            row | {"proposal": row["proposal"] | nothing} if (seed, row["index"]) == (1, 1) else row
+            for row in one.rounds
+        ]
+
+    assert {*table.index} - {*engineers.first_designs(changed(found, control, rejected), 4).index} == {1}
     with pytest.raises(ValueError, match="not measured over two seeds"):
         claims.table("", [replace(reads, arm="engineer")], {"": found}, 4)

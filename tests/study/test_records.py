@@ -94,7 +94,7 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(tmp_pat
     ("key", "value", "said"),
     [
         ("schema", 7, r"\.schema: 7 is not legal: input should be 2"),
-        ("arm", "fixed", "arm fixed under seed 1 is there twice"),
+        ("arm", "fixed", "holds the cell fixed-1: a record has its cell's name"),
         ("parameters.samples", 3, "samples 3 is not that of base-0, 8"),
         ("benchmark.wr050.valid", "12", r"wr050\.valid: takes a digit up to 8 for each board"),
         ("benchmark.wr050.boards_sha256", "0", "was measured on other wr050 boards than boards.json has: run the cell"),
@@ -110,6 +110,20 @@ def test_load_refuses_records_that_do_not_belong_together(tmp_path, key, value, 
     with pytest.raises(ValueError, match=said) as caught:
         study.load(tmp_path, ["engineer", "fixed", "heuristic"])
     assert str(caught.value).startswith(str(path))
+
+
+def test_load_says_which_seeds_there_are(tmp_path):
+    simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
+    with pytest.raises(ValueError, match=r"^seeds: .* has no records of \[52, 53\]; there are 0, 1$"):
+        study.load(tmp_path, seeds=[52, 53])
+
+
+def test_load_refuses_a_record_with_other_rounds(tmp_path):
+    simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
+    record = repro.read_json(tmp_path / "fixed-1.json")
+    repro.write_json(tmp_path / "fixed-1.json", record | {"validation": record["validation"] * 2})
+    with pytest.raises(ValueError, match=r"fixed-1\.json: was measured 4 times, fixed-0 2 times"):
+        study.load(tmp_path)
 
 
 def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):

@@ -126,6 +126,9 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     (waits,) = study.compare(five, ["engineer"], "fixed", needs_wait=True)
     assert row["boards that need a wait, against fixed"].startswith(comparisons.points(waits.estimate))
     assert comparisons.place(waits) == "the benchmark's 40 boards that need a wait"
+    for asked, said in ((False, " that need no wait"), ([False], " that need no wait"), ([True, False], "")):
+        (row,) = study.compare(five, ["engineer"], "fixed", needs_wait=asked)
+        assert comparisons.place(row).partition(" boards")[2] == said
     assert study.table(five).loc["fixed configuration", "2 agents, against fixed"] == ""
     alone = study.table(one).loc["engineer: RL checkpoint"]
     assert alone["optimal %"] == f"{100 * one.rates('engineer', 'optimal').to_numpy().mean():.1f}"
@@ -309,6 +312,15 @@ def test_changes_describe_a_design_in_the_papers_terms():
     expected |= {"kept": [1.0, 1.0], "rejected": [0.0, 1.0]}
     for column, values in expected.items():
         assert table[column].to_dict() == pytest.approx(dict(zip((1, 2), values, strict=True)))
+
+
+def test_waits_of_a_size_without_boards_do_not_count():
+    """A legal design: waits left to chance where there are boards, and given where there are none."""
+    first, then = played(({3: 1.0}, {3: 0.5}), ({3: 1.0, 4: 0.0}, {3: 0.5}), before={})
+    sizes = {3: SizeConfig(1.0, 0.1, None), 4: SizeConfig(0.0, 0.1, 0.5)}
+    history = (first, replace(then, config=EnvConfig(sizes)))
+    cells = SimpleNamespace(records=[("engineer", 0)], arms=["engineer"], history=lambda arm, seed: history)
+    assert np.isnan(study.changes(cells)["wait_ratio"].item())
 
 
 def test_overlap_tells_data_that_helped_from_the_rest():

@@ -9,7 +9,7 @@ from scipy import stats
 
 from mapflake.repro import rng_for
 from mapflake.study import statistics
-from mapflake.study.statistics import Estimate, estimate
+from mapflake.study.statistics import Estimate, estimate, t_estimate
 
 RUNS = 1000
 
@@ -53,11 +53,13 @@ def test_estimate_agrees_with_a_table_worked_by_hand():
     assert (found.mean, found.low, found.high, found.p) == pytest.approx((4.0, 4 - half, 4 + half, p))
 
 
-@pytest.mark.parametrize("values", [np.arange(4.0)[None], np.arange(4.0)[:, None], np.full((3, 4), 0.25)])
+@pytest.mark.parametrize("values", [np.arange(4.0)[None], np.arange(4.0)[:, None], np.full((3, 4), 1 / 3)])
 def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values):
     found = estimate(values)
     assert (found.mean, found.low, found.high, found.p) == (values.mean(), None, None, None)
     assert not found.excludes_zero
+    assert t_estimate([0.1, 0.1, 0.1]).p is None
+    assert t_estimate([0.1, 0.1, 0.1 + 1e-9]).p is not None  # the control
 
 
 @given(st.integers(2, 5), st.integers(2, 30), st.floats(-3, 3), st.integers(0, 10**6))

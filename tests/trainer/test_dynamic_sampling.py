@@ -1,5 +1,7 @@
 """Groups without signal give their place to others, up to a cap, in a stock GRPOTrainer and in ours."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -81,6 +83,16 @@ def test_every_group_has_a_signal_and_all_samples_are_counted(start, tmp_path):
     plain = stock(start, tmp_path, Scores(), redraws=0)
     plain.model.train()
     assert (plain._generate_and_score_completions(inputs())["advantages"].view(GROUPS, SIZE) == 0).all(1).sum() == 4
+
+
+@given(st.floats(-3, 3, width=32), st.sampled_from([2, 3, 8, 16]))
+def test_equal_rewards_are_no_signal_whatever_they_are(reward, size):
+    """TRL's advantages are of float32: the mean of eight times 0.3 is not 0.3."""
+    rewards = torch.full((2, size), reward)
+    rewards[1, 0] += 0.5  # the control
+    mean, std = rewards.mean(1, keepdim=True), rewards.std(1, keepdim=True)
+    batch = {"advantages": ((rewards - mean) / (std + 1e-4)).flatten()}
+    assert DynamicSampling._signal(SimpleNamespace(num_generations=size), batch).tolist() == [False, True]
 
 
 def test_a_policy_without_any_signal_stops_at_the_cap_and_learns_nothing(start, tmp_path):

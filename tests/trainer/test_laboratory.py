@@ -95,6 +95,10 @@ def test_engineers_designs_are_compared_under_their_own_seed():
     found = {line.split("|")[1].strip(): line.split("|")[2].split()[0] for line in table.splitlines()[2:]}
     assert [*found.values()] == ["+2.0", "+5.0", "+1.0", "+0.5"], found
     assert table in laboratory.page([*gate, *asked])
+    part = [row for row in asked if row["student"] in ("1500", "6000")]  # the others were not run
+    *_, few = laboratory.engineers(part, [row for row in gate if row["student"] != "3200"])
+    assert [line.split("|")[2].split()[0] for line in few.splitlines()[2:]] == ["+2.0", "+5.0", "+1.0", "+0.5"]
+    assert laboratory.engineers(part, [row for row in gate if row["seed"] < 2])[-1].startswith("|")  # gains alone
     assert {*laboratory.first_designs()} == {*laboratory.ENGINEERS}
 
 

@@ -62,7 +62,7 @@ def success_variance(
     size, wait = kind
     try:
         tasks = generate(EnvConfig.uniform([size], holes, float(wait), agents), BOARDS, seed=seed, split="train")
-    except GenerationError:
+    except (GenerationError, ValueError):  # ValueError: no room for so many agents
         return None
     rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
     if lost := BOARDS * SAMPLES - len(rollouts):

@@ -35,10 +35,27 @@ def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
 
 
 def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
-    """Returns the designer that asks for one given configuration; ValueError if there is none."""
+    """Returns the designer that asks for one given configuration.
+
+    Raises:
+        ValueError: There is none, or it has boards of a size that may not be asked for; called, if rounds have another
+            number of agents.
+    """
     if config is None:
         raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
-    return lambda report, history: ruled(config, history, "the constant configuration", sizes)
+    if outside := {size for size, share in config.data_ratios.items() if share} - {*sizes}:
+        raise ValueError(
+            f"arm 'constant': size {min(outside)} may not be asked for; sizes: {', '.join(map(str, sizes))}"
+        )
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        if config.num_agents != (agents := history[-1].config.num_agents):
+            raise ValueError(
+                f"arm 'constant': its configuration has {config.num_agents} agents, the rounds have {agents}"
+            )
+        return ruled(config, history, "the constant configuration", sizes)
+
+    return design
 
 
 def uniform(sizes: Sequence[int]) -> Designer:
