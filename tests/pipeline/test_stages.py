@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from small_repo import prepared_stage, write_notebook
 
-from mapflake.nb import notebooks, params, stages
+from mapflake.nb import params, stages
 from mapflake.nb.__main__ import main
 from mapflake.nb.folders import STAGE_LOCK
 from mapflake.repro import ParamError, read_jsonl, write_json
@@ -78,7 +78,6 @@ def test_run_shows_the_failing_cell_and_keeps_the_work(run, repo: Path, capfd: p
         run("import sys; sys.exit(0)", "x = 2")
 
 
-@pytest.mark.usefixtures("run")
 def test_a_cell_is_named_alike_in_whatever_order_its_items_come(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[str] = []
 
@@ -88,10 +87,10 @@ def test_a_cell_is_named_alike_in_whatever_order_its_items_come(repo: Path, monk
 
     monkeypatch.setattr(stages, "_stage", stop)
     monkeypatch.setattr(stages.params, "prepared", lambda *_: {})
-    for items in ({"arm": "uniform", "seed": 0}, {"seed": 0, "arm": "uniform"}):
+    for items in ({"arm": "engineer_trained", "seed": 0}, {"seed": 0, "arm": "engineer_trained"}):
         with pytest.raises(KeyboardInterrupt):
             stages.run(repo, "05_ablations", items)
-    assert named == ["ablations/uniform-0"] * 2
+    assert named == ["ablations/engineer_trained-0"] * 2
 
 
 def test_run_refuses_what_does_not_fit(repo: Path) -> None:
@@ -99,10 +98,21 @@ def test_run_refuses_what_does_not_fit(repo: Path) -> None:
     write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, "x = 2")
     with pytest.raises(stages.StageError, match=rf"^{NAME}: its code changed since it was checked: run `dvc repro`$"):
         stages.run(repo, NAME, {})
-    with pytest.raises(notebooks.NotebookError, match=rf"^{NAME}: the parameters cell differs in seed; it takes "):
+    with pytest.raises(stages.StageError, match=rf"^{NAME}: takes nothing after its name, not seed$"):
         stages.run(repo, NAME, {"seed": 0})
-    with pytest.raises(ParamError, match=r"^build/params/ablations/other\.json is missing: `dvc repro prepare` makes"):
+    with pytest.raises(
+        stages.StageError, match=r"^05_ablations: takes arm=\.\.\. seed=\.\.\. after its name, not arm$"
+    ):
+        stages.run(repo, "05_ablations", {"arm": "engineer_trained"})
+    known = "engineer_trained, engineer_trained_another"
+    with pytest.raises(stages.StageError, match=rf"^arm other: the active run has {known} \(`run` in params\.yaml\)$"):
         stages.run(repo, "05_ablations", {"arm": "other", "seed": 0})
+    with pytest.raises(stages.StageError, match=r"^bank 99: the active run has 0, 1 "):
+        stages.bank(repo, 99)
+    with pytest.raises(
+        ParamError, match=r"^build/params/ablations/engineer_trained\.json is missing: `dvc repro prepare`"
+    ):
+        stages.run(repo, "05_ablations", {"arm": "engineer_trained", "seed": 0})
 
 
 @pytest.mark.usefixtures("run")

@@ -262,7 +262,7 @@ def test_a_head_start_is_seen_before_the_first_design(published):
         claims.table("", [claim], {"": with_first({"report": known[0]["report"] | {"sizes": solved}})})
     with pytest.raises(ValueError, match="another configuration"):
         claims.head_start(with_first({"config": known[1]["config"]}), "engineer_trained")
-    with pytest.raises(ValueError, match="uniform_no was not run"):
+    with pytest.raises(ValueError, match="uniform_no and round_0 have no training seed in common"):
         claims.head_start(published, "uniform_no")
 
 
