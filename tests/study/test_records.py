@@ -138,6 +138,9 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
 def test_load_names_what_is_missing_or_torn_and_says_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"no boards\.json: notebook 01 makes it; in the pipeline"):
         study.load(tmp_path)
+    repro.write_json(tmp_path / "boards.json", {})
+    with pytest.raises(ValueError, match=r"no records: notebook 02 makes the first; in the pipeline"):
+        study.load(tmp_path)
     path = simulate(tmp_path, {"fixed": 0.0}, seeds=[0]) / "base-0.json"
     with pytest.raises(ValueError, match="arms: 'fixd': no records; there are base, fixed, round_0"):
         study.load(tmp_path, ["fixd"])
