@@ -54,10 +54,10 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
 def check_items(root: Path, **items: Any) -> None:
     """Raises StageError for an item that the active run does not have: a `seed`, an `arm`, a `bank` run."""
     active = params.load(root).run
+    legal: dict[str, list[Any]] = {"seed": [*active.seeds], "arm": [*active.arms], "bank": [*active.bank]}
     for key, value in items.items():
-        there = {"seed": active.seeds, "arm": active.arms, "bank": active.bank}[key]
-        if value not in there:
-            shown = ", ".join(map(str, there))
+        if value not in legal[key]:
+            shown = ", ".join(map(str, legal[key]))
             raise StageError(f"{key} {value}: the active run has {shown} (`run` in params.yaml)")
 
 
