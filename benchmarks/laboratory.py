@@ -350,7 +350,8 @@ def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
     """Returns the largest whole table of these trials: students who have all designs under the same two seeds or more.
 
-    None if no two students have one. Of two tables with as many trials, the one with more students is taken.
+    None if no two students have one. The table with most students is taken, and of those the one with most seeds: a
+    seed counts when it is there for all of them.
     """
     table = pd.DataFrame(rows)
     if table.empty:
@@ -360,9 +361,9 @@ def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
     for count in range(2, complete.shape[1] + 1):
         for seeds in map(list, itertools.combinations(complete, count)):
             students = complete.index[complete[seeds].all(axis=1)]
-            tables.append((len(students) * count, len(students), [*students], seeds))
+            tables.append((len(students), count, [*students], seeds))
     most = max(tables, default=(0, 0, [], []), key=lambda found: found[:2])
-    if most[1] < 2:
+    if most[0] < 2:
         return None
     chosen = table["student"].isin(most[2]) & table["seed"].isin(most[3])
     return gate.trials(table[chosen].to_dict("records"))

@@ -215,7 +215,7 @@ def _said(thing: Any, seen: set[Any]) -> Any:
         return [_said(thing.__func__, seen), _said(thing.__self__, seen)]
     if isinstance(thing, list | tuple):
         return [_said(part, seen) for part in thing]
-    if isinstance(thing, dict):
+    if isinstance(thing, Mapping):
         return [[_said(key, seen), _said(value, seen)] for key, value in thing.items()]
     if isinstance(thing, set | frozenset):  # in no order, and each part as if it were the first
         return sorted(json_sha256(_said(part, {*seen})) for part in thing)

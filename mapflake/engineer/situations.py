@@ -106,10 +106,10 @@ class KindTable:
 
 
 @functools.cache
-def _natural_waits(size: int, num_agents: int) -> tuple[float, ...]:
-    """Returns for each ratio of `HOLES` the share of random solvable boards that need a wait."""
-    counts = [board_statistics(size, num_agents, hole, boards=CENSUS, seed=0) for hole in HOLES]
-    return tuple(one.waits / max(1, one.solved) for one in counts)
+def _natural_waits(size: int, num_agents: int, hole: float) -> float:
+    """Returns the share of random solvable boards that need a wait."""
+    count = board_statistics(size, num_agents, hole, boards=CENSUS, seed=0)
+    return count.waits / max(1, count.solved)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,9 @@ def kind_shares(config: EnvConfig) -> dict[Kind, float]:
             near = float(np.interp(part.hole_ratio, HOLES, np.eye(len(HOLES))[i]))
             if not near:  # such boards may have no room for so many agents
                 continue
-            waits = _natural_waits(size, config.num_agents)[i] if part.wait_ratio is None else part.wait_ratio
+            waits = part.wait_ratio
+            if waits is None:
+                waits = _natural_waits(size, config.num_agents, hole)
             for wait, share in ((False, 1 - waits), (True, waits)):
                 if share:
                     shares[size, hole, wait] = part.data_ratio * near * share

@@ -84,7 +84,7 @@ def test_evaluation_matched_by_hand():
 def test_evaluation_matched_asks_for_as_many_holes_as_the_validation_boards_have(holes):
     sizes = (3, 4, 5, 6, 8)
     boards = {size: generate(EnvConfig.uniform([size], holes), 1, seed=0)[0] for size in sizes}
-    report = diagnose(Rollout(task, 0, "json", "", *judge_completion(task, "", "json")) for task in boards.values())
+    report = diagnose(Rollout(task, 0, "chat", "", *judge_completion(task, "", "chat")) for task in boards.values())
     config = evaluation_matched(sizes)(report, history(1)).config
     asked = {size: num_holes(size, part.hole_ratio) for size, part in config.sizes.items()}
     assert asked == {size: len(task.instance.holes) for size, task in boards.items()}
