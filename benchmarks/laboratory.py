@@ -256,12 +256,13 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 "The same by the seed that scores, at equal samples, with intervals over the students:",
                 by_seed(found).to_markdown(disable_numparse=True),
             ]
-            if len(sets := weights(own, found)) > 1:
-                named = " and of ".join(", ".join(map(str, seeds)) for seeds in sets)
-                parts.append(
-                    f"The students of the seeds {named} have different weights: they were made on different processors."
-                    " So a design chosen on one of them is scored on another one that has been supervised as long."
-                )
+        if seeds := made_anew(own):
+            parts.append(
+                f"Under the seed {', '.join(map(str, seeds))} students have other weights: they were made anew on another "
+                "processor. A gain is over the student that it began with, and a matrix has means over seeds; a design "
+                "that is chosen under one seed and scored under another may so be scored on another student that was "
+                "supervised as long."
+            )
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
             parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
@@ -329,13 +330,12 @@ def by_seed(found: gate.Trials) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("compared with")
 
 
-def weights(rows: Iterable[Mapping[str, Any]], found: gate.Trials) -> list[list[int]]:
-    """Returns the seeds of a table, those together whose students are the same policies."""
-    sets: dict[frozenset[tuple[str, str]], list[int]] = {}
-    for seed in found.seeds:
-        there = [row for row in rows if row["seed"] == seed and row["student"] in found.students]
-        sets.setdefault(frozenset((row["student"], row["student_sha256"]) for row in there), []).append(seed)
-    return [*sets.values()]
+def made_anew(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+    """Returns the seeds under which a student has other weights than under its first seed."""
+    first: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        first.setdefault(row["student"], row["student_sha256"])
+    return sorted({row["seed"] for row in rows if row["student_sha256"] != first[row["student"]]})
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
