@@ -258,10 +258,10 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             ]
         if seeds := made_anew(own):
             parts.append(
-                f"Under the seed {', '.join(map(str, seeds))} students have other weights: they were made anew on another "
-                "processor. A gain is over the student that it began with, and a matrix has means over seeds; a design "
-                "that is chosen under one seed and scored under another may so be scored on another student that was "
-                "supervised as long."
+                f"Under the seed {', '.join(map(str, seeds))} students have other weights: they were made anew on "
+                "another processor. A gain is over the student that it began with, and a matrix has means over seeds; "
+                "a design that is chosen under one seed and scored under another may so be scored on another student "
+                "that was supervised as long."
             )
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
@@ -330,7 +330,7 @@ def by_seed(found: gate.Trials) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("compared with")
 
 
-def made_anew(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+def made_anew(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     """Returns the seeds under which a student has other weights than under its first seed."""
     first: dict[str, str] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):
