@@ -291,6 +291,7 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
     """
     (seed,) = {row["seed"] for row in asked}
     told, same = matrix(asked, ENGINEERS), matrix([row for row in own if row["seed"] == seed], DESIGNS)
+    tried = same.reindex([*DESIGNS]).notna().all()
     known = matrix([row for row in own if row["seed"] != seed], DESIGNS)
     labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in told.index}
     parts = [
@@ -300,7 +301,7 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
         shown(told.rename(index=labels)),
     ]
     ages, rows = sorted({*ENGINEERS.values()}), []
-    for column in [one for one in told if one in same and one in known]:
+    for column in [one for one in told if tried.get(one, False) and one in known]:
         age = ages[WHOLE.index(int(column))]
         matched = [ENGINEERS[name] == age for name in told.index]
         others = {

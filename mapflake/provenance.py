@@ -192,7 +192,7 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
     is known by its name and that instead.
 
     Raises:
-        ValueError: It has no source, or it holds a value that has no text of its own; asks for a `version`.
+        ValueError: It has no source, or it holds a value whose text need not say all of it; asks for a `version`.
     """
     named = inspect.isroutine(thing) or inspect.isclass(thing)
     name = f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)

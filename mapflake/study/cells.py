@@ -139,8 +139,8 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     paths = [p for p, (arm, _, seed) in cells.items() if arm in wanted and (seeds is None or seed in map(str, seeds))]
     if not boards.is_file():
         raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
-    if cells and not paths:
-        kept = sorted({int(seed) for arm, _, seed in cells.values() if arm in wanted and seed.isdigit()})
+    kept = sorted({int(seed) for arm, _, seed in cells.values() if arm in wanted and seed.isdigit()})
+    if kept and not paths:
         raise ValueError(f"seeds: {folder} has no records of {shown(seeds)}; there are {', '.join(map(str, kept))}")
     if not paths:
         raise ValueError(f"{folder}: no records: notebook 02 makes the first; in the pipeline, `dvc repro baseline_rl`")

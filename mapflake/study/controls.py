@@ -149,7 +149,7 @@ def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[s
     shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     mark = "## Other differences"  # the part before it is for one arm against others
-    rest = results_markdown(study, "study", others, ages=ages).partition(mark)[2]
+    rest = results_markdown(study, "study", others, ages=ages).split(mark, 1)[1]
     return f"{CONTROLS.format(seeds=_span(study), **shown)}\n{mark}{rest}"
 
 

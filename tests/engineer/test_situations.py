@@ -15,6 +15,7 @@ from mapflake.engineer.report import FailureReport, SizeReport
 from mapflake.engineer.situations import (
     HOLES,
     VALIDATED_HOLES,
+    ExpectedGain,
     KindTable,
     Situation,
     TableParams,
@@ -67,6 +68,11 @@ def test_shares_of_kinds_are_those_of_the_design(seed):
         if part.wait_ratio is not None:
             waits = sum(share for (_, _, wait), share in ours.items() if wait)
             assert waits == pytest.approx(part.data_ratio * part.wait_ratio)
+
+
+def test_numbers_of_a_reward_may_be_integers():
+    config, situation = EnvConfig.uniform(SIZES, 0.15, 0.5), made_up(0, SIZES, seed=1)
+    assert ExpectedGain(size_power=1)(situation, config) == ExpectedGain(size_power=1.0)(situation, config) > 0
 
 
 def test_designs_with_hardly_any_room_for_their_agents_have_kinds_too():

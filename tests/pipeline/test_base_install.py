@@ -161,6 +161,8 @@ def test_a_board_in_the_terminal(python: Path, tmp_path: Path, capsys: pytest.Ca
     assert Instance.from_text(drawn) == task.instance
     (tmp_path / "board.txt").write_text(drawn)
     assert main(["solve", str(tmp_path / "board.txt")]) == 0
+    with pytest.raises(SystemExit):  # it would say nothing of the size that was asked for
+        main(["solve", str(tmp_path / "board.txt"), "--size", "8"])
     solved = capsys.readouterr().out
     assert f"makespan {best.makespan}, sum of costs {best.sum_of_costs}; the board needs a wait\n" in solved
     moves = "\n".join(joint_move(best.plan, time) for time in range(best.makespan))

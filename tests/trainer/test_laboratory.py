@@ -99,6 +99,8 @@ def test_engineers_designs_are_compared_under_their_own_seed():
     *_, few = laboratory.engineers(part, [row for row in gate if row["student"] != "3200"])
     assert [line.split("|")[2].split()[0] for line in few.splitlines()[2:]] == ["+2.0", "+5.0", "+1.0", "+0.5"]
     assert laboratory.engineers(part, [row for row in gate if row["seed"] < 2])[-1].startswith("|")  # gains alone
+    begun = [row for row in gate if row["seed"] < 2 or row["design"] not in laboratory.DRAWS]
+    assert laboratory.engineers(asked, begun)[-1].startswith("|")
     assert {*laboratory.first_designs()} == {*laboratory.ENGINEERS}
 
 
