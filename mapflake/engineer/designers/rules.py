@@ -92,7 +92,8 @@ def heuristic_expert(sizes: Sequence[int]) -> Designer:
     """Returns the designer that an RL practitioner might write down in five minutes.
 
     Data goes where the policy succeeds half of the time (`half_solved`); holes and waits move `towards_half`. A size
-    that the last configuration lacks starts at the mean ratios of the others. Our choice, made before any result.
+    that the last configuration lacks starts at the mean ratios of the others, and one that the report lacks counts as
+    not solved. Our choice, made before any result.
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
