@@ -100,7 +100,7 @@ CLAIMS = (
         *("engineer_trained", "fixed_dynamic", "no difference", ("", LATE)),
     ),
     Claim(
-        "**The paper's engineer**, the current policy without RL on designs (*RL checkpoint* in figures), is ahead"
+        "**The paper's engineer**, the current policy without RL on designs, is ahead"
         " of *fixed* on average over eight seeds of the study. This is not shown when the two seeds that were left out"
         " are included, after correction for all arms, or on the first fresh students.",
         *("engineer", "fixed", "more", (ASKED, LATE), TWO_AGENTS, ("no difference",)),

@@ -40,8 +40,8 @@ explains the names of arms and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
-The paper has its RL checkpoint ahead of its base model as engineer. This and each arm against *fixed* were asked before
-the first cell, of four students; that there would be eight was decided when three had been seen.
+The paper has its engineer, the RL checkpoint, ahead of the base model as engineer. This and each arm against *fixed*
+were asked before the first cell, of four students; that there would be eight was decided when three had been seen.
 
 {published}
 

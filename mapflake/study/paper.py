@@ -14,8 +14,8 @@ from mapflake.study.statistics import Estimate, t_estimate
 PAPER = {
     "base": ("before RL", {3: (14.83, 14.00), 4: (3.43, 3.05), 5: (1.44, 1.22)}),
     "fixed": ("GRPO, fixed random configuration", {3: (40.42, 26.08), 4: (26.67, 16.10), 5: (15.11, 9.11)}),
-    "engineer_base": ("GRPO, engineer: untrained base", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
-    "engineer": ("GRPO, engineer: RL checkpoint", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
+    "engineer_base": ("GRPO, base model as engineer", {3: (45.21, 30.00), 4: (27.62, 19.62), 5: (16.00, 10.89)}),
+    "engineer": ("GRPO, paper's engineer", {3: (51.67, 31.67), 4: (33.14, 21.33), 5: (18.67, 11.00)}),
 }
 """Our arm -> the paper's name for it and, by number of agents, its valid and optimal rates in percent."""
 
@@ -87,7 +87,8 @@ def claims(study: Study) -> pd.DataFrame:
     keeps = "designs keep what helped: share of data kept for sizes whose success rose, minus that for others"
     rows.append((keeps, "in words", differences))
     table = [(claim, says, *map(_verdict, found)) for claim, says, found in rows if any(found)]
-    return pd.DataFrame(table, columns=["claim", "the paper", "RL checkpoint", "trained engineer"]).set_index("claim")
+    columns = ["claim", "the paper", "paper's engineer", "trained engineer"]
+    return pd.DataFrame(table, columns=columns).set_index("claim")
 
 
 def _verdict(found: Estimate | None) -> str:

@@ -110,10 +110,10 @@ def test_a_grammar_is_a_parameter():
 @pytest.mark.parametrize(
     ("arm", "changes", "label"),
     [
-        ("engineer", {}, "engineer: RL checkpoint"),
-        ("engineer_base", {"model": "base", "base_url": None}, "engineer: base model"),
-        ("engineer_cotrained", {"design_rl": "every_round"}, "engineer: trained in every round"),
-        ("engineer_none", {"variant": "schema"}, "engineer, no report"),
+        ("engineer", {}, "paper's engineer"),
+        ("engineer_base", {"model": "base", "base_url": None}, "base model as engineer"),
+        ("engineer_cotrained", {"design_rl": "every_round"}, "engineer trained in every round"),
+        ("engineer_none", {"variant": "schema"}, "paper's engineer, no report"),
         (
             "engineer_trained_another_v3",
             {"design_rl": "before", "report": "another", "variant": "V3"},

@@ -119,7 +119,7 @@ def test_a_question_about_cells_that_are_not_there_says_which_there_are(five, ca
 
 
 def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):
-    row = study.table(five).loc["engineer: RL checkpoint"]
+    row = study.table(five).loc["paper's engineer"]
     assert row["seeds"] == 5
     assert row["valid %, 2 agents"] == f"{100 * five.rates('engineer', agents=2).to_numpy().mean():.1f}"
     assert row["2 agents, against fixed"].endswith(")*")
@@ -130,7 +130,7 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
         (row,) = study.compare(five, ["engineer"], "fixed", needs_wait=asked)
         assert comparisons.place(row).partition(" boards")[2] == said
     assert study.table(five).loc["fixed configuration", "2 agents, against fixed"] == ""
-    alone = study.table(one).loc["engineer: RL checkpoint"]
+    alone = study.table(one).loc["paper's engineer"]
     assert alone["optimal %"] == f"{100 * one.rates('engineer', 'optimal').to_numpy().mean():.1f}"
     assert report.answers(one)["p"].to_list() == [""]
     assert not report.answers(one)["points"].str.contains(r"[(*]").any()
@@ -167,7 +167,7 @@ def test_stars_are_corrected_for_all_arms(tmp_path):
     assert alone.significant
     assert not among.significant
     (two,) = study.compare(cells, ["engineer"], "fixed", agents=2)
-    said = study.table(cells).loc["engineer: RL checkpoint", "2 agents, against fixed"]
+    said = study.table(cells).loc["paper's engineer", "2 agents, against fixed"]
     assert said == comparisons.points(two.estimate)  # no star
 
 
@@ -228,7 +228,7 @@ def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
     comparison = {"metric": "valid", "arm": arm, "against": ["fixed"], "agents": [2]}
     seen, *others = report.not_asked(published, comparison).itertuples()
     assert seen.boards == "the validation boards"
-    assert [row.against for row in others] == ["engineer: RL checkpoint"] * 2
+    assert [row.against for row in others] == ["paper's engineer"] * 2
     for row, agents in zip(others, (2, 3), strict=True):
         (alone,) = study.compare(published, [arm], "engineer", agents=agents)
         assert row.points.rstrip("*") == comparisons.points(alone.estimate)
@@ -272,9 +272,9 @@ def test_the_papers_claims_are_answered_by_their_intervals(tmp_path, five):
     found = paper.claims(cells)
     subset = "the engineer is ahead of the fixed configuration: subset wr025"
     (row,) = study.compare(cells, ["engineer"], "fixed", boards="wr025")
-    assert found.loc[subset, "RL checkpoint"] == f"yes: {comparisons.points(row.estimate)}"
+    assert found.loc[subset, "paper's engineer"] == f"yes: {comparisons.points(row.estimate)}"
     better = "a trained checkpoint designs better than the untrained model: all boards"
-    assert found.loc[better, "RL checkpoint"].startswith("no: -")
+    assert found.loc[better, "paper's engineer"].startswith("no: -")
     assert found.loc["context V6 is ahead of V1: all boards"].tolist()[:2] == ["+20.0 on wr025", ""]
     assert found.loc["context V6 is ahead of V1: all boards", "trained engineer"].startswith("not shown: ")
     assert not any("V2" in claim or "report" in claim for claim in found.index)  # no such arm was run
@@ -362,12 +362,12 @@ def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five, one):
 def test_the_table_with_the_paper_has_gains_of_both(five):
     both = paper.with_paper(five)
     assert list(both.columns) == [*(f"paper, {n} agents" for n in (3, 4, 5)), "ours, 2 agents", "ours, 3 agents"]
-    row = both.loc["GRPO, engineer: RL checkpoint"]
+    row = both.loc["GRPO, paper's engineer"]
     assert row["paper, 3 agents"] == "51.7 / 31.7 (+11.2)"
     rates = {arm: 100 * five.rates(arm, "valid", agents=3).to_numpy().mean() for arm in ("engineer", "fixed")}
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
-    assert both.loc["GRPO, engineer: untrained base", "ours, 3 agents"] == ""
+    assert both.loc["GRPO, base model as engineer", "ours, 3 agents"] == ""
     few = study.Study({key: one for key, one in five.records.items() if key != ("engineer", 0)}, five.sets)
     (paired,) = study.compare(few, ["engineer"], "fixed", agents=3)  # of the seeds that both have
     assert paper.with_paper(few).loc[row.name, "ours, 3 agents"].endswith(f"({100 * paired.estimate.mean:+.1f})")
@@ -407,7 +407,7 @@ def test_what_designers_spent_is_that_of_their_rounds(published):
 def test_forest_shows_every_arm_its_seeds_and_its_interval(five, one):
     compared = {"valid": study.compare(five, five.arms, "fixed"), "not run": []}
     figure = figures.forest(compared, against="fixed")
-    assert {"engineer: RL checkpoint", "points against fixed"} <= {*texts(figure).split("\n")}
+    assert {"paper's engineer", "points against fixed"} <= {*texts(figure).split("\n")}
     strokes = [line for line in figure.axes[0].lines if line.get_marker() == "|" and len(line.get_xdata()) == 5]
     assert strokes[0].get_xdata() == pytest.approx(100 * np.array(compared["valid"][0].by_seed))
     *_, last = (row.arm for row in compared["valid"])

@@ -38,9 +38,9 @@ class RuleInputs:
 
 
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
-    "base": ({"model": "base", "base_url": None}, "base model"),  # before any RL; the policy trains
+    "base": ({"model": "base", "base_url": None}, "base model as engineer"),  # before any RL; the policy trains
     "trained": ({"design_rl": "before"}, "trained engineer"),  # reinforced over designs before round 0
-    "cotrained": ({"design_rl": "every_round"}, "trained in every round"),
+    "cotrained": ({"design_rl": "every_round"}, "engineer trained in every round"),
     "another": ({"report": "another"}, "another's report"),  # of a student of another age
     "near": ({"report": "near"}, "report of a neighbouring age"),
     "mean": ({"report": "mean"}, "mean report"),
@@ -87,11 +87,7 @@ def engineer_arm(arm: str) -> tuple[dict[str, Any], str] | None:
     parts = [part for part in match.groups() if part]
     changes = {key: value for part in parts for key, value in PARTS[part][0].items()}
     labels = [PARTS[part][1] for part in parts]
-    if not parts:
-        return changes, "engineer: RL checkpoint"
-    if parts in (["base"], ["cotrained"]):
-        return changes, f"engineer: {labels[0]}"
-    return changes, ", ".join(labels if match[1] else ["engineer", *labels])
+    return changes, ", ".join(labels if match[1] else ["paper's engineer", *labels])
 
 
 def params_of(
