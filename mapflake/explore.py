@@ -47,7 +47,8 @@ def failures(rounds: Iterable[Round]) -> list[Failure]:
         source = f"round {one.index}" if one.index == 0 else f"{tables.name(one.arm)}, round {one.index}"
         for example in one.report.examples:
             board, plan = Instance.from_text(example.board), Plan(example.moves) if example.moves else None
-            found.append(Failure(source, board, plan, check(board, plan).kinds if plan else ("parse",)))
+            kinds = check(board, plan).kinds if plan else (example.violations.split()[0],)
+            found.append(Failure(source, board, plan, kinds))
     return list(dict.fromkeys(found))  # arms share round 0
 
 
@@ -77,6 +78,8 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
 
 def step(instance: Instance, plan: Plan, time: int) -> HTML:
     """Returns the board after `time` joint moves of a plan, with the violations until then."""
+    if len(plan.moves) != instance.num_agents:
+        return HTML(_line(f"{len(plan.moves)} lists of moves for {instance.num_agents} agents: nothing moves", ALARM))
     figure = Figure(figsize=(4, 4.6), layout="constrained")
     draw_frame(figure.add_subplot(), instance, plan, time)
     return HTML(_image(figure))
@@ -107,10 +110,14 @@ def exchange(rounds: tuple[Round, Round]) -> HTML:
     report = f"<details><summary>the report</summary>{_block('', before.report.to_text())}</details>"
     left = _block("told", proposal.prompt) + _block("answered (> counts)", words) + report
     ratios = tables.configurations(rounds, after.arm).pivot(index="size", columns="round", values=[*KNOBS.values()])
+    absent = ratios["data_ratio"].isna()  # of sizes that a configuration leaves out
+    text = ratios.map("{:.0%}".format).mask(ratios.isna(), "any")
+    for name in KNOBS.values():
+        text[name] = text[name].mask(absent, "0%" if name == "data_ratio" else "-")
     verdict = "accepted" if proposal.config else f"rejected: {proposal.rejection}"
     rates = f"valid {before.report.valid_rate:.0%}, after the round {after.report.valid_rate:.0%}"
     right = _line(verdict, GOOD if proposal.config else ALARM)
-    right += ratios.to_html(border=0, na_rep="any", float_format="{:.0%}".format) + _line(rates)
+    right += text.to_html(border=0) + _line(rates)
     right += _missed(after.fallback)
     return HTML(f'<div style="display: flex; gap: 14px"><div style="min-width: 0">{left}</div><div>{right}</div></div>')
 

@@ -195,9 +195,9 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
         ValueError: It has no source, or it holds a value whose text need not say all of it; asks for a `version`.
     """
     named = inspect.isroutine(thing) or inspect.isclass(thing)
-    name = f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)
+    name = f"{thing.__module__}.{thing.__qualname__}" if named else re.sub(" at 0x[0-9a-f]+", "", repr(thing))
     if (version := getattr(thing, "version", None)) is not None:
-        return {"name": re.sub(" at 0x[0-9a-f]+", "", name), "version": str(version)}
+        return {"name": name, "version": str(version)}
     try:
         return {"name": name, "sha256": json_sha256(_said(thing, set()))}
     except (OSError, TypeError, ValueError, RecursionError) as error:

@@ -82,7 +82,7 @@ def bank_run(
     found = []
     for one in history:
         path = one.checkpoint.with_name("tables.json")
-        code = code_sha256("mapflake.engineer.situations")
+        code = code_sha256("mapflake.engineer.bank")  # sampling's too: a policy may be the same where that has changed
         key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), trainer.describe(), code]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
             values = [*map(repro.to_json, measure(trainer.load(one.checkpoint), sizes, tables, seed=own))]

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 from mapflake.extras import needs
@@ -24,16 +23,14 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.engineer.compact.demonstrations import made_up
-from mapflake.engineer.ledger import History
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import format_config, read_reply, reply_format
-from mapflake.engineer.situations import DesignRLParams, Reward, Situation, expected_gain, kinds, measure
+from mapflake.engineer.situations import DesignRLParams, Reward, Situation, expected_gain, kinds
 from mapflake.engineer.variants import DEFAULT_VARIANT, Variant
 from mapflake.env import EnvConfig, generate
 from mapflake.env.rewards import answer_of
 from mapflake.provenance import code_sha256, identity
-from mapflake.trainer.grpo import Boards, Mixture, Problem, train_round
-from mapflake.trainer.policy import load_policy
+from mapflake.trainer.grpo import Boards, Mixture, Problem
 
 BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing; our choice
 
@@ -127,34 +124,6 @@ def mixed(
     return [
         real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, **made) for i, is_real in enumerate(chosen)
     ]
-
-
-@dataclass(frozen=True)
-class CoTraining:
-    """Design RL inside the loop: every round, on what was just measured on the policy and on made-up situations.
-
-    `params` has the budget and what is sampled for tables, `seed` is the root of the random streams, and
-    `max_new_tokens` is of a completion on a board.
-    """
-
-    params: DesignRLParams
-    sizes: tuple[int, ...]
-    seed: int
-    variant: str | Variant = DEFAULT_VARIANT
-    max_new_tokens: int = 128
-
-    def __call__(self, history: History, folder: Path) -> tuple[Path, dict[str, int]]:
-        """Returns the checkpoint after a few steps of design RL, and its cost in rollouts and replies."""
-        last, seed = history[-1], repro.seed_for(self.seed, "co-training", history[-1].index)
-        # The policy is not given a name: the training loads weights of its own, and needs the memory of these.
-        tables = measure(
-            load_policy(last.checkpoint, max_new_tokens=self.max_new_tokens), self.sizes, self.params.tables, seed=seed
-        )
-        real, reported = [Situation(last.report, history, *tables, "this run")], [s.size for s in last.report.sizes]
-        asked = mixed(real, self.sizes, self.params, seed=seed, reported=reported)
-        problem = beside_boards(Designs(asked, self.sizes, self.variant), self.params, seed=seed)
-        train_round(last.checkpoint, problem, self.params.rl, folder / "engineer", seed=seed)
-        return folder / "engineer", cost(self.params, self.sizes)
 
 
 def cost(

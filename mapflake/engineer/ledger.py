@@ -37,7 +37,6 @@ HASHED = {
     "validation_sha256": "the validation boards",
     "about.model_sha256": "the weights that design",
     "about.designer.sha256": "the source of the designer",
-    "about.train_engineer.sha256": "the source of what trains the engineer",
 }
 """Parameter that is a hash -> what it is the hash of, for messages."""
 

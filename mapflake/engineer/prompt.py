@@ -162,7 +162,7 @@ def _ratios(values: Mapping[str, float | None]) -> str:
 
 def _prose(reply: str) -> str:
     """Returns what a reply says outside of reasoning and its JSON object."""
-    answer = reply.rpartition("</think>")[2]
+    answer = reply.rpartition("</think>")[2].partition("<think>")[0]  # reasoning that was cut off is not closed
     first, last = answer.find("{"), answer.rfind("}")
     if first >= 0:
         answer = answer[:first] + (answer[last + 1 :] if last > first else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -86,23 +86,17 @@ class Start:
     before_design_rl: str | Path | None = None
 
 
-TrainEngineer = Callable[[History, Path], tuple[Path, Mapping[str, int]]]
-"""Trains the last checkpoint to design, in a folder; gives the checkpoint and what it cost (`design_rl.CoTraining`)."""
-
-
 def run_round(
     settings: RoundSettings,
     history: History,
     designer: Designer | None = None,
     *,
     start: Start | None = None,
-    train_engineer: TrainEngineer | None = None,
 ) -> Round:
     """Returns the round after `history`: run and recorded now, or as it was recorded before.
 
     The rounds so far are of this run or another one: an arm may branch from any round. Round 0 has no history and
-    begins with `start`; later rounds ask the `designer` and begin with the last one's checkpoint, or with what
-    `train_engineer` makes of it, which then designs too.
+    begins with `start`; later rounds ask the `designer` and begin with the last one's checkpoint.
 
     Raises:
         LedgerError: The round was run with other parameters or by another designer (and `settings.stale` is "error"),
@@ -117,16 +111,10 @@ def run_round(
         if not callable(designer):
             raise TypeError(f"designer: a function of report and history, not {shown(designer)} (run_arm takes names)")
         settings = replace(settings, about={**settings.about, "designer": provenance.identity(designer)})
-    return _run(settings, history, designer, start, train_engineer)
+    return _run(settings, history, designer, start)
 
 
-def _run(
-    settings: RoundSettings,
-    history: History,
-    designer: Designer | None,
-    start: Start | None,
-    train_engineer: TrainEngineer | None,
-) -> Round:
+def _run(settings: RoundSettings, history: History, designer: Designer | None, start: Start | None = None) -> Round:
     """Returns a round as `run_round` does; `settings.about` says who designs."""
     with needs("train"):
         from tqdm import tqdm  # pandas and scipy are needed too
@@ -137,7 +125,7 @@ def _run(
     index, trainer, seed = next_index(history), settings.trainer, settings.seed
     folder = Path(settings.folder) / f"round-{index}"
     checkpoint = folder / "checkpoint"
-    parameters = _parameters(settings, history, start, train_engineer)
+    parameters = _parameters(settings, history, start)
     ledger = Ledger(folder.with_name("rounds.jsonl"))
     if finished := ledger.recorded(index, parameters, settings.stale):
         _check_weights(trainer, finished)
@@ -145,14 +133,7 @@ def _run(
 
     if history:
         _check_weights(trainer, history[-1])
-    cost: Mapping[str, int] = {}
-    if train_engineer and history:
-        trained, cost = train_engineer(history, folder)
-        last = replace(history[-1], checkpoint=trained)
-        history = (*history[:-1], last)
     proposal = designed(designer, history) if designer and history else None
-    if proposal and cost:
-        proposal = replace(proposal, extra_cost={**proposal.extra_cost, **cost})
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
     with tqdm(total=trainer.instances, desc=f"round {index}: boards", unit="board") as bar:
@@ -218,20 +199,18 @@ def run_arm(
     params: EngineerParams | None = None,
     designers: Mapping[str, Mapping[str, Any]] | None = None,
     base: str | Path | None = None,
-    train_engineer: TrainEngineer | None = None,
     told: Sequence[FailureReport] | None = None,
     constant: EnvConfig | None = None,
 ) -> History:
     """Returns `history` with the next `rounds` rounds of an arm, run or as recorded in `settings.folder`.
 
     The arm's name, `params` and `designers` are as `params_of` takes them, and `sizes` may be asked for. What only
-    some arms need: `base`, the checkpoint of the model before any RL; `train_engineer`, the training of an engineer
-    that is trained in every round; `told`, other students' reports, one a round (`students.told`); `constant`, the
-    configuration of the arm of that name.
+    some arms need: `base`, the checkpoint of the model before any RL; `told`, other students' reports, one a round
+    (`students.told`); `constant`, the configuration of the arm of that name.
 
     Raises:
-        ValueError: The arm is unknown, lacks its base, its engineer's training or the reports that it is told, or there
-            is no history; or whether its designer has changed cannot be told (`provenance.identity`).
+        ValueError: The arm is unknown, lacks its base or the reports that it is told, or there is no history; or
+            whether its designer has changed cannot be told (`provenance.identity`).
         LedgerError: As for `run_round`.
     """
     trainer, sizes = settings.trainer, legal_sizes(sizes)
@@ -253,12 +232,6 @@ def run_arm(
         model_sha256 = None if weights is None else trainer.sha256(weights)
         about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
         about |= own_variant(asked)
-    if asked is None or asked.design_rl != "every_round":
-        train_engineer = None
-    elif train_engineer is None:
-        raise ValueError(f"arm {arm!r} trains its engineer in every round: train_engineer is not given")
-    else:
-        about["train_engineer"] = provenance.identity(train_engineer)
     if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
@@ -266,13 +239,11 @@ def run_arm(
         designer = telling(designer, told)
     settings = replace(settings, arm=arm, about=about)
     for _ in range(rounds):
-        history = (*history, _run(settings, history, designer, None, train_engineer))
+        history = (*history, _run(settings, history, designer))
     return history
 
 
-def _parameters(
-    settings: RoundSettings, history: History, start: Start | None, train_engineer: TrainEngineer | None
-) -> dict[str, Any]:
+def _parameters(settings: RoundSettings, history: History, start: Start | None) -> dict[str, Any]:
     """Returns everything that decides a round's result, as JSON values.
 
     Not there: later rounds' configurations, which are designed, and the hash of weights that are a result of the round.
@@ -281,8 +252,6 @@ def _parameters(
     if not history and start:
         parent = trainer.sha256(start.checkpoint)
         before = None if start.before_design_rl is None else trainer.sha256(start.before_design_rl)
-    elif train_engineer:
-        before = history[-1].checkpoint_sha256
     else:
         parent = history[-1].checkpoint_sha256
     parameters = {

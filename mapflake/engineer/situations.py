@@ -162,7 +162,8 @@ class ExpectedGain:
             seen[one.size, VALIDATED_HOLES, True] = one.wait_rollouts
             seen[one.size, VALIDATED_HOLES, False] = one.rollouts - one.wait_rollouts
         asked, some = kind_shares(config), kinds(situation.learnability.values)
-        learnability, success = situation.learnability.vector(), situation.success.vector()
+        learnability = situation.learnability.vector()
+        success = np.array([situation.success.value(kind) for kind in some])
         q = np.array([asked.get(kind, 0.0) for kind in some])
         w = np.array([seen.get(kind, 0) * kind[0] ** self.size_power for kind in some], dtype=float)
         w /= w.sum() or 1.0

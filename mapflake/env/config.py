@@ -169,7 +169,7 @@ class EnvConfig:
             free = size * size - num_holes(size, part.hole_ratio)
             if part.data_ratio > 0 and free < cells_needed(agents):
                 most = (size * size - cells_needed(agents) + 0.5) / (size * size)
-                legal = f"below {most:.3f}" if most > 0 else "none"
+                legal = f"below {math.floor(1000 * most) / 1000:.3f}" if most > 0 else "none"
                 raise ValueError(
                     f"sizes.{size}.hole_ratio: {part.hole_ratio:g} leaves {free} free cells for {agents} agents, "
                     f"which need {cells_needed(agents)}; legal for this size: {legal}"
@@ -203,11 +203,12 @@ class EnvConfig:
         **custom: float,
     ) -> EnvConfig:
         """Returns the configuration with the same share for each of `sizes` and the same ratios everywhere."""
-        if not isinstance(sizes, Iterable) or not (chosen := sorted(set(sizes))):
+        chosen = [plain(size) for size in sizes] if isinstance(sizes, Iterable) else []
+        if not chosen or any(type(size) is not int for size in chosen):
             raise ValueError(
                 f"sizes: {shown(sizes)} is not one or more integers in {MIN_SIZE}..{MAX_SIZE}, as in [4, 5]"
             )
-        share = 1 / len(chosen)
+        share = 1 / len({*chosen})
         part = SizeConfig(share, hole_ratio, wait_ratio, tuple(custom.items()))
         return cls(dict.fromkeys(chosen, part), num_agents)
 

@@ -38,7 +38,7 @@ TAKES = {
     "student": "warm_start students",
     "baseline_rl": "baseline_rl.* warm_start students",
     "engineer_loop": "engineer_loop.*",
-    "ablations": "engineer_loop.* ablations.* trained_engineer.every_round students.ages",
+    "ablations": "engineer_loop.* ablations.* students.ages",
     "bank": """baseline_rl.rl baseline_rl.samples warm_start students trained_engineer.before.tables
         bank_runs=trained_engineer.bank""",
     "trained_engineer": """engineer_loop.* baseline_rl.rl baseline_rl.samples trained_engineer.before
@@ -103,7 +103,7 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
         asked = active.asked("run.arms", arm)
         if asked and asked.model.startswith("runs/") and not (root / asked.model).is_dir():
             raise ParamError(f"run.arms: {arm!r} is designed by the model in {asked.model}, which is not there")
-    for key in ("baseline_rl", "trained_engineer.before", "trained_engineer.every_round"):
+    for key in ("baseline_rl", "trained_engineer.before"):
         vllm = operator.attrgetter(f"{key}.rl.vllm")(active)
         if vllm != "off" and importlib.util.find_spec("vllm") is None:
             where = f"profiles.{file.run.profile}.{key}.rl.vllm"
@@ -140,6 +140,8 @@ def prepare(root: Path) -> None:
         own = {name: changes for name, changes in shared["designers"].items() if name == designer}
         only = {"constant": "constant", "longer": "fixed_longer"}  # parameters that one arm alone has
         others = {key: None for key, owner in only.items() if owner != designer}
+        if not arm.endswith(DYNAMIC):
+            others["redraws"] = None
         values[f"ablations/{arm}"] = shared | {"designers": own} | others
     ages = len(sections.students.ages)
     values["others"] = {"groups": {str(seed): group_of(seed, ages) if ages > 1 else [] for seed in file.run.seeds}}

@@ -104,6 +104,8 @@ class EnvDesign(Params):
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
         strata = {stratum.agents: stratum.sizes for stratum in self.benchmark.strata}
+        if 1 in strata and max(self.benchmark.wait_ratios):
+            raise ValueError(f"benchmark: one agent waits for nobody: wait_ratios {self.benchmark.wait_ratios}")
         try:  # no board is drawn: these are the checks of names and strata alone
             benchmark_sets(self.seed, **self.benchmark.model_dump() | {"strata": strata, "boards": 0})
         except ValueError as error:
@@ -155,11 +157,10 @@ class Ablations(Params):
 
 
 class TrainedEngineer(Params):
-    """Notebook 04: reinforcement over designs, `before` round 0 or in `every_round`, and its bank of situations."""
+    """Notebook 04: reinforcement over designs `before` round 0, and its bank of situations."""
 
     bank: BankParams
     before: DesignRLParams
-    every_round: DesignRLParams
 
 
 class Comparison(Params):
@@ -208,8 +209,7 @@ class Sections(Params):
             if self.warm_start.training.lora:
                 raise ValueError("warm_start.training.lora: adapters stand on a pretrained model, and base is null")
             longest = self.warm_start.training.model.max_positions
-            trained = {"before": engineer.before.rl, "every_round": engineer.every_round.rl}
-            trained = {"baseline_rl": self.baseline_rl.rl} | {f"trained_engineer.{k}": v for k, v in trained.items()}
+            trained = {"baseline_rl": self.baseline_rl.rl, "trained_engineer.before": engineer.before.rl}
             for key, rl in trained.items():
                 if rl.max_new_tokens >= longest:
                     said = f"{rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
@@ -217,8 +217,14 @@ class Sections(Params):
         asked, strata = self.analysis.comparison, self.env_design.benchmark.strata
         if few := {*(asked.agents or ())} - {one.agents for one in strata}:
             raise ValueError(f"analysis.comparison.agents: no board of the benchmark has {min(few)} agents")
-        if unknown := {*(asked.sizes or ())} - {size for one in strata for size in one.sizes}:
-            raise ValueError(f"analysis.comparison.sizes: no board of the benchmark has size {min(unknown)}")
+        chosen = [one for one in strata if one.agents in (asked.agents or [one.agents])]
+        if unknown := {*(asked.sizes or ())} - {size for one in chosen for size in one.sizes}:
+            of = f" and {' or '.join(map(str, asked.agents))} agents" if asked.agents else ""
+            raise ValueError(f"analysis.comparison.sizes: no board of the benchmark has size {min(unknown)}{of}")
+        adapted = [self.baseline_rl.rl, engineer.before.rl, self.students.training, self.warm_start.training]
+        for key, rl in (("baseline_rl", self.baseline_rl.rl), ("trained_engineer.before", engineer.before.rl)):
+            if rl.beta and not rl.lora and any(one and one.lora for one in (*adapted, engineer.bank.training)):
+                raise ValueError(f"{key}.rl.beta: with whole weights it takes a start without adapters (lora)")
         return self
 
     def asked(self, where: str, arm: str) -> EngineerParams | None:
@@ -260,7 +266,12 @@ class Sections(Params):
 
     def check_arms(self, where: str, run: RunParams) -> None:
         """Raises ParamError that begins with `where` if an arm of a run is none, or lacks what it takes."""
-        ages = len(self.students.ages)
+        ages, engineer = len(self.students.ages), self.engineer_loop.engineer
+        if engineer.model == "base" or engineer.design_rl != "none" or engineer.told_others:
+            others = (
+                "model base, design_rl and report are of other arms (engineer_base, engineer_trained, engineer_another)"
+            )
+            raise ParamError(f"{where}: engineer_loop.engineer is told its own report: {others}")
         for arm in run.arms:
             asked = self.asked(where, arm)
             if arm in ("fixed", "engineer"):

@@ -127,7 +127,7 @@ def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
 
     The columns are size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved, over_budget,
     needs_wait (a share of the solved boards), and attempts: the expected number of boards sampled for one of the wanted
-    mix, infinite where none of a wanted kind was found.
+    mix, of any split, infinite where none of a wanted kind was found.
     """
     rows = []
     for size, part in config.sizes.items():

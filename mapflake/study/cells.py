@@ -172,9 +172,7 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     for (arm, seed), record in records.items():  # arms of a seed are paired, which takes the same beginning
         first, shared = record.rounds[:1], records.get((ROUND_0, seed))
         if first and shared and first[0]["index"] == 1:
-            # An engineer that is trained in every round trains on from the shared round before its first own round.
-            parent = first[0].get("before_design_rl_sha256") or first[0]["parent_sha256"]
-            start = shared.rounds[0]["checkpoint_sha256"]
+            parent, start = first[0]["parent_sha256"], shared.rounds[0]["checkpoint_sha256"]
             if parent != start:
                 raise ValueError(
                     f"{folder}: {arm}-{seed} continues from another round 0 ({parent[:8]}) than {ROUND_0}-{seed} "

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from mapflake import repro
-from mapflake.engineer import History
-from mapflake.engineer.students import Other, group_of, told
+from mapflake.engineer import FailureReport
+from mapflake.engineer.students import Other, group_of, told, told_seeds
 from mapflake.env import EnvConfig
 from mapflake.study.cells import Study
 from mapflake.study.names import ROUND_0
@@ -103,7 +103,7 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
         control = f"{arm}_{other}"
         for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
             *own, _ = study.history(control, seed)
-            reports = told(other, seed, ages, _group(study, seed, ages))[: len(own)]
+            reports = _told(study, other, seed, ages)[: len(own)]
             if len(reports) < len(own):
                 continue
             pairs = zip(reports, own, strict=True)
@@ -113,10 +113,12 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
 
 
-def _group(study: Study, seed: int, ages: int) -> dict[int, History]:
-    """Returns the rounds of `fixed` under the seeds of a group that have one on record."""
+def _told(study: Study, other: Other, seed: int, ages: int) -> tuple[FailureReport, ...]:
+    """Returns the reports that an engineer is told in place of its own, as far as they are on record."""
     recorded = [one for one in group_of(seed, ages) if {("fixed", one), (ROUND_0, one)} & {*study.records}]
-    return {one: study.history("fixed", one) for one in recorded}
+    if not {*told_seeds(other, seed, ages)} <= {*recorded}:
+        return ()
+    return told(other, seed, ages, {one: study.history("fixed", one) for one in recorded})
 
 
 def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
@@ -126,7 +128,7 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
     `fixed`, whose students have so many `ages`. A row a training seed, with the columns `own_valid` and `other_valid`,
     the valid rate that the report states; `own_size` and `other_size`, the mean size of the boards asked for; and
     `response`, how much larger boards are asked for where the report states the higher rate: below 0 if smaller ones.
-    A seed of which a reply was rejected is left out: it asked for nothing.
+    A seed of which a reply was rejected, or whose told report is not on record, is left out.
 
     Raises:
         ValueError: The two were not asked with the same weights.
@@ -137,9 +139,10 @@ def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.
         controlled = study.history(control, seed)[1]
         if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
             raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
-        if own.was_rejected or controlled.was_rejected:
+        reports = _told(study, "another", seed, ages)
+        if own.was_rejected or controlled.was_rejected or not reports:
             continue
-        valid = first.report.valid_rate, told("another", seed, ages, _group(study, seed, ages))[0].valid_rate
+        valid = first.report.valid_rate, reports[0].valid_rate
         size = [mean_size(one.config) for one in (own, controlled)]
         rows[seed] = [*valid, *size, float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))]
     columns = ["own_valid", "other_valid", "own_size", "other_size", "response"]

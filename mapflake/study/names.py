@@ -20,7 +20,7 @@ NAMES = {
     BASE: "before RL",
     ROUND_0: "round 0",
     "fixed": "fixed configuration",
-    **{arm: arm for arm in ("engineer", "engineer_base", "engineer_trained", "engineer_cotrained")},
+    **{arm: arm for arm in ("engineer", "engineer_base", "engineer_trained")},
     "heuristic": "heuristic expert",
     "domain_randomisation": "domain randomisation",
     "learnability": "learnability",

@@ -1,8 +1,8 @@
 """Dynamic sampling (DAPO, Yu et al. 2025, arXiv 2503.14476) for TRL's GRPOTrainer: groups without signal are replaced.
 
-A group whose rewards are all equal teaches nothing. Such groups give their place to groups on other prompts of the
-training set, drawn at random up to `redraws` times; those that still have no signal then stay in the batch and add
-nothing to the gradient. DAPO draws until the batch is full, and has no cap. A callback cannot do this: it sees no
+A group whose rewards are all equal teaches nothing. Such groups give their place to groups on random prompts of the
+training set, drawn up to `redraws` times; those that still have no signal then stay in the batch and add nothing to the
+gradient. DAPO draws until the batch is full, and has no cap. A callback cannot do this: it sees no
 batch. Not covered: images, and rewards that are normalised before they are added (`multi_objective_aggregation`).
 """
 
@@ -95,7 +95,7 @@ class DynamicSampling(GRPOTrainer):
         return advantages.amax(1) != advantages.amin(1)
 
     def _other_rows(self, groups: int) -> list[dict[str, Any]]:
-        """Returns whole groups of rows of the training set, the same for the same seed, step, redraw and process."""
+        """Returns whole groups of random rows of the training set; seed, step, redraw and process decide which."""
         place = (self.state.global_step, self._redraw, self.accelerator.process_index)
         rows: Any = self.train_dataset
         chosen = rng_for(self.args.seed, "redraw", *place).integers(len(rows), size=groups)

@@ -24,6 +24,7 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.env import REWARD, Task, reward_functions, to_dataset
+from mapflake.env.rewards import BUILT_IN
 from mapflake.repro import rng_for, seed_for
 from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.logps import logits_fit
@@ -32,7 +33,7 @@ from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_pol
 from mapflake.trainer.precision import settle
 from mapflake.trainer.round_trainer import RoundTrainer
 from mapflake.trainer.training import run
-from mapflake.trainer.weights import lora_config
+from mapflake.trainer.weights import lora_config, parent_of
 
 ACCELERATE = Path(__file__).parent / "accelerate"
 
@@ -63,8 +64,9 @@ class Boards:
         return len(self.tasks)
 
     def identity(self) -> Any:
-        """Returns the boards' keys."""
-        return [t.instance.key for t in self.tasks]
+        """Returns the boards' keys, and the reward if it is another than the built-in one."""
+        keys = [t.instance.key for t in self.tasks]
+        return keys if REWARD == BUILT_IN else [keys, REWARD]
 
     def rows(self, prompt_format: str) -> Dataset:
         """Returns the rows of `to_dataset`."""
@@ -124,8 +126,8 @@ def train_round(
     is the result of the same input.
 
     Raises:
-        ValueError: The number of the problem's instances is not `params.instances`, or the model's context is too short
-            for a prompt and `max_new_tokens`.
+        ValueError: The number of the problem's instances is not `params.instances`, the model's context is too short
+            for a prompt and `max_new_tokens`, or `beta` is not 0 and whole weights are trained on from adapters.
         RuntimeError: The processes that were started did not finish.
         EngineError: vLLM did not start, or ended; called again, the round goes on from its last save.
     """
@@ -147,6 +149,8 @@ def train_round(
 def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, input_hash: str, seed: int) -> None:
     torch.set_num_threads(params.threads)
     full = params.lora is None  # small steps vanish in bfloat16
+    if full and params.beta and parent_of(start) is not None:  # TRL reads the reference from one folder
+        raise ValueError(f"beta: {params.beta} with whole weights takes a start without adapters, and {start} has them")
     saves = checkpoint.resumable(out, input_hash)
     precision = settle(params.precision, start, saves)
     policy = load_policy(start, full_precision=full, precision=precision)

@@ -78,14 +78,21 @@ def parent_of(folder: str | Path) -> str | Path | None:
 
 
 def load_chain(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:
-    """Returns the model in a checkpoint: of an adapter, the sum of all that it stands on."""
+    """Returns the model in a checkpoint: of an adapter, the sum of all that it stands on.
+
+    The sum is rounded to `dtype` once: a change of less than half a unit of a bfloat16 weight counts with later ones.
+    """
     parent = parent_of(path)
     if parent is None:
         return load_model(path, dtype, **options)
     if isinstance(parent, Path):
         checkpoint.verify(parent)
-    below: Any = load_chain(parent, dtype, **options)
-    return PeftModel.from_pretrained(below, str(path)).merge_and_unload()
+    below: Any = load_chain(parent, torch.float32, **options)
+    model: Any = PeftModel.from_pretrained(below, str(path)).merge_and_unload().requires_grad_(True)
+    for weight in model.parameters():  # buffers stay as they are, the frequencies of positions among them
+        weight.data = weight.data.to(dtype)
+    model.config.dtype = dtype
+    return model  # type: ignore[no-any-return]
 
 
 def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrainedModel:

@@ -14,6 +14,7 @@ from mapflake.engineer.bank import BankParams, bank_run, round_cost, sizes_of_ru
 from mapflake.engineer.design_rl import cost, mixed
 from mapflake.engineer.situations import DesignRLParams, TableParams, kinds
 from mapflake.env import EnvConfig, generate
+from mapflake.provenance import code_sha256, deciding
 from mapflake.trainer.params import RLParams, WarmStartParams
 
 SIZES = (3, 4)
@@ -38,6 +39,8 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
         assert one.origin == "run 0"
     again = run(tmp_path / "a")
     assert again == found
+    assert repro.read_json(tmp_path / "a/round-0/tables.json")["made_from"][-1] == code_sha256("mapflake.engineer.bank")
+    assert "trainer/decoding.py" in deciding(["mapflake.engineer.bank"])  # the same policy, sampled in another way
     other = run(tmp_path / "b", number=1)
     assert [one.success for one in other] != [one.success for one in found]
 

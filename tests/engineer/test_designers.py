@@ -112,7 +112,6 @@ def test_a_grammar_is_a_parameter():
     [
         ("engineer", {}, "paper's engineer"),
         ("engineer_base", {"model": "base", "base_url": None}, "base model as engineer"),
-        ("engineer_cotrained", {"design_rl": "every_round"}, "engineer trained in every round"),
         ("engineer_none", {"variant": "schema"}, "paper's engineer, no report"),
         (
             "engineer_trained_another_v3",

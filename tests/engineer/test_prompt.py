@@ -44,6 +44,13 @@ def test_model_text_cannot_act_in_any_prompt():
             text.encode()
 
 
+def test_a_summary_shows_no_reasoning_that_was_cut_off():
+    one = replace(history(2)[1], proposal=read_reply("Larger boards. <think>Hidden", SIZES))
+    text = build_prompt(REPORTS[0], (history(1)[0], one), SIZES, variant="V5")
+    assert "Larger boards." in text
+    assert "Hidden" not in text
+
+
 def test_a_prompt_ends_with_the_form_of_the_answer_and_its_schema():
     lines = build_prompt(REPORTS[0], history(1), SIZES).splitlines()
     assert json.loads(lines[-1]) == reply_schema(SIZES)

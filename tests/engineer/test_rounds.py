@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -385,39 +384,6 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
     assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on" in build_prompt(history[1].report, history, SIZES)
     path = tmp_path / "b" / "rounds.jsonl"
     assert replay(path, before=first) == [history[1].config] == [WANTED]
-
-
-# ---------------------------------------------------------------- engineers that are trained
-
-
-def train_engineer(history, folder):
-    """Makes a checkpoint beside the last one."""
-    repro.write_json(folder / "engineer/weights.json", {"from": history[-1].checkpoint.as_posix()})
-    return folder / "engineer", {"rollouts": 5}
-
-
-def other(history, folder):
-    raise AssertionError("is not called")
-
-
-def test_an_arm_trained_in_every_round_designs_and_goes_on_with_the_trained_weights(tmp_path, first):
-    s, given = settings(tmp_path / "b"), {"rounds": 2, "train_engineer": train_engineer}
-    history = go_on("engineer_cotrained", s, first, **given)
-    for before, one in pairwise(history):
-        folder = one.checkpoint.parent / "engineer"
-        assert repro.read_json(folder / "weights.json")["from"] == before.checkpoint.as_posix()
-        trained = repro.file_sha256(folder / "weights.json")
-        assert (one.parent_sha256, one.before_design_rl_sha256) == (trained, before.checkpoint_sha256)
-        assert one.proposal.extra_cost == {"rollouts": 5}
-    assert s.trainer.loaded[0] == (tmp_path / "b/round-1/engineer").as_posix()  # asked for the design
-    assert [t["start"] for t in s.trainer.trained] == [one.parent_sha256 for one in history[1:]]
-    again = settings(tmp_path / "b")  # recorded, under a name that is the same in every process
-    assert go_on("engineer_cotrained", again, first, **given) == history
-    assert again.trainer.trained == []
-    with pytest.raises(LedgerError, match=r"about\.train_engineer\.name: recorded '.*train_engineer', asked '.*other'"):
-        go_on("engineer_cotrained", again, first, train_engineer=other)
-    with pytest.raises(ValueError, match="'engineer_cotrained' trains its engineer in every round: train_engineer is"):
-        arm(tmp_path / "c", first, "engineer_cotrained")
 
 
 # ---------------------------------------------------------------- designers from outside the package

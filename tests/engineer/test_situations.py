@@ -1,6 +1,7 @@
 """Situations and their tables: what a design's value is, and where the values come from."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,6 +74,13 @@ def test_shares_of_kinds_are_those_of_the_design(seed):
 def test_numbers_of_a_reward_may_be_integers():
     config, situation = EnvConfig.uniform(SIZES, 0.15, 0.5), made_up(0, SIZES, seed=1)
     assert ExpectedGain(size_power=1)(situation, config) == ExpectedGain(size_power=1.0)(situation, config) > 0
+
+
+def test_the_order_of_sizes_in_a_table_changes_no_reward():
+    situation, config = made_up(0, SIZES, seed=1), EnvConfig.uniform(SIZES[:1], 0.15, 0.5)
+    turned = KindTable(dict(reversed([*situation.success.values.items()])))
+    assert turned == situation.success
+    assert ExpectedGain()(replace(situation, success=turned), config) == ExpectedGain()(situation, config)
 
 
 def test_designs_with_hardly_any_room_for_their_agents_have_kinds_too():

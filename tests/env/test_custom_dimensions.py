@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mapflake.engineer import FailureReport, Round
+from mapflake.engineer.designers import rules
 from mapflake.env import EnvConfig, SizeConfig, check, generate, needs_wait, split_of, transform
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import from_json, to_json
@@ -49,6 +51,14 @@ def test_a_ratio_of_0_changes_nothing(swap_ratio, monkeypatch):
     assert 0 < some < 40
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
     assert generate(EnvConfig.uniform([5], 0.1), 20, seed=0) == drawn
+
+
+def test_rules_leave_a_dimension_that_they_do_not_know_as_it_is(swap_ratio):
+    last = Round("shared", 0, EnvConfig.uniform([3, 4], 0.2, 0.5, swap_ratio=0.4), FailureReport(()))
+    for rule in (rules.fixed(), rules.heuristic_expert((3, 4)), rules.uniform((3, 4))):
+        assert {part.ratios["swap_ratio"] for part in rule(last.report, (last,)).config.sizes.values()} == {0.4}
+    known = rules.constant(EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.1), (3, 4))(last.report, (last,))
+    assert known.config.sizes[3].ratios["swap_ratio"] == 0.1
 
 
 def test_ratios_that_cannot_be(swap_ratio, monkeypatch):

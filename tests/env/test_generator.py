@@ -244,7 +244,7 @@ def test_configurations_are_values():
 
 
 def test_configurations_that_cannot_be():
-    crowded = "0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.389"
+    crowded = "0.5 leaves 4 free cells for 5 agents, which need 6; legal for this size: below 0.388"
     for sizes, agents, message in (
         ({3: (1, 0.5)}, 5, f"sizes.3.hole_ratio: {crowded}"),
         ({"3": (1, 0.1)}, 2, "sizes: '3' is not an integer in 3..10"),

@@ -10,10 +10,13 @@ from IPython.display import HTML
 from small_repo import ROOT
 
 from mapflake import explore, study
-from mapflake.env import Instance, Plan, format_plan, solve
+from mapflake.engineer import Round, diagnose
+from mapflake.env import EnvConfig, Instance, Plan, Task, format_plan, judge_completion, solve
+from mapflake.trainer.evaluate import Rollout
 
 BOARD = Instance.from_text("S1 . . G2\n . H . .\n . . H .\n S2 . . G1")
 WRONG = Plan(("RDRRDD", "RRRUUU"))
+ANSWERS = ('{"plan": []}', '{"plan": ["R", "U", "L"]}')
 
 
 def words(shown: HTML) -> str:
@@ -26,13 +29,23 @@ def test_every_published_round_can_be_shown() -> None:
     for arm in found.arms:
         history = found.history(arm, found.seeds(arm)[0])
         assert [one.index for one in history] == list(range(len(history))), arm
-        begins = history[1].before_design_rl_sha256 or history[1].parent_sha256
-        assert begins == history[0].checkpoint_sha256, arm
+        assert history[1].parent_sha256 == history[0].checkpoint_sha256, arm
         assert {one.arm for one in history[1:]} == {arm}
         assert explore.failures([*history, *history]) == explore.failures(history)
         for before, after in pairwise(history):
             assert "valid " in words(explore.exchange((before, after)))
+    left_out = next(one for one in found.history("engineer_trained", 0)[1:] if 10 not in one.config.sizes)
+    shown = words(explore.exchange((found.history("engineer_trained", 0)[0], left_out)))
+    assert re.search(r" 10 \d+% 0% \d+% - (any|\d+%) -", shown), shown
     assert "sampled at random" in words(explore.exchange((history[0], history[0])))
+
+
+def test_a_plan_for_another_number_of_agents_fails_as_the_report_says():
+    task, config = Task.of(BOARD), EnvConfig.uniform([4], 0.1)
+    found = [Rollout(task, 0, "chat", said, *judge_completion(task, said, "chat")) for said in ANSWERS]
+    none, three = explore.failures([Round("engineer", 1, config, diagnose([one])) for one in found])
+    assert none.kinds == three.kinds == ("agents",)
+    assert words(explore.step(three.instance, three.plan, 1)) == "3 lists of moves for 2 agents: nothing moves"
 
 
 def test_answers_are_judged_and_escaped(monkeypatch):

@@ -52,7 +52,6 @@ SMALL: dict[str, Any] = {
             "tables": {"boards": 1, "samples": 2},
             "rl": {"instances": 4, "prompts": 4, "generations": 4, "vllm_engine": ENGINE, **DESIGN},
         },
-        "every_round": {"rl": {"instances": 4, "prompts": 4, "generations": 4, **DESIGN}},
     },
 }  # fmt: skip
 

@@ -59,7 +59,7 @@ def test_parameters_cells_hold_the_smoke_profile() -> None:
         if section == "ablations":  # `prepare` leaves out what other arms differ in
             expected = expected | {"designers": {}}
         kinds = {"warm_start": schema.BaseParams, "rl": schema.RLParams, "engineer": schema.EngineerParams}
-        kinds |= dict.fromkeys(("before", "every_round"), schema.DesignRLParams) | {"bank_runs": schema.BankParams}
+        kinds |= {"before": schema.DesignRLParams, "bank_runs": schema.BankParams}
         for key in kinds.keys() & cell.keys():
             cell[key] = kinds[key].parse(cell[key], key).model_dump(mode="json")
         if section == "env_design":
@@ -99,7 +99,11 @@ MISTAKES = [  # one of each kind
     (r"^  seed:", "  sede:", r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\?"),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
-    (r"agents: \[2\]}", "agents: [2], sizes: [5, 9]}", r"comparison\.sizes: no board of the benchmark has size 9$"),
+    (
+        r"agents: \[2\]}",
+        "agents: [2], sizes: [5, 9]}",
+        r"comparison\.sizes: no board of the benchmark has size 9 and 2 agents$",
+    ),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
     (r"^(run: .*arms: \[)", r"\1language_model, ", r"^run\.arms: 'language_model' .*runs/llm/.*, which is not "),
@@ -134,6 +138,36 @@ MISTAKES = [  # one of each kind
         r"max_new_tokens: 200",
         "max_new_tokens: 1024",
         r"baseline_rl\.rl\.max_new_tokens: 1024 and .*max_positions, 1024$",
+    ),
+    (
+        r"agents: \[2\]}",
+        "agents: [3], sizes: [8]}",
+        r"comparison\.sizes: no board of the benchmark has size 8 and 3 ag",
+    ),
+    (
+        r"- \{agents: 3, sizes: \[3, 4\]\}",
+        "- {agents: 1, sizes: [3]}",
+        r"benchmark: one agent waits for nobody: wait_ra",
+    ),
+    (
+        r"^  engineer:( +# how.*)?$",
+        r"\g<0>\n    report: another",
+        r"^run\.arms: engineer_loop\.engineer is told its own re",
+    ),
+    (
+        r"^  engineer:( +# how.*)?$",
+        r"\g<0>\n    model: base",
+        r"^run\.arms: engineer_loop\.engineer is told its own rep",
+    ),
+    (
+        r"^  weights: pretrained",
+        "  weights: random",
+        r"^warm_start: weights: a policy from scratch \(base null",
+    ),
+    (
+        r"rl: \{<<: \*lora_round, instances: 128",
+        r"\g<0>, lora: null, beta: 0.1",
+        r"_engineer\.before\.rl\.beta: with whole w",
     ),
     (SMOKE, r"\1constant, \2", r"^runs\.smoke\.arms: 'constant' asks for size 5, which is not in env_design\.si"),
     (STUDY, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
@@ -229,12 +263,14 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     edit(repo, "^      feasibility_boards: 4$", "      feasibility_boards: 3")  # of an inactive profile
     edit(repo, OWN, "  designers: {mine: {variant: V2}} ")  # no arm of this run
     edit(repo, "3: {data_ratio: 0.34, hole_ratio: 0.15", "3: {data_ratio: 0.34, hole_ratio: 0.2")
+    edit(repo, "^  redraws: 4", "  redraws: 3")
     params.prepare(repo)
     assert files(repo / "build") == build
 
     edit(repo, r"^(run: .*arms: \[)", r"\1mine_dynamic, constant_dynamic, ")  # which take what `mine` and `constant` do
     params.prepare(repo)
-    assert params.prepared(repo, "ablations/constant_dynamic")["constant"]["num_agents"] == 2
+    dynamic = params.prepared(repo, "ablations/constant_dynamic")
+    assert (dynamic["constant"]["num_agents"], dynamic["redraws"]) == (2, 3)
     assert params.prepared(repo, "ablations/mine_dynamic")["designers"] == {"mine": {"variant": "V2"}}
 
     params.choose(repo, "smoke")

@@ -39,7 +39,7 @@ CHANGES = {  # a file of each kind: what an edit of it changes
     "engineer/prompt.py": f"{TRAINED} analysis",
     "engineer/rounds.py": f"{CELLS} bank round record",
     "engineer/bank.py": "trained_engineer bank record",
-    "engineer/design_rl.py": "ablations trained_engineer record",
+    "engineer/design_rl.py": "trained_engineer record",
     "engineer/reading.py": "engineer_loop trained_engineer",
     "study/records.py": f"{CELLS} record analysis",
     "study/statistics.py": "analysis",
@@ -258,6 +258,8 @@ def test_a_designer_from_outside_is_known_by_its_file_and_the_values_that_it_hol
     functions += [mine.holding(value) for value in (0.1, 0.4, [1, 2], {"a": mine.helper})]
     functions += [functools.partial(mine.holding, value) for value in (0.1, 0.4)]
     assert len({str(identity(one)) for one in functions}) == len(functions)
+    said = identity(functools.partial(mine.holding, mine.helper))["name"]
+    assert said == identity(functools.partial(mine.holding, module(tmp_path, DESIGNER).helper))["name"]  # no address
     mine.HOLES = 0.4  # as a cell of a notebook may
     assert identity(mine.rule) != before
     space: dict[str, Any] = {"__name__": "__main__"}

@@ -32,7 +32,7 @@ def clone(folder: Path) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     path, arms = folder / "params.yaml", "[engineer_trained, engineer_base, heuristic]"
-    path.write_text(path.read_text().replace(arms, "[engineer_trained, engineer_cotrained]"))
+    path.write_text(path.read_text().replace(arms, "[engineer_trained, heuristic]"))
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     params.choose(folder, "smoke")
     return folder
@@ -121,7 +121,7 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
         "fixed": ["baseline_rl/0"],
         "engineer": ["engineer_loop/0"],
         "engineer_trained": ["trained_engineer/0", "ablations/engineer_trained-0"],
-        "engineer_cotrained": ["ablations/engineer_cotrained-0"],
+        "heuristic": ["ablations/heuristic-0"],
     }
     arms = {f"cells/smoke/{arm}-0.json" for arm in ledgers}
     assert cells == arms | {f"cells/smoke/{name}.json" for name in (*names, "design_rl/0")}
@@ -138,7 +138,7 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     assert {"valid", "optimal"} < set(summary["engineer"])
     plots = json.loads(command(folders[0], "dvc", "plots", "show", "--json"))["data"]
     drawn = plots["reports/validation.json"][0]["content"]
-    assert [row["arm"] for row in drawn["data"]["values"] if row["round"] == 2].count(NAMES["engineer_cotrained"]) == 1
+    assert [row["arm"] for row in drawn["data"]["values"] if row["round"] == 2].count(NAMES["heuristic"]) == 1
     assert drawn["encoding"]["color"]["field"] == "arm"
     assert any(name.endswith(".png") for name in plots)
 

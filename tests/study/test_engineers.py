@@ -88,6 +88,9 @@ def test_doses_need_a_report_for_each_design():
     whole = engineers.doses(study.load(CELLS, ["fixed", *arms], [0, 1, 2, 3]), 4)
     assert {*whole["seed"]} == {0, 1, 2, 3}
     assert engineers.doses(study.load(CELLS, arms, [0, 1, 2, 3]), 4).empty
+    part = study.load(CELLS, ["fixed", *arms], [0, 1])  # of a group whose others have no record here
+    assert engineers.doses(part, 4).empty
+    assert engineers.first_designs(part, 4).empty
 
 
 def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused():

@@ -1,19 +1,16 @@
 """Reinforcement over designs, for real, by a tiny policy that speaks. Kills: tests/faults."""
 
-import weakref
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from mapflake import env
-from mapflake.engineer import design_rl
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
-from mapflake.engineer.design_rl import CoTraining, Designs, beside_boards, cost, mixed
+from mapflake.engineer.design_rl import Designs, beside_boards, cost, mixed
 from mapflake.engineer.reply import read_reply
-from mapflake.engineer.situations import DesignRLParams, TableParams, kind_shares
+from mapflake.engineer.situations import DesignRLParams, kind_shares
 from mapflake.engineer.words import ENGINEER_WORDS, reply_words
 from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
@@ -99,25 +96,6 @@ def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speak
     curve = train_round(speaker, problem, params, tmp_path / "out", seed=0)
     named = [{key.split("/")[1] for key in row if key.startswith("rewards/")} for row in curve]
     assert sorted(map(len, named)) == [2] * 4 + [3] * 4  # a step of one prompt has the rewards of its part alone
-
-
-def test_no_weights_of_the_measurement_are_in_memory_while_designs_are_trained(start, tmp_path, monkeypatch):
-    held, trained = [], []
-
-    def load(*given, **options):
-        policy = load_policy(*given, **options)
-        held.append(weakref.ref(policy.model))
-        return policy
-
-    def train(*given, **options):
-        trained.append([model() is not None for model in held])
-
-    monkeypatch.setattr(design_rl, "load_policy", load)
-    monkeypatch.setattr(design_rl, "train_round", train)
-    params = DesignRLParams(tables=TableParams(boards=1, samples=2), rl=PARAMS)
-    last = SimpleNamespace(index=0, checkpoint=start, report=made_up(0, SIZES, seed=7).report)
-    CoTraining(params, SIZES, seed=0, max_new_tokens=8)((last,), tmp_path)
-    assert trained == [[False]]
 
 
 def test_boards_are_a_share_of_the_prompts():

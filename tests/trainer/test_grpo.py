@@ -10,7 +10,7 @@ from starts import PARAMS, TASKS
 from transformers import TrainerCallback
 
 from mapflake.engineer import Grpo
-from mapflake.env import render_prompt, reward
+from mapflake.env import REWARD, render_prompt, reward
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer.grpo import Boards, train_round
@@ -74,6 +74,12 @@ def test_a_killed_round_goes_on_to_the_same_weights(start, tmp_path, monkeypatch
         assert [row["step"] for row in curve] == [2, 4, 6, 8]
         assert len(curve) == params.instances * params.epochs // params.prompts
     assert not {"iterations", "redraws", "vllm_engine"} & {*PARAMS.model_dump()}
+
+
+def test_another_reward_is_another_problem(monkeypatch):
+    before = Boards(TASKS).identity()
+    monkeypatch.setitem(REWARD, "optimal", 0.0)
+    assert Boards(TASKS).identity() != before == [task.instance.key for task in TASKS]
 
 
 def test_a_policy_samples_with_the_threads_of_its_training(start):

@@ -72,6 +72,44 @@ def test_a_chain_is_the_sum_of_its_adapters(chain):
         assert folder == str(chain / "model")
 
 
+def test_a_chain_is_rounded_once(chain, tmp_path):
+    """Adapters that change weights by less than half a unit of bfloat16 change them together."""
+    steps, below = 10, chain / "model"
+    model = weights.load_chain(below, torch.float32)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.fill_(1.0)
+    model.save_pretrained(tmp_path / "0")
+    checkpoint.write_manifest(tmp_path / "0")
+    config = weights.lora_config(weights.LoraParams(rank=1, alpha=1))
+    for number in range(1, steps + 1):
+        adapted = weights.PeftModel(load_policy(chain / "model").model, config)
+        with torch.no_grad():
+            for name, weight in adapted.named_parameters():
+                if "lora_" in name:
+                    weight.fill_(2**-10 if "lora_A" in name else 1.0)  # half a unit above 1 is 2**-8
+        below = tmp_path / str(number)
+        weights.write_adapter(adapted, tmp_path / str(number - 1), below, below)
+        checkpoint.write_manifest(below)
+    summed = weights.load_chain(below, torch.bfloat16)
+    assert {weight.dtype for weight in summed.parameters()} == {torch.bfloat16}
+    assert summed.model.layers[0].mlp.up_proj.weight.unique().tolist() == [1 + 2**-7]  # 10 / 1,024, rounded
+    assert summed.model.rotary_emb.inv_freq.dtype == torch.float32
+
+
+def test_whole_weights_go_on_from_adapters_but_not_with_a_kl_term(chain, tmp_path):
+    """TRL reads the reference of the term from the folder of the model, which has adapters alone."""
+    params = RLParams.parse(PARAMS.model_dump() | {"learning_rate": 1e-2}, "rl")
+    assert load_policy(chain / "student").model.num_parameters(only_trainable=True) > 0
+    with pytest.raises(
+        ValueError, match=r"^beta: 0\.1 with whole weights takes a start without adapters, and .*student"
+    ):
+        train_round(chain / "student", Boards(TASKS), params.model_copy(update={"beta": 0.1}), tmp_path / "kl", seed=0)
+    train_round(chain / "student", Boards(TASKS), params, tmp_path / "whole", seed=0)
+    assert (tmp_path / "whole/model.safetensors").is_file()
+    assert (logits(tmp_path / "whole") - logits(chain / "student")).abs().max() > 1e-3
+
+
 def test_a_chain_moves_as_a_whole_and_not_in_parts(chain, tmp_path):
     shutil.copytree(chain, tmp_path / "moved")
     torch.testing.assert_close(logits(tmp_path / "moved/run/round-0"), logits(chain / "run/round-0"))

@@ -52,6 +52,8 @@ class BaseParams(Params):
             raise ValueError("a policy from scratch (base null) needs `training`, and prompt_format compact")
         if self.base is not None and self.prompt_format == "compact":
             raise ValueError("a pretrained model (base) needs prompt_format chat or brief")
+        if self.base is None and self.weights == "random":
+            raise ValueError("weights: a policy from scratch (base null) is random already; random is of a base")
         return self
 
     @property

@@ -40,7 +40,6 @@ class RuleInputs:
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "base": ({"model": "base", "base_url": None}, "base model as engineer"),  # before any RL; the policy trains
     "trained": ({"design_rl": "before"}, "trained engineer"),  # reinforced over designs before round 0
-    "cotrained": ({"design_rl": "every_round"}, "engineer trained in every round"),
     "another": ({"report": "another"}, "another's report"),  # of a student of another age
     "near": ({"report": "near"}, "report of a neighbouring age"),
     "mean": ({"report": "mean"}, "mean report"),
@@ -49,7 +48,7 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """Part of an engineer's name -> the parameters in which it differs from `engineer`, and its label."""
 
-ENGINEER = re.compile("engineer(?:_(base|trained|cotrained))?(?:_(none)|(?:_(another|near|mean))?(?:_(v[1-6]))?)")
+ENGINEER = re.compile("engineer(?:_(base|trained))?(?:_(none)|(?:_(another|near|mean))?(?:_(v[1-6]))?)")
 """An engineer's name: whose weights, whose report, which context; what is left out is the default."""
 
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
@@ -117,7 +116,7 @@ def params_of(
         return None
     known = engineer_arm(arm)
     if known is None and arm not in designers:
-        engineer = "engineer[_base|_trained|_cotrained][_another|_near|_mean|_none][_v1 ... _v6]"
+        engineer = "engineer[_base|_trained][_another|_near|_mean|_none][_v1 ... _v6]"
         names = ", ".join([*RULES, *designers])
         raise ValueError(f"arm: {shown(arm)} is none of {names}, {engineer}, nor one of them with {DYNAMIC}")
     changes = known[0] if known else designers[arm]

@@ -47,8 +47,8 @@ class EngineerParams(Params):
         constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
             the JSON Schema of a reply (`reply_schema`), of which it may take no notice.
         prompt_tokens: The prompt's budget (`build_prompt`).
-        design_rl: Reinforcement over designs (`design_rl`): `none`, `before` round 0 (the arm then has a round 0 of its
-            own, from the trained weights), or in `every_round`, before the design.
+        design_rl: Reinforcement over designs (`design_rl`): `none`, or `before` round 0: the arm then has a round 0
+            of its own, from the trained weights.
         max_new_tokens: Most tokens of a reply; None: in compact those of a design and 8 more, in JSON 4096.
     """
 
@@ -61,7 +61,7 @@ class EngineerParams(Params):
     constrained: bool = False
     prompt_tokens: int = Field(default=8192, ge=1)
     max_new_tokens: int | None = Field(default=None, ge=1)
-    design_rl: Literal["none", "before", "every_round"] = "none"
+    design_rl: Literal["none", "before"] = "none"
 
     @model_validator(mode="after")
     def _possible(self) -> EngineerParams:

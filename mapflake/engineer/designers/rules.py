@@ -186,9 +186,14 @@ def ruled(
     sizes: Iterable[int] = (),
     extra_cost: Mapping[str, int] | None = None,
 ) -> Proposal:
-    """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are."""
+    """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are.
+
+    Custom dimensions that it does not name stay as the last configuration has them.
+    """
     asked = ratios(asked) if isinstance(asked, EnvConfig) else asked
+    kept = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
     asked = {plain(size): {key: plain(value) for key, value in one.items()} for size, one in asked.items()}
+    asked = {size: kept.get(size, {}) | one for size, one in asked.items()}
     legal, agents = tuple(map(plain, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))
