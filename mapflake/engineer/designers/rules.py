@@ -193,7 +193,7 @@ def ruled(
     asked = ratios(asked) if isinstance(asked, EnvConfig) else asked
     kept = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
     asked = {plain(size): {key: plain(value) for key, value in one.items()} for size, one in asked.items()}
-    asked = {size: kept.get(size, {}) | one for size, one in asked.items()}
+    asked = {size: {**kept.get(size, {}), **one} for size, one in asked.items()}
     legal, agents = tuple(map(plain, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))
