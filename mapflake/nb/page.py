@@ -142,7 +142,7 @@ def _measured_again(folder: Path) -> tuple[list[Difference], str]:
         return [], ""
     shares = {when: np.array([[int(n) for n in row[when]["valid"]] for row in rows]) for when in ("before", "after")}
     values = (shares["after"] - shares["before"]) / rows[0]["samples"]
-    gain = Difference("fixed_longer", (BASE,), "fresh", {}, estimate(values), tuple(values.mean(axis=1)))
+    gain = Difference("fixed_longer", BASE, "fresh", {}, estimate(values), tuple(values.mean(axis=1)))
     seeds = " and ".join(points(t_estimate(of_seed)) for of_seed in values)
     means = [f"{100 * share.mean() / rows[0]['samples']:.1f}%" for share in shares.values()]
     said = (

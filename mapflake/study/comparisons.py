@@ -22,7 +22,7 @@ ASKED: Mapping[str, Any] = {"metric": "valid", "arm": "engineer", "against": ["f
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference in rates, as shares, between an arm and the mean of others; `compare` explains the first fields.
+    """The difference in rates, as shares, between an arm and another one; `compare` explains the first fields.
 
     Attributes:
         estimate: The mean difference, with its 95% interval.
@@ -31,7 +31,7 @@ class Difference:
     """
 
     arm: str
-    against: tuple[str, ...]
+    against: str
     boards: str
     kept: Mapping[str, Any]
     estimate: Estimate
@@ -47,7 +47,7 @@ class Difference:
 def compare(
     study: Study,
     arms: Sequence[str],
-    against: str | Sequence[str],
+    against: str,
     metric: str = "valid",
     boards: str = "benchmark",
     **kept: Any,
@@ -60,7 +60,7 @@ def compare(
     Args:
         study: Finished cells.
         arms: The arms.
-        against: The arm to compare with, or several, whose mean is subtracted.
+        against: The arm to compare with.
         metric: One of `records.METRICS`.
         boards: "benchmark", one of its subsets, or "validation".
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
@@ -68,24 +68,22 @@ def compare(
     Raises:
         ValueError: An arm is none, neither by its name nor in the records; there is no such metric, or no such boards.
     """
-    others = (against,) if isinstance(against, str) else tuple(against)
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
+    if not isinstance(against, str):
+        raise ValueError(f"against: takes the name of one arm, not {shown(against)}")
     known = {*NAMES, *RULES, *(arm for arm, _ in study.records)}
-    if wrong := [arm for arm in (*arms, *others) if arm.removesuffix(DYNAMIC) not in known and not engineer_arm(arm)]:
+    if wrong := [arm for arm in (*arms, against) if arm.removesuffix(DYNAMIC) not in known and not engineer_arm(arm)]:
         raise ValueError(f"{', '.join(map(shown, wrong))}: no such arm; the records have {', '.join(study.arms)}")
     if metric not in METRICS:
         raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
     study.chosen(boards, kept)  # refused even if no arm was run
-    if not others:
-        return []
-    common = set.intersection(*({*study.seeds(other)} for other in others))
     rows = []
     for arm in arms:
-        if arm not in others and common & {*study.seeds(arm)}:
-            values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, *others)))
+        if arm != against and {*study.seeds(against)} & {*study.seeds(arm)}:
+            values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, against)))
             by_seed = tuple(values.mean(axis=1))
-            rows.append(Difference(arm, others, boards, kept, estimate(values), by_seed))
+            rows.append(Difference(arm, against, boards, kept, estimate(values), by_seed))
     return corrected(rows)
 
 
@@ -142,7 +140,7 @@ def listed(rows: Sequence[Difference]) -> pd.DataFrame:
     shown = [
         (
             name(row.arm),
-            " and ".join(map(name, row.against)),
+            name(row.against),
             place(row),
             row.estimate.seeds,
             points(row.estimate, row.significant),

@@ -4,9 +4,6 @@ from mapflake.engineer.designers import BEGINNINGS, DYNAMIC, engineer_arm
 
 BASE, ROUND_0 = BEGINNINGS
 
-DRAWS = ("fixed", "fixed_draw_2", "fixed_draw_3")
-"""The arms that keep one random configuration."""
-
 
 def name(arm: str) -> str:
     """Returns the name of an arm in figures and tables."""
@@ -30,8 +27,6 @@ NAMES = {
     "evaluation_matched": "evaluation-matched",
     "fixed_longer": "fixed, trained longer",
     **{f"{arm}{DYNAMIC}": "" for arm in ("fixed", "engineer_trained", "evaluation_matched")},
-    "fixed_draw_2": "fixed, a second draw",
-    "fixed_draw_3": "fixed, a third draw",
     "language_model": "language model",
     "language_model_another": "language model, another's report",
 }

@@ -212,7 +212,7 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
         for i, index in enumerate(study.measured_rounds(arm)):
             means = {m: study.rates(arm, m, "validation", index=i).to_numpy().mean() for m in METRICS}
             by_round.append({"arm": name(arm), "round": index} | {m: round(float(x), 4) for m, x in means.items()})
-    answers = {row.against[0]: _json(row.estimate, holm=row.holm) for row in asked(study, comparison)}
+    answers = {row.against: _json(row.estimate, holm=row.holm) for row in asked(study, comparison)}
     return {"asked": {**comparison, "against": answers}, "benchmark": on_benchmark, "validation_by_round": by_round}
 
 

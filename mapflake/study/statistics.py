@@ -119,20 +119,18 @@ def _variance(between: float, by_board: float, rest: float, seeds: int, boards: 
     return max(total, between, by_board) / (seeds * boards), df
 
 
-def paired(own: pd.DataFrame, *others: pd.DataFrame) -> pd.DataFrame:
-    """Returns `own` minus the mean of `others`, each `[seeds, boards]`, for the seeds that all of them have.
+def paired(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Returns `own` minus `other`, each `[seeds, boards]`, for the seeds that both have.
 
     Raises:
         ValueError: They have no seed in common, or other boards.
     """
-    seeds = own.index
-    for other in others:
-        seeds = seeds.intersection(other.index)
-        if not own.columns.equals(other.columns):
-            raise ValueError("not the same boards")
+    if not own.columns.equals(other.columns):
+        raise ValueError("not the same boards")
+    seeds = own.index.intersection(other.index)
     if seeds.empty:
         raise ValueError("no seed in common")
-    return own.loc[seeds] - sum(other.loc[seeds] for other in others) / len(others)
+    return own.loc[seeds] - other.loc[seeds]
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:

@@ -12,7 +12,6 @@ from mapflake.engineer.designers.rules import (
     constant,
     domain_randomisation,
     evaluation_matched,
-    fixed_random,
     heuristic_expert,
     learnability,
     mixture,
@@ -42,12 +41,11 @@ def test_heuristic_expert_by_hand():
     assert config.sizes[4].hole_ratio == last.sizes[4].hole_ratio
 
 
-def test_draws_are_anew_each_round_or_stay_and_ignore_the_report():
-    anew, draws = domain_randomisation(SIZES, seed=7), [fixed_random(SIZES, seed=7, number=k) for k in (1, 2, 3)]
-    first, *others = [design(REPORTS[0], history(1)).config for design in (anew, *draws)]
+def test_draws_are_anew_each_round_and_ignore_the_report():
+    anew = domain_randomisation(SIZES, seed=7)
+    first = anew(REPORTS[0], history(1)).config
     assert anew(REPORTS[1], history(1)).config == first != anew(REPORTS[0], history(2)).config
-    assert [design(REPORTS[1], history(2)).config for design in draws] == others
-    assert len({first, *others, domain_randomisation(SIZES, seed=8)(REPORTS[0], history(1)).config}) == 5
+    assert domain_randomisation(SIZES, seed=8)(REPORTS[0], history(1)).config != first
 
 
 def test_random_configurations_are_on_the_grid_and_spread_over_it():

@@ -46,6 +46,20 @@ def test_scores_without_a_relation_to_gains_go_no_way():
     assert abs(np.mean(shares)) < 4 * np.std(shares, ddof=1) / len(shares) ** 0.5
 
 
+def test_a_reward_is_judged_under_seeds_that_did_not_set_it(monkeypatch):
+    assert rewards.under_new_seeds(laboratory.whole(rows()), KNOWN).empty
+    found = laboratory.whole(rows(seeds=(0, 1, 2)))
+    monkeypatch.setattr(rewards, "expected_gain", TRUTH)
+    said = rewards.under_new_seeds(found, KNOWN)["under new seeds"]
+    assert float(said["rank correlation"].split()[0]) > 0.9
+    assert abs(float(said["ahead of the best design under the other seeds"].split()[0])) < 0.2  # the noise is 0.1
+    draws = [found.designs.index(name) for name in laboratory.DRAWS]
+    ahead = found.gain[:, :, 2].max(axis=1) - found.gain[:, draws, 2].mean(axis=1)
+    assert float(said["ahead of a random draw"].split()[0]) == pytest.approx(ahead.mean(), abs=0.2)
+    monkeypatch.setattr(rewards, "expected_gain", lambda situation, config: -TRUTH(situation, config))  # the control
+    assert rewards.under_new_seeds(found, KNOWN)["under new seeds"]["rank correlation"].startswith("-")
+
+
 def test_the_table_says_what_is_missing_and_what_was_chosen(few):
     assert rewards.table(list(rows(seeds=(0,))), KNOWN).startswith("The trials are too few")
     text = rewards.table([*rows(), {"student": "99", "design": "uniform", "seed": 0, "gain": 1.0, "tokens": 1}], KNOWN)

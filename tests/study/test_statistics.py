@@ -82,14 +82,14 @@ def test_holm_is_worked_by_hand():
     assert statistics.holm([]) == []
 
 
-def test_paired_takes_common_seeds_and_the_mean_of_others():
+def test_paired_takes_common_seeds():
     frame = lambda value, seeds: pd.DataFrame(value, index=seeds, columns=[7, 8])  # noqa: E731
-    own, a, b = frame(0.9, [0, 1, 2]), frame(0.2, [1, 2]), frame(0.4, [2, 1])
-    assert statistics.paired(own, a, b).to_numpy() == pytest.approx(np.full((2, 2), 0.6))
+    own, other = frame(0.9, [0, 1, 2]), frame(0.2, [2, 1])
+    assert statistics.paired(own, other).to_numpy() == pytest.approx(np.full((2, 2), 0.7))
     with pytest.raises(ValueError, match="no seed in common"):
         statistics.paired(own, frame(0.1, [3]))
     with pytest.raises(ValueError, match="not the same boards"):
-        statistics.paired(own, a.rename(columns={7: 9}))
+        statistics.paired(own, other.rename(columns={7: 9}))
 
 
 def test_detectable_is_detected_four_times_in_five():

@@ -54,8 +54,6 @@ ENGINEER = re.compile("engineer(?:_(base|trained))?(?:_(none)|(?:_(another|near|
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
     "fixed": lambda i: rules.fixed(),  # the fixed configuration of round 0
     "fixed_longer": lambda i: rules.fixed(),  # for as many samples more as design RL took (notebook 05)
-    "fixed_draw_2": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=1),
-    "fixed_draw_3": lambda i: rules.fixed_random(i.sizes, seed=i.seed, number=2),
     "uniform": lambda i: rules.uniform(i.sizes),
     "evaluation_matched": lambda i: rules.evaluation_matched(i.sizes),
     "constant": lambda i: rules.constant(i.constant, i.sizes),  # the best one of other students (`ablations.constant`)

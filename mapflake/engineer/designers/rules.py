@@ -24,16 +24,6 @@ def fixed() -> Designer:
     return lambda report, history: ruled(history[-1].config, history, "unchanged")
 
 
-def fixed_random(sizes: Sequence[int], *, seed: int, number: int) -> Designer:
-    """Returns the designer that draws the `number`-th `random_config` of the seed and stays with it (our choice)."""
-
-    def design(report: FailureReport, history: History) -> Proposal:
-        drawn = random_config(sizes, rng_for(seed, "fixed_random", number), history[-1].config.num_agents)
-        return ruled(drawn, history, f"random draw {number}, the same every round", sizes)
-
-    return design
-
-
 def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
     """Returns the designer that asks for one given configuration.
 
