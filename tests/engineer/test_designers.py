@@ -7,7 +7,7 @@ from chat_server import Chat, completion, serving
 from engineer_samples import REPORTS, SIZES, ScriptedPolicy, history
 
 from mapflake.engineer import EngineerParams, Variant, build_prompt, designer_for, llm_engineer, reply_grammar
-from mapflake.engineer.designers import RuleInputs, engineer_arm, params_of
+from mapflake.engineer.designers import RULES, RuleInputs, engineer_arm, params_of
 from mapflake.engineer.reply import reply_schema
 from mapflake.env import EnvConfig, SizeConfig
 from mapflake.repro import ParamError
@@ -134,7 +134,7 @@ def test_what_is_no_engineers_name():
         designer_for("engineer_base", inputs(None), params_of("engineer_base", EngineerParams()), load=None)
 
 
-def test_a_model_of_ones_own_is_a_line():
+def test_a_model_of_ones_own_is_a_line(monkeypatch):
     loaded = []
 
     def load(path):
@@ -154,6 +154,9 @@ def test_a_model_of_ones_own_is_a_line():
     assert params_of("older_dynamic", EngineerParams(samples=2), designers) == asked
     with pytest.raises(ValueError, match="'mine_dynamic': _dynamic at the end means dynamic sampling"):
         params_of("fixed", EngineerParams(), {"mine_dynamic": {}})
+    monkeypatch.setitem(RULES, "mine_dynamic", RULES["fixed"])
+    with pytest.raises(ValueError, match="^RULES: 'mine_dynamic': _dynamic at the end means"):
+        params_of("mine_dynamic", EngineerParams())
 
 
 def test_a_prompt_is_counted_in_the_tokens_of_its_policy():

@@ -107,8 +107,10 @@ def params_of(
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
         if engineer_arm(name) or name in RULES:
             raise ValueError(f"designers: {name!r} is the name of an arm already")
+    for name in (*RULES, *designers):
         if name.endswith(DYNAMIC):
-            raise ValueError(f"designers: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")
+            where = "RULES" if name in RULES else "designers"
+            raise ValueError(f"{where}: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")
     arm = arm.removesuffix(DYNAMIC)
     if arm in RULES:
         return None
