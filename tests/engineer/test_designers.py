@@ -155,7 +155,7 @@ def test_a_model_of_ones_own_is_a_line(monkeypatch):
     with pytest.raises(ValueError, match="'mine_dynamic': _dynamic at the end means dynamic sampling"):
         params_of("fixed", EngineerParams(), {"mine_dynamic": {}})
     monkeypatch.setitem(RULES, "mine_dynamic", RULES["fixed"])
-    with pytest.raises(ValueError, match="^RULES: 'mine_dynamic': _dynamic at the end means"):
+    with pytest.raises(ValueError, match=r"^RULES: 'mine_dynamic': _dynamic at the end means"):
         params_of("mine_dynamic", EngineerParams())
 
 
