@@ -268,10 +268,8 @@ class Sections(Params):
         """Raises ParamError that begins with `where` if an arm of a run is none, or lacks what it takes."""
         ages, engineer = len(self.students.ages), self.engineer_loop.engineer
         if engineer.model == "base" or engineer.design_rl != "none" or engineer.told_others:
-            others = (
-                "model base, design_rl and report are of other arms (engineer_base, engineer_trained, engineer_another)"
-            )
-            raise ParamError(f"{where}: engineer_loop.engineer is told its own report: {others}")
+            others = "model base, design_rl and report are of arms such as engineer_base"
+            raise ParamError(f"{where}: engineer_loop.engineer is the current policy, told its own report; {others}")
         for arm in run.arms:
             asked = self.asked(where, arm)
             if arm in ("fixed", "engineer"):

@@ -152,12 +152,12 @@ MISTAKES = [  # one of each kind
     (
         r"^  engineer:( +# how.*)?$",
         r"\g<0>\n    report: another",
-        r"^run\.arms: engineer_loop\.engineer is told its own re",
+        r"^run\.arms: engineer_loop\.engineer is the current policy",
     ),
     (
         r"^  engineer:( +# how.*)?$",
         r"\g<0>\n    model: base",
-        r"^run\.arms: engineer_loop\.engineer is told its own rep",
+        r"^run\.arms: engineer_loop\.engineer is the current policy",
     ),
     (
         r"^  weights: pretrained",
