@@ -217,8 +217,8 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     head = [
         "# How much there is to be won by designing",
         "Trials of single designs on students of different strength, from which the study's round and the reward of "
-        "designs were chosen. They are not the study's students, and engineers have no part in the gate: the study is in "
-        "[results.md](results.md).",
+        "designs were chosen. They are not the study's students, and engineers have no part in the gate: the study is "
+        "in [results.md](results.md).",
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
         f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
