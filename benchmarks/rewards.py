@@ -42,7 +42,7 @@ from mapflake.study.statistics import t_estimate
 from mapflake.trainer import evaluate
 
 STUDENTS = "laboratory_students.jsonl"
-CHOSEN_ON = (0, 1)  # training seeds of the trials by which the numbers of `expected_gain` were chosen
+CHOSEN_ON = {"1000": (0,)} | dict.fromkeys(("600", "1500", "3200", "6000"), (0, 1))  # seeds whose trials set the reward
 TABLES = TableParams(boards=12, samples=8)
 GRID: dict[str, tuple[float, ...]] = {
     "near_sizes": (0.7, 1.0, 1.5, 2.5),
@@ -126,29 +126,75 @@ def held_out(scored: Sequence[np.ndarray], found: gate.Trials) -> tuple[list[int
 
 
 def under_new_seeds(found: gate.Trials, known: Mapping[str, Situation]) -> pd.DataFrame:
-    """Returns how the reward as it is set does under the training seeds after `CHOSEN_ON`, which did not set it.
+    """Returns how the reward as it is set does in trials that did not set it: all but those of `CHOSEN_ON`.
 
-    Points that the design it ranks first gains more than others, and the rank correlation of scores and gains, each
-    with a 95% interval over students. Empty if there are no such seeds.
+    Points that the design it ranks first gains more than others, and the rank correlation of scores and gains: of each
+    student, and the mean with a 95% interval over students. Empty if there are no such trials.
     """
-    new = [k for k, seed in enumerate(found.seeds) if seed not in CHOSEN_ON]
-    if not new:
+    new = np.array([[seed not in CHOSEN_ON.get(name, ()) for seed in found.seeds] for name in found.students])
+    students = np.flatnonzero(new.any(axis=1))
+    if not len(students):
         return pd.DataFrame()
-    gain, before = found.gain[:, :, new].mean(axis=2), np.delete(found.gain, new, axis=2).mean(axis=2)
-    scored, students = scores(expected_gain, found, known), np.arange(len(gain))
-    first, place = gain[students, scored.argmax(axis=1)], found.designs.index
+    weights = new / np.maximum(new.sum(axis=1, keepdims=True), 1)  # [S, K], the mean over the new seeds
+    gain, best = (found.gain * weights[:, None]).sum(axis=2), (gate.best_of_each(found.gain) * weights).sum(axis=1)
+    scored, place = scores(expected_gain, found, known), found.designs.index
+    first = gain[np.arange(len(gain)), scored.argmax(axis=1)]
     values = {
         "ahead of a random draw": first - gain[:, [place(name) for name in laboratory.DRAWS]].mean(axis=1),
         "ahead of evaluation-matched": first - gain[:, place("benchmark")],
-        "ahead of the best design under the other seeds": first - gain[students, before.argmax(axis=1)],
+        "ahead of the best design under the other seeds": first - best,
         "rank correlation": np.array([spearmanr(a, b).statistic for a, b in zip(scored, gain, strict=True)]),
     }
-    return pd.DataFrame({"under new seeds": {name: t_estimate(one).text("+.2f") for name, one in values.items()}})
+    names = [found.students[s] for s in students]
+    rows = {
+        name: [f"{one:+.2f}" for one in value[students]] + [t_estimate(value[students]).text("+.2f")]
+        for name, value in values.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "under new seeds"])
+
+
+def with_asked(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> pd.DataFrame:
+    """Returns, for each student, how the reward predicts gains on the gate's designs and on those engineers asked for.
+
+    Both are in points against the mean of the gate's designs. Columns: points gained for each one that the reward
+    promises, the share of the gains' variance that this line explains, and the rank correlation; and the last two for
+    the reward of `GRID` that explains most for the other students, each with a line of its own. Empty if there are no
+    two students that have all these designs.
+    """
+    asked = laboratory.first_designs()
+    configs = laboratory.DESIGNS | asked
+    table = pd.DataFrame(row for row in rows if row["design"] in configs)
+    tried = table.groupby("student")["design"].nunique()
+    students = [name for name in known if tried.get(name, 0) == len(configs)]
+    if len(students) < 2:
+        return pd.DataFrame()
+    of_gate = table[table["design"].isin(laboratory.DESIGNS)].groupby(["student", "seed"])["gain"].mean()
+    table["ahead"] = table["gain"] - of_gate.loc[pd.MultiIndex.from_frame(table[["student", "seed"]])].to_numpy()
+    gain = table.pivot_table("ahead", "student", "design").loc[students, [*configs]].to_numpy()
+    some = candidates()
+    ours = some.index(expected_gain)
+    promised = 100 * np.array([[[one(known[name], c) for c in configs.values()] for name in students] for one in some])
+    promised -= promised[:, :, : len(laboratory.DESIGNS)].mean(axis=2, keepdims=True)  # [rewards, S, D]
+    slope = (promised * gain).sum(axis=2) / (promised**2).sum(axis=2)  # [rewards, S]
+    explained = 1 - ((gain - slope[:, :, None] * promised) ** 2).sum(axis=2) / (gain**2).sum(axis=1)
+    lines = []
+    for s in range(len(students)):
+        fitted = int(np.delete(explained, s, axis=1).mean(axis=1).argmax())
+        ranks = [spearmanr(promised[one, s], gain[s]).statistic for one in (ours, fitted)]
+        lines.append([slope[ours, s], explained[ours, s], ranks[0], explained[fitted, s], ranks[1]])
+    columns = [
+        "gained for each point promised",
+        "explained",
+        "rank",
+        "explained, fitted to others",
+        "rank, fitted to others",
+    ]
+    return pd.DataFrame(lines, index=students, columns=columns)
 
 
 def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> str:
     """Returns the rewards judged by the trials in `rows`, as Markdown; trials of students that were not measured go."""
-    found = laboratory.whole([row for row in rows if row["student"] in known])
+    found = laboratory.whole([row for row in rows if row["student"] in known and row["design"] in laboratory.DESIGNS])
     if found is None:
         return "The trials are too few: a choice takes two seeds of all students and designs."
     some = candidates()
@@ -166,7 +212,9 @@ def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> 
     shown = pd.DataFrame.from_dict(lines, orient="index", columns=columns).to_markdown(floatfmt=".2f")
     picked = "\n".join(f"- {s}: {asdict(some[c])}" for s, c in zip(found.students, chosen, strict=True))
     new = under_new_seeds(found, known).to_markdown(disable_numparse=True)
-    return f"{shown}\n\n{new}\n\nChosen by the other students:\n\n{picked}\n\nChosen by all: {asdict(some[by_all])}\n"
+    asked = with_asked(rows, known).to_markdown(floatfmt=".2f")
+    chosen_by = f"Chosen by the other students:\n\n{picked}\n\nChosen by all: {asdict(some[by_all])}"
+    return f"{shown}\n\n{new}\n\n{chosen_by}\n\nWith designs that engineers asked for:\n\n{asked}\n"
 
 
 def main() -> None:
@@ -181,7 +229,7 @@ def main() -> None:
         return
     rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
     known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
-    print(table(laboratory.of_designs(rows, given.regime, laboratory.DESIGNS), known))
+    print(table([row for row in rows if row["regime"] == given.regime], known))
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ KNOWN = {str(i): made_up(i, laboratory.SPACE, seed=3, reported=laboratory.SIZES)
 TRUTH = ExpectedGain(near_sizes=0.7, other_waits=0.25, size_power=0.0, forgetting=1.0, kept=0.5)
 
 
-def rows(seeds=(0, 1), noise=0.1):
+def rows(seeds=(0, 1), noise=0.1, designs=laboratory.DESIGNS):
     """Trials whose gains are what `TRUTH` expects, in points, with noise."""
     for student, situation in KNOWN.items():
-        for name, config in laboratory.DESIGNS.items():
+        for name, config in designs.items():
             for seed in seeds:
                 gain = 100 * TRUTH(situation, config) + rng_for(seed, student, name).normal(0, noise)
                 yield {"student": student, "design": name, "seed": seed, "gain": gain, "tokens": 1}
@@ -47,6 +47,7 @@ def test_scores_without_a_relation_to_gains_go_no_way():
 
 
 def test_a_reward_is_judged_under_seeds_that_did_not_set_it(monkeypatch):
+    monkeypatch.setattr(rewards, "CHOSEN_ON", dict.fromkeys(KNOWN, (0, 1)))
     assert rewards.under_new_seeds(laboratory.whole(rows()), KNOWN).empty
     found = laboratory.whole(rows(seeds=(0, 1, 2)))
     monkeypatch.setattr(rewards, "expected_gain", TRUTH)
@@ -60,9 +61,22 @@ def test_a_reward_is_judged_under_seeds_that_did_not_set_it(monkeypatch):
     assert rewards.under_new_seeds(found, KNOWN)["under new seeds"]["rank correlation"].startswith("-")
 
 
+def test_what_a_reward_promises_is_held_against_gains_on_designs_that_engineers_asked_for(few, monkeypatch):
+    monkeypatch.setattr(rewards, "expected_gain", TRUTH)
+    assert rewards.with_asked(list(rows()), KNOWN).empty  # nobody tried these designs
+    both = [*rows(), *rows(seeds=(1,), designs=laboratory.first_designs())]
+    said = rewards.with_asked(both, KNOWN)
+    assert said["gained for each point promised"].to_numpy() == pytest.approx(1, abs=0.1)
+    assert (said[["explained", "explained, fitted to others", "rank"]] > 0.9).all(axis=None)
+    half = [row | {"gain": row["gain"] / 2} for row in both]
+    assert rewards.with_asked(half, KNOWN)["gained for each point promised"].to_numpy() == pytest.approx(0.5, abs=0.1)
+    noise = [row | {"gain": rng_for(row["seed"], row["student"], row["design"]).normal()} for row in both]
+    assert rewards.with_asked(noise, KNOWN)["explained"].mean() < 0.3  # the control
+
+
 def test_the_table_says_what_is_missing_and_what_was_chosen(few):
     assert rewards.table(list(rows(seeds=(0,))), KNOWN).startswith("The trials are too few")
     text = rewards.table([*rows(), {"student": "99", "design": "uniform", "seed": 0, "gain": 1.0, "tokens": 1}], KNOWN)
     lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| ")}
     assert {"expected gain, as it is set", "mean learnability", "the mean design"} <= {*lines}
-    assert f"'forgetting': {TRUTH.forgetting}" in text.splitlines()[-1]
+    assert f"'forgetting': {TRUTH.forgetting}" in text.split("Chosen by all: ")[1].splitlines()[0]
