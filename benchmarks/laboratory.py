@@ -216,9 +216,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns reports/laboratory.md: of each regime its gate and the matrix of its trials."""
     head = [
         "# How much there is to be won by designing",
-        "Trials of single designs on students of different strength, from which the study's round and the reward of "
-        "designs were chosen. They are not the study's students, and engineers have no part in the gate: the study is "
-        "in [results.md](results.md).",
+        "Trials of single designs on students of different strength. By those of seed 0 and a part of seed 1, the "
+        "study's round and the reward of designs were chosen. The students are not the study's, and engineers have no "
+        "part in the gate: the study is in [results.md](results.md).",
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
         f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
@@ -265,13 +265,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             )
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
-            parts += ["Gain by the share of boards that need a wait:", shown(matrix(waits, WAITS))]
+            alone = [row for row in waits if row["seed"] == SEEDS[0]]
+            parts += [f"Gain by the share of boards that need a wait, seed {SEEDS[0]}:", shown(matrix(alone, WAITS))]
         if asked := of_designs(rows, regime, ENGINEERS):
             parts += engineers(asked, own)
     if table:
         head += [
             "How many points a round the best design of each student gains more than another one, with 95% intervals "
-            "over students and training seeds. It is chosen under one training seed and scored under another.",
+            "over students and training seeds. It is chosen by the other training seeds than the one that scores it.",
             pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True),
         ]
     return "\n\n".join(head + parts) + "\n"

@@ -49,7 +49,7 @@ class DesignRLParams(Params):
     """Reinforcement over designs.
 
     Attributes:
-        boards_share: Share of the prompts that are boards to be solved, so that solving is not forgotten.
+        boards_share: Share of the prompts that are boards to be solved, so that less of solving is forgotten.
         real_share: Share of the other prompts that are measured situations; the rest are made up.
         tables: How much is sampled where a policy's tables are measured.
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.

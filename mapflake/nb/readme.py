@@ -14,7 +14,7 @@ from mapflake.nb.folders import REPORTS
 from mapflake.plots import show
 from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
-from mapflake.study import Study, engineers
+from mapflake.study import Study
 from mapflake.study.controls import controls_markdown
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
@@ -37,8 +37,9 @@ def write(root: Path) -> None:
     for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
         repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
-    earned = engineers.earns_more(cells / "without_reports", cells / "without_reports/trained_without_reports")
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(controls, without, ages, earned))
+    repro.write_text(
+        root / REPORTS / "controls.md", controls_markdown(controls, without, ages, cells / "without_reports")
+    )
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")
     show(leads(sets | {STUDY: own}), root / REPORTS / "leads.png")

@@ -165,12 +165,13 @@ CLAIMS = (
     ),
     Claim(
         "In the study, **with 3 agents it is behind the paper's engineer**; on the first fresh students this is not"
-        " shown. Only the supervised start has such boards.",
+        " shown. Of all training, only the supervised start has such boards.",
         *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}, ("no difference",)),
     ),
     Claim(
-        "**The trained engineer starts behind**: RL on designs costs some solving. This row is about the validation"
-        " boards after round 0, before its first design.",
+        "**The trained engineer starts behind**: RL on designs costs some solving, of which round 0 restores a part"
+        " ([results](reports/results.md)). This row is about the validation boards after round 0, before its"
+        " first design.",
         *("engineer_trained", ROUND_0, "late start"),
     ),
 )

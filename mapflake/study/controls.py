@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 
@@ -11,10 +11,9 @@ from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, against_each, compare, corrected, listed, points
-from mapflake.study.engineers import mean_size
+from mapflake.study.engineers import earns_more, load, mean_size, solving
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
-from mapflake.study.statistics import Estimate
 
 WITHOUT = "trained_without_reports"
 PUBLISHED = (
@@ -83,15 +82,16 @@ Beside them:
 {without_fixed}
 
 So it is not shown that training with reports is worth anything, nor that the trained engineer is ahead of *fixed* on
-these students, as it was in the study and on the first fresh students. The rates, differences and points per token, as
-explained below the table of all arms:
+these students, as it was in the study and, before correction for all arms, on the first fresh students. The rates,
+differences and points per token, as explained below the table of all arms:
 
 {arms_without}
 
-Both engineers have weights of their own, so the differences are between whole engineers, not reports alone. After round
-0, before the first design, the valid rate of the trained engineer differs from that of the shared round 0 by
-{head_start} points on the validation boards, that of the one without reports by {head_start_without}. In unseen
-situations of RL on designs, the reward of the trained engineer's designs minus that of the other's is
+Both engineers have weights of their own, so the differences are between whole engineers, not reports alone. RL on
+designs changes the valid rate on the validation boards by {solving} points, without reports by {solving_without}. After
+round 0, before the first design, this rate of the trained engineer differs from that of the shared round 0 by
+{head_start} points, that of the one without reports by {head_start_without}. In unseen situations of RL on designs, the
+reward of the trained engineer's designs minus that of the other's is
 
 {earned}
 
@@ -116,11 +116,11 @@ the subset wr025; its engineer is another model, not trained on designs.
 """
 
 
-def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[str, Estimate]) -> str:
+def controls_markdown(study: Study, without: Study, ages: int, folder: Path) -> str:
     """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages.
 
-    `without` has the cells of the engineer that was trained without reports, of other students; `earned` is from
-    `engineers.earns_more`, for the trained engineer and this one.
+    `without` has the cells of the engineer that was trained without reports, of other students; `folder` is theirs, and
+    has the records of design RL of both engineers.
     """
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
@@ -144,6 +144,9 @@ def controls_markdown(study: Study, without: Study, ages: int, earned: Mapping[s
     shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
     shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
     shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
+    trained, untold = folder, folder / WITHOUT
+    shown["solving"], shown["solving_without"] = (points(solving(load(one))) for one in (trained, untold))
+    earned = earns_more(trained, untold)
     more = (f"- {where}: {one.text('+.3f')}, {one.seeds} training seeds" for where, one in earned.items())
     shown["earned"] = "\n".join(more)
     shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)

@@ -65,6 +65,11 @@ def table(records: Records) -> pd.DataFrame:
     return pd.DataFrame(rows).T.fillna("")
 
 
+def solving(records: Records) -> Estimate:
+    """Returns how design RL changes the valid rate of the policy on the validation boards, over the records' seeds."""
+    return t_estimate([record["solving"]["mean"] for record in records])
+
+
 def earns_more(folder: Path, other: Path) -> dict[str, Estimate]:
     """Returns by set of situations how much more the designs of one kind of engineer earn than those of another.
 

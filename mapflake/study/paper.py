@@ -92,8 +92,8 @@ def claims(study: Study) -> pd.DataFrame:
 
 
 def _verdict(found: Estimate | None) -> str:
-    """Returns whether a difference is above zero, with the difference in points."""
+    """Returns whether a difference is above zero, with the difference in points and the number of seeds."""
     if found is None:
         return ""
     shown = ("yes" if found.mean > 0 else "no") if found.excludes_zero else "not shown"
-    return f"{shown}: {points(found)}"
+    return f"{shown}: {points(found)}, {found.seeds} seeds"

@@ -8,12 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from mapflake.study import paper
+from mapflake.study import engineers, paper
 from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, Difference, asked, compare, corrected, listed, points
 from mapflake.study.designs import spent, tokens
-from mapflake.study.engineers import first_designs
 from mapflake.study.names import BASE, BEGINNINGS, name
 from mapflake.study.records import METRICS, code_sha256
 from mapflake.study.statistics import Estimate, estimate, t_estimate
@@ -81,13 +80,13 @@ def results_markdown(
     study: Study,
     profile: str,
     comparison: Mapping[str, Any] = ASKED,
-    design_rl: pd.DataFrame | None = None,
+    design_rl: engineers.Records = (),
     planned: Sequence[int] | None = None,
     ages: int = 1,
 ) -> str:
     """Returns the text of reports/results.md: the full table, the questions, and the commits of the cells.
 
-    `comparison` is the questions that were written down beforehand, `design_rl` is from `engineers.table`, `ages` the
+    `comparison` is the questions that were written down beforehand, `design_rl` is from `engineers.load`, `ages` the
     number of ages of students. The text says which of the training seeds that were `planned` are there.
     """
     made = [record.made for record in study.records.values()]
@@ -101,7 +100,7 @@ def results_markdown(
     else:
         origins.append(
             "The code that decides results has changed since: `dvc repro` would train these cells anew; a checkout of "
-            "its commit makes a cell again."
+            "its commit makes a cell again, on the same kind of processor."
         )
     parts = [
         f"# Results, profile {profile}",
@@ -122,7 +121,8 @@ def results_markdown(
         "## All arms: rates, and differences in points",
         "**Do not compare the rates of two rows**: arms have different training seeds, whose students differ in\n"
         "strength. The differences in the second table are paired by seed and board. Arms with fewer seeds were added\n"
-        "later or stopped for want of time, as the [log](log.md) says.",
+        "later, stopped for want of time, or lack cells that were left out after they had been seen; the\n"
+        "[log](log.md) says which.",
         in_parts(table(study)),
         f"There are {len(made)} cells (arm x training seed); the [log](log.md) names any that were run and left\n"
         f"out. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards.\n"
@@ -136,12 +136,15 @@ def results_markdown(
         "A difference that should be above zero, with its 95% interval; not corrected for the number of claims.",
         paper.claims(study).to_markdown(disable_numparse=True),
     ]
-    if design_rl is not None and not design_rl.empty:
+    if design_rl:
+        cost = engineers.solving(design_rl)
         parts += [
             "## Design RL",
+            f"Before round 0, it changes the valid rate on the validation boards by {points(cost)} points\n"
+            f"({cost.seeds} seeds).",
             DESIGN_RL,
         ]
-        for situations, rows in design_rl.groupby(level=0, sort=False):
+        for situations, rows in engineers.table(design_rl).groupby(level=0, sort=False):
             shown = rows.droplevel(0).rename_axis("designs").to_markdown(disable_numparse=True)
             parts += [f"### Situations: {situations}", shown]
     return "\n\n".join([*parts, "\n".join(origins)]) + "\n"
@@ -161,7 +164,7 @@ def _of_the_trained(study: Study, ages: int) -> str:
             f" with {fewest} agents ({row.estimate.seeds} training seeds)."
         )
     if ages > 1 and study.seeds(f"{TRAINED}_another"):
-        response = t_estimate(first_designs(study, ages)["response"].to_numpy())
+        response = t_estimate(engineers.first_designs(study, ages)["response"].to_numpy())
         said.append(
             "Told another student's report, it first asks for boards whose mean side length differs by"
             f" {response.text('+.1f')} squares in the direction of that student's strength ({response.seeds} training"

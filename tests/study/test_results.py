@@ -47,18 +47,17 @@ def published():
 def test_the_page_of_the_controls_has_the_tables_of_its_records():
     folder = ROOT / "reports/cells/without_reports"
     controls, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
-    earned = engineers.earns_more(folder, folder / "trained_without_reports")
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    assert controls_markdown(controls, without, 4, earned) == page, "python -m mapflake.nb readme"
+    assert controls_markdown(controls, without, 4, folder) == page, "python -m mapflake.nb readme"
     extra = spent(controls)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
     rest = study.Study({key: one for key, one in controls.records.items() if key[0] != "fixed"}, controls.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
     few = study.Study({key: one for key, one in controls.records.items() if key != ("uniform", 36)}, controls.sets)
-    assert controls_markdown(few, without, 4, earned) != page  # the control
+    assert controls_markdown(few, without, 4, folder) != page  # the control
     few = study.Study({key: one for key, one in without.records.items() if key[1] != 44}, without.sets)
-    assert controls_markdown(controls, few, 4, earned) != page
+    assert controls_markdown(controls, few, 4, folder) != page
 
 
 def test_differences_are_paired_corrected_together_and_listed(five):
@@ -239,7 +238,10 @@ def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
         assert row.points.rstrip("*") == comparisons.points(alone.estimate)
         assert float(row.p) >= float(f"{alone.estimate.p:.2g}")
     assert len(report.not_asked(published, {**comparison, "against": ["fixed", "engineer"]})) == 1  # asked for there
-    said = " ".join(study.results_markdown(published, "study", comparison, ages=4).split())
+    trained = engineers.load(ROOT / "reports/cells/study")
+    said = " ".join(study.results_markdown(published, "study", comparison, trained, ages=4).split())
+    lost = 100 * np.mean([record["solving"]["mean"] for record in trained])
+    assert f"it changes the valid rate on the validation boards by {lost:+.1f} (" in said
     ahead = comparisons.points(claims.head_start(published, arm))
     assert f"differs from that of the other arms by {ahead} points" in said
     (optimal,) = study.compare(published, [arm], "fixed", "optimal", agents=2)
