@@ -186,7 +186,7 @@ def test_results_hold_what_was_asked(five):
     assert "Design RL" not in results  # none was run
     assert results.endswith(
         "made at these commits: c0ffee.\nThe code that decides results has changed since: `dvc repro` would train "
-        "these cells anew; a checkout of its commit makes a cell again.\n"
+        "these cells anew; a checkout of its commit makes a cell again, on the same kind of processor.\n"
     )
 
 
@@ -279,7 +279,7 @@ def test_the_papers_claims_are_answered_by_their_intervals(tmp_path, five):
     found = paper.claims(cells)
     subset = "the engineer is ahead of the fixed configuration: subset wr025"
     (row,) = study.compare(cells, ["engineer"], "fixed", boards="wr025")
-    assert found.loc[subset, "paper's engineer"] == f"yes: {comparisons.points(row.estimate)}"
+    assert found.loc[subset, "paper's engineer"] == f"yes: {comparisons.points(row.estimate)}, 5 seeds"
     better = "a trained checkpoint designs better than the untrained model: all boards"
     assert found.loc[better, "paper's engineer"].startswith("no: -")
     assert found.loc["context V6 is ahead of V1: all boards"].tolist()[:2] == ["+20.0 on wr025", ""]
