@@ -335,7 +335,7 @@ def show(results):  # a table of where each designer has got, and a figure of th
     last = {name: rewards for (name, _), (_, rewards) in results.items()}
     print("\n             valid %     optimal %   valid, points more than fixed")
     for name, x in last.items():
-        columns = [100.0 * (x > 0), 100.0 * (x == 1), 100.0 * (x > 0) - 100.0 * (last["fixed"] > 0)]
+        columns = [100.0 * (x > 0), 100.0 * (x == 1), 100.0 * (x > 0) - 100.0 * (last.get("fixed", x) > 0)]
         print(f"{name:9}" + "".join(f"{y.mean():7.1f} ± {y.std() / len(y) ** 0.5:.1f}" for y in columns))
     print("± is one standard error over the test boards. This is one seed; another may change more than designers do.")
     print("\nDesign of each round for 3x3, 4x4, 5x5 (shares of boards, holes, waits), and valid answers after it")

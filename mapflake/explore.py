@@ -44,7 +44,8 @@ def failures(rounds: Iterable[Round]) -> list[Failure]:
     """Returns the typical failures that the rounds' reports tell of, each once."""
     found: list[Failure] = []
     for one in rounds:
-        source = f"round {one.index}" if one.index == 0 else f"{tables.name(one.arm)}, round {one.index}"
+        source = f"round {one.index}" if one.arm == "shared" else f"{tables.name(one.arm)}, round {one.index}"
+        source += f", seed {one.seed}"
         for example in one.report.examples:
             board, plan = Instance.from_text(example.board), Plan(example.moves) if example.moves else None
             kinds = check(board, plan).kinds if plan else (example.violations.split()[0],)
@@ -66,6 +67,11 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
         name, _, size = knob.partition("_")
         requested.setdefault(int(size), {})[KNOBS[name]] = value
     asked = project(requested, requested, agents)
+    wanted = {
+        size: {name: ratio for name, ratio in part.items() if name != "data_ratio"} for size, part in requested.items()
+    }
+    got = {size: {name: asked.sizes[size].ratios[name] for name in part} for size, part in wanted.items()}
+    clipped = {size: {"asked": part, "got": got[size]} for size, part in wanted.items() if got[size] != part}
     tasks, fallback = sample_boards(asked, n, seed=seed)
     met = apply_fallback(asked, fallback)
     config = EnvConfig({size: part for size, part in met.sizes.items() if part.data_ratio}, agents)
@@ -73,7 +79,7 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
     boards = plots.gallery([t.instance for t in tasks[:8]], [t.solution.plan for t in tasks[:8]], titles)
     random = tables.acceptance(config, boards=200, seed=seed)
     statistics = "".join(table.round(2).to_html(border=0) for table in (tables.summary(tasks), random))
-    return HTML(_missed(fallback) + _image(boards) + statistics)
+    return HTML(_missed({**clipped, **fallback}) + _image(boards) + statistics)
 
 
 def step(instance: Instance, plan: Plan, time: int) -> HTML:

@@ -195,7 +195,8 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
         ValueError: It has no source, or it holds a value whose text need not say all of it; asks for a `version`.
     """
     named = inspect.isroutine(thing) or inspect.isclass(thing)
-    name = f"{thing.__module__}.{thing.__qualname__}" if named else re.sub(" at 0x[0-9a-f]+", "", repr(thing))
+    of = thing if named else type(thing)  # the text of an object may have an address, or a set in no order
+    name = f"{of.__module__}.{of.__qualname__}"
     if (version := getattr(thing, "version", None)) is not None:
         return {"name": name, "version": str(version)}
     try:
@@ -269,7 +270,8 @@ def _held(function: Any, seen: set[Any]) -> Any:
     plain = {}
     for name, value in used.items():
         own = getattr(value, "__module__", None) == function.__module__
-        if isinstance(value, VALUES) or (own and inspect.isfunction(value)):
+        holds = isinstance(value, VALUES | BaseModel | functools.partial) or dataclasses.is_dataclass(type(value))
+        if holds or isinstance(value, PurePath | re.Pattern | Enum) or (own and inspect.isfunction(value)):
             plain[name] = value
         elif own and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
             plain[name] = _inside(value, seen)

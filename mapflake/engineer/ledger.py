@@ -37,6 +37,7 @@ HASHED = {
     "validation_sha256": "the validation boards",
     "about.model_sha256": "the weights that design",
     "about.designer.sha256": "the source of the designer",
+    "about.told_sha256": "the reports of other students that it is told",
 }
 """Parameter that is a hash -> what it is the hash of, for messages."""
 

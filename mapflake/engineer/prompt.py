@@ -2,7 +2,8 @@
 
 The paper's wording is not public; all texts are ours. "Without the default" is read literally: round 0 is not shown, so
 after round 0 the history is empty and the engineer does not see the random configuration that it would anchor on (nor,
-in F, the statistics of the boards drawn from it). Not covered: prompts in few lines and in closed words (`brief`).
+in F, the statistics of the boards drawn from it). After a first reply that was rejected it does see it, as the
+configuration that the last round was trained on. Not covered: prompts in few lines and in closed words (`brief`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.brief import prompt_lines, prompt_words
 from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.reply import check_format, reply_schema
@@ -34,16 +36,16 @@ def build_prompt(
 
     The `variant` is a name in `VARIANTS` or another combination, `prompt_format` one of `reply.REPLY_FORMATS`. A
     `budget` is the most tokens that the prompt may have, as `count` counts them (words, unless told otherwise). It is
-    met by leaving out examples of failures, the least typical first, then rounds of the history, the oldest first; no
-    text is ever cut, and a prompt in full says how much was left out.
+    met by leaving out examples of failures, the least typical first, then rounds of the history, the oldest first. No
+    text is cut for it, and a prompt in full says how much was left out.
 
     Raises:
-        ValueError: Variant or prompt_format is unknown, or the budget is too small for the rest.
+        ValueError: Variant or prompt_format is unknown, a size is none, or the budget is too small for the rest.
     """
     if isinstance(variant, str):
         variant = VARIANTS[known_variant(variant)]
     check_format(prompt_format)
-    sizes = sorted(sizes)
+    sizes = [*legal_sizes(sizes)]
     fewer = [(n, 0) for n in range(len(report.examples) + 1)]
     fewer += [(len(report.examples), n) for n in range(1, len(history))]  # the last round stays
     for examples, rounds in fewer:

@@ -69,6 +69,7 @@ class FailureExample:
     """One failed rollout: the board as text, the completion (raw, bounded in length), and its violations.
 
     `moves` is the plan that was read from the completion, one string for each agent; empty if none can be read.
+    `left_out` is the number of characters that the completion had beyond its bound.
     """
 
     size: int
@@ -76,6 +77,7 @@ class FailureExample:
     completion: str
     violations: str
     moves: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class FailureReport:
             read = f"\nThe plan in it:\n{quote(plan)}" if plan else ""
             parts.append(
                 f"Failure {i} ({e.size}x{e.size}): {e.violations}\nBoard:\n{e.board}\n"
-                f"Answer:\n{quote(e.completion)}{read}"
+                f"Answer:\n{quote(e.completion, e.left_out)}{read}"
             )
         if self.training:
             parts.append("Training set just used: " + describe(self.training))
@@ -241,6 +243,7 @@ def _typical(rollouts: Mapping[int, Sequence[Rollout]], count: int) -> tuple[Fai
             size,
             board=r.task.instance.to_text(),
             completion=storable(r.completion[:MAX_QUOTE]),
+            left_out=max(0, len(r.completion) - MAX_QUOTE),
             violations=violation_text(r.verdict),
             moves=tuple(storable(moves[:MAX_QUOTE]) for moves in r.plan.moves[:MAX_AGENTS]) if r.plan else (),
         )
@@ -260,18 +263,19 @@ def violation_text(verdict: Verdict) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def quote(text: str) -> str:
+def quote(text: str, left_out: int = 0) -> str:
     """Returns model text so that it cannot act inside a prompt: every line behind `| `, at most `MAX_QUOTE` characters.
 
     A space splits control tokens (`<|im_end|>`, `</think>`), marks in brackets (`[INST]`) and fences; control
-    characters and lone surrogates become U+FFFD.
+    characters and lone surrogates become U+FFFD. `left_out` characters were cut off before.
     """
     shown = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
     shown = _CONTROL.sub("\ufffd", shown)
     shown = re.sub(r"<(?=\S)", "< ", shown)
     shown = re.sub(r"\[(?=/?[A-Z_]{2,}\])", "[ ", shown)
     shown = re.sub(r"`{3,}|~{3,}", lambda run: " ".join(run[0]), shown)
-    more = f"\n[{len(text) - MAX_QUOTE} more characters]" if len(text) > MAX_QUOTE else ""
+    left_out += max(0, len(text) - MAX_QUOTE)
+    more = f"\n[{left_out} more characters]" if left_out else ""
     return "\n".join(f"| {line}" for line in shown.split("\n")) + more
 
 

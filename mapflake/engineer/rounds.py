@@ -38,6 +38,10 @@ BEHAVIOUR = {  # a report's words for columns of the trainer's log
 }
 
 
+ADDED = {"designer", "engineer", "sizes", "constant", "told_sha256", "model_sha256", "variant"}
+"""What rounds and arms add to `RoundSettings.about`: who designs."""
+
+
 @dataclass(frozen=True)
 class RoundSettings:
     """The settings that the rounds of all arms share, so that comparisons are paired.
@@ -101,13 +105,17 @@ def run_round(
     Raises:
         LedgerError: The round was run with other parameters or by another designer (and `settings.stale` is "error"),
             or its checkpoint, or the one that it starts from, is not the one recorded.
-        ValueError: Round 0 lacks its start, or a later round its designer; or whether the designer has changed cannot
-            be told (`provenance.identity`); or `settings.about` says who designs, which is added to it.
+        ValueError: Round 0 lacks its start, or a later round its designer, or one has what is the other's; or the
+            last round was measured on other validation boards; or whether the designer has changed cannot be told
+            (`provenance.identity`); or `settings.about` says who designs, which is added to it.
         TypeError: As for `designed`; or the trainer's `train` returned no curve.
     """
-    if taken := {"designer", "engineer"} & {*settings.about}:
-        raise ValueError(f"about: {', '.join(sorted(taken))} is said by the round itself; take another key")
-    if history and designer:
+    _check_about(settings)
+    if history and start:
+        raise ValueError("start: round 0 alone has one; there is a history")
+    if designer and not history:
+        raise ValueError("designer: round 0 has none; its configuration is that of start")
+    if designer:
         if not callable(designer):
             raise TypeError(f"designer: a function of report and history, not {shown(designer)} (run_arm takes names)")
         settings = replace(settings, about={**settings.about, "designer": provenance.identity(designer)})
@@ -133,6 +141,9 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
 
     if history:
         _check_weights(trainer, history[-1])
+        for key in ("validation_sha256", "samples", "seed"):  # the designer is told, and noise is shared
+            if (before := history[-1].parameters.get(key, parameters[key])) != parameters[key]:
+                raise ValueError(f"history: its last round was measured with {key} {before}, not {parameters[key]}")
     proposal = designed(designer, history) if designer and history else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
@@ -210,10 +221,11 @@ def run_arm(
 
     Raises:
         ValueError: The arm is unknown, lacks its base or the reports that it is told, or there is no history; or
-            whether its designer has changed cannot be told (`provenance.identity`).
+            whether its designer has changed cannot be told (`provenance.identity`); or as for `run_round`.
         LedgerError: As for `run_round`.
     """
-    trainer, sizes = settings.trainer, legal_sizes(sizes)
+    _check_about(settings)
+    trainer, sizes, rounds = settings.trainer, legal_sizes(sizes), whole(rounds, "rounds", 0)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
     if arm.endswith(DYNAMIC) and not trainer.describe().get("redraws"):
@@ -235,12 +247,18 @@ def run_arm(
     if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
-        about["told_sha256"] = repro.json_sha256(repro.to_json(list(told)))
         designer = telling(designer, told)
-    settings = replace(settings, arm=arm, about=about)
     for _ in range(rounds):
-        history = (*history, _run(settings, history, designer))
+        if asked is not None and asked.told_others:
+            about["told_sha256"] = repro.json_sha256(repro.to_json(list((told or ())[: next_index(history)])))
+        history = (*history, _run(replace(settings, arm=arm, about=dict(about)), history, designer))
     return history
+
+
+def _check_about(settings: RoundSettings) -> None:
+    """Raises ValueError if `settings.about` has a key that rounds and arms add."""
+    if taken := ADDED & {*settings.about}:
+        raise ValueError(f"about: {', '.join(sorted(taken))} is said by the round itself; take another key")
 
 
 def _parameters(settings: RoundSettings, history: History, start: Start | None) -> dict[str, Any]:
@@ -295,6 +313,8 @@ def own_variant(asked: EngineerParams | None) -> dict[str, Any]:
 def _check_weights(trainer: TrainingBackend, one: Round) -> None:
     """Raises LedgerError if the weights of a recorded round are not those that it recorded."""
     if (found := trainer.sha256(one.checkpoint)) != one.checkpoint_sha256:
+        if Path(one.checkpoint).is_absolute() and not Path(one.checkpoint).exists():
+            raise LedgerError(f"{one.checkpoint}: the weights of round {one.index} are not there")
         raise LedgerError(f"{one.checkpoint}: its weights have the hash {found}, recorded is {one.checkpoint_sha256}")
 
 

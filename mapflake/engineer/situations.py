@@ -66,6 +66,8 @@ class DesignRLParams(Params):
             raise ValueError(
                 f"boards_share: {self.boards_share:g} of {self.rl.instances} prompts leaves no design among them"
             )
+        if self.rl.redraws:
+            raise ValueError("rl.redraws: must be 0, for dynamic sampling would leave the count of its samples wrong")
         return self
 
     @property

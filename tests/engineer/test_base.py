@@ -103,6 +103,17 @@ def test_seeds_take_the_ages_in_turn_and_a_made_student_is_not_taught_again(tmp_
     other = StudentParams(ages=[0, 4])
     assert student_of(params, other, start, tmp_path, folders[1], seed=1) == made[1]  # the same place, other weights
     assert repro.read_jsonl(folders[1] / "checkpoint/curve.jsonl")[-1]["step"] == 4
+
+    def killed(*given, **named):
+        student(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr("mapflake.engineer.compact.base.student", killed)
+        with pytest.raises(KeyboardInterrupt):  # the weights of a student of 3 steps are there
+            student_of(params, StudentParams(ages=[0, 3]), start, tmp_path, folders[1], seed=1)
+    assert student_of(params, other, start, tmp_path, folders[1], seed=1) == made[1]
+    assert repro.read_jsonl(folders[1] / "checkpoint/curve.jsonl")[-1]["step"] == 4
     for changes, age in (({}, 0), ({"training": None}, 2)):
         with pytest.raises(ValueError, match=f"a student of age {age}: takes at least one step"):
             student(params.model_copy(update=changes), start, tmp_path, tmp_path / "none", age=age, seed=0)

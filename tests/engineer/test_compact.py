@@ -10,6 +10,7 @@ from engineer_samples import REPORTS, SIZES, history
 from mapflake import repro
 from mapflake.engineer import ENGINEER_WORDS, VARIANTS, build_prompt, demonstrations, format_config, read_reply
 from mapflake.engineer.compact.base import BaseParams, base_pairs
+from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.env import VOCABULARY, EnvConfig, generate, naive_plan_fails, save_tasks
 
 MANY = demonstrations(1500, SIZES, seed=11)
@@ -37,6 +38,12 @@ def test_real_prompts_have_the_form_of_demonstrated_ones():
     shown = {form(prompt) for prompt, _ in MANY}
     for rounds in (1, 2):
         assert form(build_prompt(REPORTS[0], history(rounds), SIZES, prompt_format="compact")) in shown
+
+
+def test_what_is_reported_is_a_part_of_the_sizes():
+    for reported, said in (([5], "reported: 5 is none of the sizes 3, 4"), ([], "sizes: ")):
+        with pytest.raises(ValueError, match=said):
+            made_up(0, [3, 4], seed=0, reported=reported)
 
 
 def test_words_that_a_run_may_need_are_all_shown():

@@ -90,6 +90,8 @@ def test_what_is_kept_of_a_completion_is_bounded_and_can_be_stored():
     report = diagnose([answered(EASY, text)])
     assert len(json.dumps(repro.to_json(report))) < 10_000
     assert len(report.to_text()) < 5_000
+    assert f"[{len(text) - 600} more characters]" in report.to_text()
+    assert "more characters" not in diagnose([LOST]).to_text()
     assert diagnose([answered(EASY, "a\ud800b")]).examples[0].completion == "a\ufffdb"
 
 

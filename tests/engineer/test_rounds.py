@@ -152,9 +152,10 @@ def tracked(train, curve):
 
 
 def test_a_training_that_returns_no_curve_and_a_designer_that_is_none_are_named(tmp_path, first, monkeypatch):
-    for changes, said in (({"engineer": 1}, "engineer"), ({"designer": ""}, "designer")):
-        with pytest.raises(ValueError, match=f"about: {said} is said by the round itself"):
-            run_round(settings(tmp_path, about=changes), first, lambda report, history: None)
+    for changes, said in (({"engineer": 1}, "engineer"), ({"designer": ""}, "designer"), ({"sizes": [3]}, "sizes")):
+        for run in (lambda s: run_round(s, first, lambda report, history: None), lambda s: go_on("fixed", s, first)):
+            with pytest.raises(ValueError, match=f"about: {said} is said by the round itself"):
+                run(settings(tmp_path, about=changes))
     with pytest.raises(TypeError, match=r"designer: a function of report and history, not 'uniform' \(run_arm takes"):
         run_round(settings(tmp_path), first, "uniform")
     monkeypatch.setattr(ScriptedTrainer, "train", tracked(ScriptedTrainer.train, None))
@@ -162,6 +163,22 @@ def test_a_training_that_returns_no_curve_and_a_designer_that_is_none_are_named(
         arm(tmp_path / "b", first)
     with pytest.raises(FileNotFoundError, match="no such file"):
         replay("typo/rounds.jsonl")
+
+
+def test_what_does_not_belong_to_a_round_is_refused(tmp_path, first):
+    s, start = settings(tmp_path / "b"), Start("warm", FIRST)
+    with pytest.raises(ValueError, match="start: round 0 alone has one"):
+        run_round(s, first, lambda report, history: None, start=start)
+    with pytest.raises(ValueError, match="designer: round 0 has none"):
+        run_round(s, (), lambda report, history: None, start=start)
+    for changes, said in (({"samples": 2}, "samples 1, not 2"), ({"seed": 4}, "seed 3, not 4")):
+        with pytest.raises(ValueError, match=f"history: its last round was measured with {said}"):
+            go_on("fixed", settings(tmp_path / "b", **changes), first)
+    with pytest.raises(ValueError, match="history: its last round was measured with validation_sha256"):
+        go_on("fixed", settings(tmp_path / "b", validation=VALIDATION[1:]), first)
+    with pytest.raises(ValueError, match="rounds: must be at least 0, not -1"):
+        go_on("fixed", s, first, rounds=-1)
+    assert not (tmp_path / "b/rounds.jsonl").exists()
 
 
 def mirrored(board, level, rng):
@@ -206,7 +223,7 @@ def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path,
 def test_arms_share_round_0_and_all_seeds(tmp_path, first):
     trainers = {}
     for arm in ("fixed", "engineer", "domain_randomisation"):
-        s = settings(tmp_path / arm, samples=2)
+        s = settings(tmp_path / arm)
         run_arm(arm, s, first, rounds=2, sizes=SIZES)
         trainers[arm] = s.trainer
     assert len({tuple(t["seed"] for t in trainer.trained) for trainer in trainers.values()}) == 1
@@ -423,5 +440,7 @@ def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first)
     assert told[-1].proposal.prompt != truth[-1].proposal.prompt
     assert truth[-1].proposal.prompt == arm(tmp_path / "d", first)[-1].proposal.prompt
     assert go_on("engineer_another", settings(tmp_path / "b"), first, told=[other]) == told
-    with pytest.raises(LedgerError, match="about"):
+    longer = go_on("engineer_another", settings(tmp_path / "b"), first, told=[other, own], rounds=2)
+    assert longer[:2] == told  # the others have gone on, which a recorded round was not told
+    with pytest.raises(LedgerError, match=r"the reports of other students that it is told, about\.told_sha256"):
         go_on("engineer_another", settings(tmp_path / "b"), first, told=[own])

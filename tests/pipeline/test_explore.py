@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from itertools import pairwise
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ ANSWERS = ('{"plan": []}', '{"plan": ["R", "U", "L"]}')
 
 
 def words(shown: HTML) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", shown.data).split())
+    return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", shown.data).split()))
 
 
 def test_every_published_round_can_be_shown() -> None:
@@ -46,6 +47,13 @@ def test_a_plan_for_another_number_of_agents_fails_as_the_report_says():
     none, three = explore.failures([Round("engineer", 1, config, diagnose([one])) for one in found])
     assert none.kinds == three.kinds == ("agents",)
     assert words(explore.step(three.instance, three.plan, 1)) == "3 lists of moves for 2 agents: nothing moves"
+
+
+def test_a_ratio_that_is_not_legal_is_told(monkeypatch):
+    monkeypatch.setattr(explore, "_image", lambda figure: "")
+    told = words(explore.generated(5, 0, n=20, data_3=1.0, holes_3=0.5, waits_3=None))
+    assert "3x3: no boards of {'hole_ratio': 0.5, 'wait_ratio': None}, so {'hole_ratio': 0." in told
+    assert "no boards" not in words(explore.generated(2, 0, n=20, data_3=1.0, holes_3=0.2, waits_3=None))
 
 
 def test_answers_are_judged_and_escaped(monkeypatch):

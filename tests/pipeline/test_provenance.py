@@ -228,8 +228,20 @@ def test_a_value_that_the_file_does_not_show_is_seen_wherever_it_is(
 
 
 def test_a_set_is_the_same_in_every_process(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def rule(inputs, checks={'edge', 'vertex', 'goal', 'wait'}): ...\n")
-    asked = [sys.executable, "-c", "import mine, mapflake.provenance as p; print(p.identity(mine.rule))"]
+    (tmp_path / "mine.py").write_text(
+        "import dataclasses\n"
+        "CHECKS = frozenset({'edge', 'vertex', 'goal', 'wait'})\n"
+        "def rule(inputs, checks=CHECKS): ...\n"
+        "@dataclasses.dataclass(frozen=True)\n"
+        "class Rule:\n"
+        "    checks: frozenset = CHECKS\n"
+        "    def __call__(self, inputs): ...\n"
+    )
+    asked = [
+        sys.executable,
+        "-c",
+        "import mine, mapflake.provenance as p; print(*map(p.identity, (mine.rule, mine.Rule())))",
+    ]
     path = os.pathsep.join([str(tmp_path), *sys.path])
     said = {
         subprocess.check_output(asked, env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed})
@@ -287,6 +299,10 @@ def test_a_designer_in_cells_of_a_notebook_is_known_by_them(tmp_path: Path) -> N
         "second = identity(rule)\nassert second != first",
         "def design(report, history):\n    return holes / 2",
         "assert identity(rule) not in (first, second)",
+        "from mapflake.env import EnvConfig\nasked = EnvConfig.uniform([4], 0.1)",
+        "def design(report, history):\n    return asked",
+        "first = identity(rule)\nassert identity(rule) == first",
+        "asked = EnvConfig.uniform([4], 0.4)\nassert identity(rule) != first",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(notebook, resources={"metadata": {"path": str(ROOT)}}).execute()

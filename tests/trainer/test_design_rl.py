@@ -82,6 +82,14 @@ def test_a_chat_reply_in_json_is_rewarded():
     assert distinct(**asked) == [0.5, 0.5, 1.0]
 
 
+def test_what_a_prompt_leaves_out_and_a_reward_may_read_is_in_the_identity():
+    one, other = (replace(made_up(0, SIZES, seed=7), history=()) for _ in range(2))
+    other = replace(other, report=replace(other.report, sizes=other.report.sizes[:1]))
+    mute = [Designs([situation], SIZES, "schema") for situation in (one, other)]
+    assert mute[0].prompts("compact") == mute[1].prompts("compact")
+    assert mute[0].identity() != mute[1].identity()
+
+
 def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speaker, tmp_path):
     tasks = env.generate(env.EnvConfig.uniform(SIZES, 0.1), 4, seed=0, split="train")
     problem = Mixture([designs(4, lambda kind: 1.0), Boards(tasks)])

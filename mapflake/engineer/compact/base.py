@@ -158,6 +158,7 @@ def student_of(
     if path.is_file() and repro.read_json(path) == about and (not age or (folder / "checkpoint").is_dir()):
         return found  # nothing is written, and its lessons are not made anew: many cells ask at once
     if age:
+        path.unlink(missing_ok=True)  # if this is killed, it does not tell of other weights
         student(lessons, start, boards, folder / "checkpoint", age=age, seed=seed)
     repro.write_json(path, about)
     return found

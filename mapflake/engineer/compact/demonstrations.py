@@ -95,7 +95,9 @@ def synthetic_report(
 ) -> SyntheticReport:
     """Returns the report behind pair `number` of `demonstrations`; another seed gives ones that were not shown."""
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
-    seen = legal_sizes(reported or sizes)
+    seen = sizes if reported is None else legal_sizes(reported)
+    if unknown := {*seen} - {*sizes}:
+        raise ValueError(f"reported: {min(unknown)} is none of the sizes {', '.join(map(str, sizes))}")
     variant = variants[int(rng.integers(len(variants)))]
     shown = VARIANTS[known_variant(variant)].history
     learner = _Learner.draw(rng)

@@ -105,8 +105,10 @@ def params_of(
     for name in designers:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
-        if engineer_arm(name) or name in RULES:
+        if engineer_arm(name) or name in RULES or name in BEGINNINGS:
             raise ValueError(f"designers: {name!r} is the name of an arm already")
+        if not isinstance(designers[name], Mapping):
+            raise ValueError(f"designers.{name}: must be parameters by name, not {shown(designers[name])}")
     for name in (*RULES, *designers):
         if name.endswith(DYNAMIC):
             where = "RULES" if name in RULES else "designers"
@@ -136,8 +138,9 @@ def designer_for(
     `base` is the checkpoint of the model before any RL (ValueError if the arm needs it), `load` gives a policy.
     """
     if asked is None:
+        arm = arm.removesuffix(DYNAMIC)
         try:
-            designer = RULES[arm.removesuffix(DYNAMIC)](inputs)
+            designer = RULES[arm](inputs)
         except TypeError as error:
             raise TypeError(
                 f"RULES[{arm!r}]: must be a function of RuleInputs that returns a designer: {error}"
