@@ -93,17 +93,14 @@ OWN = r"^  designers: (?:.*\n)+?    language_model_another: .*$"
 STRATA = r"  hole_ratio: (?:.*\n)*?    strata:\n(?:      - .*\n)+"
 CROWDED = "  hole_ratio: 0.5\n    wait_ratios: [0.5]\n    strata:\n      - {agents: 5, sizes: [3]}\n"
 AGAINST = r"arm: engineer_trained, against: \[.*?\]"
+CURRENT = r"^  engineer:( +# how.*)?$"
+LORA = r"rl: \{<<: \*lora_round, instances: 128"
 STUDY = r"^  study: \{\}"
 SMOKE = r"^(  smoke: .*arms: \[)((?:.*\n)*?)    ablations: \{constant: null\}\n"
 MISTAKES = [  # one of each kind
     (r"^  seed:", "  sede:", r"^env_design\.seed: missing\nenv_design\.sede: unknown key; did you mean 'seed'\?"),
     (r"hard_share: \S+", "hard_share: .nan", r"^warm_start\.hard_share: nan is not legal: .*finite number"),
     (STRATA, CROWDED, r"^env_design: benchmark: sizes\.3.*0\.5 leaves 4 free cells for 5 agents, which need 6; legal"),
-    (
-        r"agents: \[2\]}",
-        "agents: [2], sizes: [5, 9]}",
-        r"comparison\.sizes: no board of the benchmark has size 9 and 2 agents$",
-    ),
     (r"^  sizes: \[3, ", "  sizes: [3, 3, ", r"^env_design\.sizes: .*each is there once, not 3, 3, 4"),
     (r"^(run: .*arms: \[)", r"\1orakel, ", r"^run\.arms: arm: 'orakel' is none of fixed, fixed_"),
     (r"^(run: .*arms: \[)", r"\1language_model, ", r"^run\.arms: 'language_model' .*runs/llm/.*, which is not "),
@@ -124,51 +121,15 @@ MISTAKES = [  # one of each kind
     (AGAINST, "arm: fixed, against: [fixed]", r"^analysis\.comparison: against: 'fixed' is the arm itself$"),
     (r"boards: 8, sizes", "boards: 1, sizes", r"env_design: validation\.boards: 6 boards in all, takes at least 8$"),
     (r"boards: 10000", "boards: 3", r"^env_design: demonstrations\.0\.boards: 3 boards are none for each of 4 hole_"),
-    (
-        r"bank: \{training: null, ages: \[0\]",
-        "bank: {training: null, ages: [9]",
-        r"^profiles\.paper: trained_.*bank\.ages: ",
-    ),
-    (
-        r"^    threads: 1  ",
-        "    lora: {rank: 2}\n    threads: 1  ",
-        r"^params\.yaml: warm_start\.training\.lora: adapters",
-    ),
-    (
-        r"max_new_tokens: 200",
-        "max_new_tokens: 1024",
-        r"baseline_rl\.rl\.max_new_tokens: 1024 and .*max_positions, 1024$",
-    ),
-    (
-        r"agents: \[2\]}",
-        "agents: [3], sizes: [8]}",
-        r"comparison\.sizes: no board of the benchmark has size 8 and 3 ag",
-    ),
-    (
-        r"- \{agents: 3, sizes: \[3, 4\]\}",
-        "- {agents: 1, sizes: [3]}",
-        r"benchmark: one agent waits for nobody: wait_ra",
-    ),
-    (
-        r"^  engineer:( +# how.*)?$",
-        r"\g<0>\n    report: another",
-        r"^run\.arms: engineer_loop\.engineer is the current policy",
-    ),
-    (
-        r"^  engineer:( +# how.*)?$",
-        r"\g<0>\n    model: base",
-        r"^run\.arms: engineer_loop\.engineer is the current policy",
-    ),
-    (
-        r"^  weights: pretrained",
-        "  weights: random",
-        r"^warm_start: weights: a policy from scratch \(base null",
-    ),
-    (
-        r"rl: \{<<: \*lora_round, instances: 128",
-        r"\g<0>, lora: null, beta: 0.1",
-        r"_engineer\.before\.rl\.beta: with whole w",
-    ),
+    (r"bank: \{training: null, ages: \[0\]", "bank: {training: null, ages: [9]", r"^profiles\.paper: .*\.bank\.ages: "),
+    (r"^    threads: 1  ", "    lora: {rank: 2}\n    threads: 1  ", r"^params\.yaml: warm_start\.training\.lora: adap"),
+    (r"max_new_tokens: 200", "max_new_tokens: 1024", r"baseline_rl\.rl\.max_new_tokens: .*max_positions, 1024$"),
+    (r"agents: \[2\]}", "agents: [3], sizes: [8]}", r"comparison\.sizes: no board of .* has size 8 and 3 agents$"),
+    (r"- \{agents: 3, sizes: \[3, 4\]\}", "- {agents: 1, sizes: [3]}", r"benchmark: one agent waits for nobody: wait_"),
+    (CURRENT, r"\g<0>\n    report: another", r"^run\.arms: engineer_loop\.engineer is the current policy"),
+    (CURRENT, r"\g<0>\n    model: base", r"^run\.arms: engineer_loop\.engineer is the current policy"),
+    (r"^  weights: pretrained", "  weights: random", r"^warm_start: weights: a policy from scratch \(base null"),
+    (LORA, r"\g<0>, lora: null, beta: 0.1", r"trained_engineer\.before\.rl\.beta: with whole weights"),
     (SMOKE, r"\1constant, \2", r"^runs\.smoke\.arms: 'constant' asks for size 5, which is not in env_design\.si"),
     (STUDY, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
     (STUDY, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
