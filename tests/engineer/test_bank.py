@@ -1,11 +1,6 @@
 """The bank of real situations, with a learner of milliseconds; and what design RL takes from it."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs/examples"))
 from toy_learner import ToyLearner
 
 from mapflake import repro

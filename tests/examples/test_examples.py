@@ -35,9 +35,8 @@ LOCAL = ("before GRPO", "after GRPO", "round ")  # trained on this machine, or r
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own() -> Iterator[None]:
     """Takes back what a script adds to our tables."""
-    monkeypatch.syspath_prepend(str(DOCS / "examples"))
     tables = (VARIANTS, RULES, DIMENSIONS)
     before = [dict(table) for table in tables]
     yield
@@ -95,7 +94,7 @@ def test_a_page_quotes_the_scripts_as_they_are(page: str) -> None:
 
 
 def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import toy_learner
+    import toy_learner  # not above: run as a script, this file finds the examples later
 
     toy_learner.run("heuristic", tmp_path / "toy")
     shutil.copytree(tmp_path / "toy/heuristic", tmp_path / "runs/default/engineer_loop/0")

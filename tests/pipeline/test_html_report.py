@@ -1,12 +1,9 @@
 """`make report` shows every arm from the round on that it goes on from, with a learner of milliseconds."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from small_repo import repository
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs/examples"))
 from toy_learner import ToyLearner
 
 from mapflake.engineer import RoundSettings, Start, run_arm, run_round

@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+import toy_learner
 from nbclient import NotebookClient
 from ruamel.yaml import YAML
 from small_repo import ROOT
@@ -99,11 +100,8 @@ def test_each_stage_of_dvc_yaml_depends_on_its_own_code() -> None:
         assert code == {f"build/code/mapflake/{stage}.txt", *notebook}, stage
 
 
-def test_what_a_run_executes_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_executes_is_hashed(tmp_path: Path) -> None:
     """The line is drawn by imports: here is what really runs, in rounds of every kind with a toy in place of GRPO."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs/examples"))
-    import toy_learner
-
     files: set[str] = set()
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
