@@ -106,12 +106,18 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
         (lambda cells: cells.history("fixed", 99), r"under the seeds \[0, 1, 2, 3, 4\]"),
         (lambda cells: cells.rates("fixed", agents=[2, 9]), r"benchmark has no boards of agents 9: there are \[2, 3\]"),
         (lambda cells: study.compare(cells, ["engineer"], "fixed", size={5, 3}), r"of size 5: there are \[3, 4\]"),
+        (lambda cells: study.compare(cells, ["enginer"], "fixed"), "^'enginer': no such arm; the records have fixed, "),
+        (lambda cells: study.compare(cells, ["engineer"], "fixd"), "^'fixd': no such arm"),
+        (lambda cells: study.compare(cells, "engineer", "fixed"), "arms: takes a list of names, not 'engineer'"),
+        (lambda cells: study.compare(cells, ["engineer"], "fixed", "vaild"), "metric: 'vaild' is none of valid, optim"),
+        (lambda cells: study.compare(cells, ["engineer"], "fixed", waits=True), "waits: boards have agents, size, nee"),
         (lambda cells: cells.rates("fixed", boards="wr9"), "boards: 'wr9' is none of benchmark, validation, wr025"),
     ],
 )
 def test_a_question_about_cells_that_are_not_there_says_which_there_are(five, call, said):
     with pytest.raises(ValueError, match=said):
         call(five)
+    assert study.compare(five, ["engineer", "engineer_base"], "fixed")[0].arm == "engineer"  # legal, one not run
 
 
 def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):
