@@ -30,9 +30,16 @@ def files(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+def done(*command: str | Path, **options: Any) -> str:
+    """Returns what a command prints; an error is a failure that shows it."""
+    run = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert run.returncode == 0, f"{command}: {run.stdout[-4000:]}{run.stderr[-4000:]}"
+    return run.stdout
+
+
 def committed(path: str) -> str:
     """Returns a file as it is committed, not as a local run of another profile left it."""
-    return subprocess.run(["git", "show", f"HEAD:{path}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return done("git", "show", f"HEAD:{path}", cwd=ROOT)
 
 
 def write_notebook(path: Path, *sources: str) -> Path:

@@ -2,12 +2,12 @@
 
 import os
 import re
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from inspect_ai.log import read_eval_log
+from small_repo import done
 from transcripts import TRANSCRIPTS
 
 from mapflake.adapters.inspect_task import FIELDS, frozenlake
@@ -30,8 +30,7 @@ def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve, promp
     command += ["--model-base-url", f"{server.url}/v1", "-T", "tasks=tasks.jsonl"]
     command += ["-T", f"prompt_format={prompt_format}", "--log-dir", "logs", "--display", "none"]
     here = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # the package as it is installed
-    done = subprocess.run(command, cwd=tmp_path, env=here | {"GOLDEN_API_KEY": "none"}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done(*command, cwd=tmp_path, env=here | {"GOLDEN_API_KEY": "none"})
     assert {asked["path"] for asked in server.asked} == {"/v1/chat/completions"}
     (path,) = Path(tmp_path, "logs").glob("*.eval")
     log = read_eval_log(str(path))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_repo import done
 
 from mapflake.env import Instance, kernel, solve
 from mapflake.env import compiler as compiler_module
@@ -29,11 +30,7 @@ def test_boards_that_the_kernel_does_not_take_are_solved_too():
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here: apt-get install gcc && make test")
 def test_kernel_is_clean_under_the_sanitizers():
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("sanitize.py")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "no error" in done.stdout
+    assert "no error" in done(sys.executable, Path(__file__).with_name("sanitize.py"))
 
 
 SOLVE = """
@@ -78,10 +75,10 @@ def test_where_nothing_is_compiled_the_plain_solver_serves_and_says_so_once(tmp_
     if script is not None:
         (tmp_path / "cc").write_bytes(b"#!/bin/sh\n" + script)
         (tmp_path / "cc").chmod(0o755)
-    done = run(tmp_path / "cache", PATH=str(tmp_path) if script is None else f"{tmp_path}:/usr/bin:/bin")
-    assert done.stdout == PLANS
-    assert done.stderr == WARNING % why if why else done.stderr.startswith("no compiled solver (")
-    assert done.stderr.count("\n") == 1
+    said = run(tmp_path / "cache", PATH=str(tmp_path) if script is None else f"{tmp_path}:/usr/bin:/bin")
+    assert said.stdout == PLANS
+    assert said.stderr == WARNING % why if why else said.stderr.startswith("no compiled solver (")
+    assert said.stderr.count("\n") == 1
 
 
 def broken(library, left):
@@ -103,8 +100,8 @@ def test_libraries_are_built_once_and_a_broken_one_again(built, tmp_path, left):
     assert len(libraries) == 2
     for name in libraries:
         broken(tmp_path / "mapflake" / name, left)
-    done = run(tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, PLANS, "")
+    said = run(tmp_path)
+    assert (said.returncode, said.stdout, said.stderr) == (0, PLANS, "")
     again = made(tmp_path)
     assert len(again) == (4 if left == "foreign" else 2)
     assert (run(tmp_path).stdout, made(tmp_path)) == (PLANS, again)
@@ -114,8 +111,8 @@ def test_libraries_are_built_once_and_a_broken_one_again(built, tmp_path, left):
 def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(tmp_path):
     (tmp_path / "temporary").mkdir()
     (tmp_path / "file").write_text("where the folder should be")
-    done = run(tmp_path / "file", TMPDIR=str(tmp_path / "temporary"))
-    assert (done.stdout, done.stderr) == (PLANS, "")
+    said = run(tmp_path / "file", TMPDIR=str(tmp_path / "temporary"))
+    assert (said.stdout, said.stderr) == (PLANS, "")
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -11,14 +11,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from small_repo import ROOT
+from small_repo import ROOT, done
 
 from mapflake.__main__ import joint_move, main
 from mapflake.env import EnvConfig, Instance, generate
@@ -26,13 +25,6 @@ from mapflake.env import EnvConfig, Instance, generate
 BASE = ("numpy", "pydantic", "pydantic_core", "annotated-types", "typing_extensions", "typing-inspection")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-
-
-def done(*command: str | Path, **options: object) -> str:
-    """Returns what a command prints."""
-    run = subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
-from small_repo import ROOT, files, write_notebook
+from small_repo import ROOT, done, files, write_notebook
 
 from mapflake.nb import notebooks, params, schema
 from mapflake.nb.__main__ import main
@@ -39,8 +38,7 @@ def test_a_command_does_not_wait_for_what_others_import() -> None:
     """Each stage is a process of its own: these took it eight seconds, and only its kernel needs them."""
     code = "import sys; from mapflake.nb.__main__ import main; main(['check'])"
     code += "; print({'torch', 'matplotlib', 'pandas', 'scipy'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
+    assert done(sys.executable, "-c", code, cwd=ROOT).splitlines()[-1] == "set()"
 
 
 def test_parameters_cells_hold_the_smoke_profile() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pytest
-from small_repo import ROOT, committed, files, repository
+from small_repo import ROOT, committed, done, files, repository
 
 from mapflake import repro
 from mapflake.nb import params, publish, readme
@@ -232,9 +232,7 @@ def test_its_commands_are_targets_of_the_makefile() -> None:
 
 
 def test_make_help_names_every_run() -> None:
-    told = subprocess.run(
-        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    told = done("make", "--no-print-directory", "help", cwd=ROOT)
     assert told.splitlines()[-1].partition(":")[2].split() == [*params.load(ROOT).runs]
     typo = subprocess.run(["make", "repro", "DRY=1", "RUN=lm"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert typo.returncode
@@ -252,7 +250,6 @@ def test_summary_is_an_extract_of_the_metrics() -> None:
 @pytest.mark.skipif(not shutil.which("nproc") or bool(shutil.which("nvidia-smi")), reason="JOBS is 1 there")
 def test_cells_run_on_all_cores_also_where_numpy_is_told_to_take_one() -> None:
     """`nproc` follows OMP_NUM_THREADS, which is about the threads of one process."""
-    told = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = ["make", "--no-print-directory", "--eval", "jobs: ; @echo $(JOBS)", "jobs"]
-    shown = subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, check=True).stdout
+    shown = done(*command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert int(shown) == len(os.sched_getaffinity(0))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from on_record import disagreements
-from small_repo import ROOT, files
+from small_repo import ROOT, done, files
 
 from mapflake.engineer import Ledger
 from mapflake.nb import params
@@ -22,18 +22,15 @@ from mapflake.study.names import NAMES
 
 def clone(folder: Path) -> Path:
     """Copies what git tracks, as it is in the working tree, into a repository of its own with nothing run yet."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for name in filter(None, listed.stdout.split("\0")):
+    listed = done("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
         result = name == "dvc.lock" or name.startswith("reports/")
         if (ROOT / name).is_file() and not result:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
     path, arms = folder / "params.yaml", "[engineer_trained, engineer_base, heuristic]"
     path.write_text(path.read_text().replace(arms, "[engineer_trained, heuristic]"))
-    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    done("git", "init", "--quiet", cwd=folder)
     params.choose(folder, "smoke")
     return folder
 

@@ -2,12 +2,12 @@
 
 import copy
 import os
-import subprocess
 import sys
 from unittest import mock
 
 import pytest
 import torch
+from small_repo import done
 from starts import SHAPE
 
 from mapflake.repro import read_json
@@ -102,9 +102,7 @@ def test_what_was_compiled_for_a_hundred_shapes_is_not_all_kept(capacity, last):
     """At 1,024 shapes a supervised start of 135M parameters took 16 GiB after 160 steps. A user's number stays."""
     environment = os.environ | {"ONEDNN_VERBOSE": "profile_create", "OMP_NUM_THREADS": "1"}
     environment.pop("ONEDNN_PRIMITIVE_CACHE_CAPACITY", None)
-    said = subprocess.run(
-        [sys.executable, "-c", PRODUCTS], env=environment | capacity, capture_output=True, text=True, check=True
-    ).stdout
+    said = done(sys.executable, "-c", PRODUCTS, env=environment | capacity)
     products = [line for line in said.splitlines() if "create:" in line]
     assert len(products) == 101
     assert last in products[-1]
