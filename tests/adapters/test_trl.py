@@ -483,9 +483,7 @@ def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_example_is_short_and_goes_on_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
     assert len(EXAMPLE.read_text().splitlines()) <= 50
     main = runpy.run_path(str(EXAMPLE))["main"]
