@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from engineer_samples import REPORTS, SIZES, history
+from speaker import Speaker
 
 from mapflake.engineer.designers import measured as module
 from mapflake.engineer.designers.measured import BOARDS, SAMPLES, frontier, success_variance
@@ -15,22 +16,15 @@ REPORT = replace(REPORTS[0], bins=(BoardBin(3, 0.1, False, 30, 9), BoardBin(4, 0
 HOLES = 0.125  # the mean over its rollouts
 
 
-class Learner:
-    """Solves the boards of some kinds in some of each four answers, and no other board."""
+def learner(solved):
+    """A policy that solves the boards of some kinds in some of each four answers, and no other board."""
 
-    prompt_format = "compact"
+    def answer(prompt, i):
+        task = TASKS[prompt]
+        right = i < solved.get((task.instance.size, task.needs_wait), 0)
+        return format_plan(task.instance, task.solution.plan, "compact") if right else "no plan"
 
-    def __init__(self, solved):
-        self.solved = solved
-
-    def complete(self, prompts, *, n=1, **options):
-        texts = []
-        for prompt in prompts:
-            task = TASKS[prompt]
-            right = self.solved.get((task.instance.size, task.needs_wait), 0)
-            plan = format_plan(task.instance, task.solution.plan, "compact")
-            texts.append([plan if i < right else "no plan" for i in range(n)])
-        return texts
+    return Speaker(answer)
 
 
 def drawn(config, n, **options):
@@ -49,7 +43,7 @@ def remember_boards(monkeypatch):
 def test_the_kinds_near_the_best_are_asked_for_in_equal_parts_and_answers_are_charged():
     # of four answers two are right: p (1 - p) is 1/4 x 4/3; one: 3/16 x 4/3, which is 0.75 of it; four: 0
     solved = {(3, False): 4, (4, False): 2, (4, True): 2, (5, True): 2, (6, False): 1}
-    proposal = frontier(lambda past: Learner(solved), SIZES, seed=2)(REPORT, history(1))
+    proposal = frontier(lambda past: learner(solved), SIZES, seed=2)(REPORT, history(1))
     shares = {size: (part.data_ratio, part.wait_ratio) for size, part in proposal.config.sizes.items()}
     assert {size: value for size, value in shares.items() if value[0]} == {
         4: (pytest.approx(2 / 3), 0.5),
@@ -58,9 +52,9 @@ def test_the_kinds_near_the_best_are_asked_for_in_equal_parts_and_answers_are_ch
     assert proposal.config.sizes[4].hole_ratio == pytest.approx(HOLES)
     assert proposal.extra_cost == {"rollouts": 2 * len(SIZES) * BOARDS * SAMPLES}
     assert "5x5 with waits 0.333" in proposal.reply
-    other = frontier(lambda past: Learner({(6, False): 1}), SIZES, seed=2)(REPORT, history(1))
+    other = frontier(lambda past: learner({(6, False): 1}), SIZES, seed=2)(REPORT, history(1))
     assert other.config.data_ratios[6] == 1.0  # it asks the policy, not the report
-    none = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
+    none = frontier(lambda past: learner({}), SIZES, seed=2)(REPORT, history(1))
     assert none.config.data_ratios == pytest.approx(dict.fromkeys(SIZES, 1 / len(SIZES)))  # nothing is the best
 
 
@@ -71,17 +65,15 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
         return drawn(config, n, **options)
 
     monkeypatch.setattr(module, "generate", without_waits)
-    assert success_variance(Learner({}), (3, True), 0.1, 2, seed=1) is None
-    assert success_variance(Learner({}), (3, False), 0.4, 5, seed=1) is None  # no room for five
-    proposal = frontier(lambda past: Learner({}), SIZES, seed=2)(REPORT, history(1))
+    assert success_variance(learner({}), (3, True), 0.1, 2, seed=1) is None
+    assert success_variance(learner({}), (3, False), 0.4, 5, seed=1) is None  # no room for five
+    proposal = frontier(lambda past: learner({}), SIZES, seed=2)(REPORT, history(1))
     assert {part.wait_ratio for part in proposal.config.sizes.values()} == {0.0}
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}
 
 
 def test_an_answer_that_did_not_come_is_named():
-    answered = Learner({}).complete
-    lossy = Learner({})
-    lossy.complete = lambda prompts, **options: [[None, *texts[1:]] for texts in answered(prompts, **options)]
+    lossy = Speaker(lambda prompt, i: "no plan" if i else None)
     with pytest.raises(ValueError, match="frontier: 16 of 64 answers on boards of 3x3 did not come"):
         success_variance(lossy, (3, False), 0.1, 2, seed=1)
 
@@ -90,5 +82,5 @@ def test_the_boards_measured_have_as_many_agents_as_those_trained_on(monkeypatch
     asked = []
     monkeypatch.setattr(module, "generate", lambda config, *a, **k: asked.append(config) or drawn(config, *a, **k))
     past = (replace(history(1)[0], config=EnvConfig.uniform(SIZES, 0.1, num_agents=3)),)
-    frontier(lambda past: Learner({}), SIZES[:1], seed=2)(REPORT, past)
+    frontier(lambda past: learner({}), SIZES[:1], seed=2)(REPORT, past)
     assert {config.num_agents for config in asked} == {3}

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from engineer_samples import REPORTS, history
 from engineer_samples import SIZES as ALL
+from speaker import Speaker
 
 from mapflake import repro
 from mapflake.engineer.compact.demonstrations import made_up
@@ -19,26 +20,13 @@ SIZES = (3, 4, 5)
 SITUATIONS = [made_up(i, SIZES, seed=11) for i in range(40)]
 
 
-class Engineer:
-    """Gives a reply for each prompt."""
-
-    prompt_format = "compact"
-
-    def __init__(self, reply):
-        self.reply, self.asked = reply, set()
-
-    def complete(self, prompts, *, max_new_tokens=None, **options):
-        self.asked.add(max_new_tokens)
-        return [[self.reply(prompt)] for prompt in prompts]
-
-
 def best_reply(one):
     """The design of one size that is worth most in a situation, in words."""
     return format_config(best_of_one_size(one), "compact")
 
 
 KNOWN = {build_prompt(s.report, s.history, SIZES, prompt_format="compact"): best_reply(s) for s in SITUATIONS}
-READER = Engineer(lambda prompt: KNOWN.get(prompt, "size3 p100 p00 p00 end"))  # it knows only what is true
+READER = Speaker(lambda prompt, _: KNOWN.get(prompt, "size3 p100 p00 p00 end"))  # it knows only what is true
 
 
 def test_one_that_reads_loses_by_anothers_report():
@@ -53,15 +41,15 @@ def test_one_that_reads_loses_by_anothers_report():
 
 def test_one_that_does_not_read_loses_nothing_and_replies_are_as_long_as_they_may_be():
     for given, asked in ((None, reply_words(SIZES)), (7, 7)):
-        deaf = Engineer(lambda prompt: "size4 p100 p15 p50 end")
+        deaf = Speaker(lambda prompt, _: "size4 p100 p15 p50 end")
         found = reading(deaf, SITUATIONS, SIZES, max_new_tokens=given, seed=0)
-        assert deaf.asked == {asked}
+        assert {one["max_new_tokens"] for one in deaf.asked} == {asked}
         assert found["reading"] == pytest.approx(0)
         assert (found["shuffled"], found["moved"]) == (found["own"], 0)
 
 
 def test_rejected_replies_are_worth_nothing():
-    found = reading(Engineer(lambda prompt: "no"), SITUATIONS, SIZES, seed=0)
+    found = reading(Speaker(lambda prompt, _: "no"), SITUATIONS, SIZES, seed=0)
     assert (found["accepted"], found["own"], found["reading"]) == (0, 0, 0)
     assert "moved" not in found
     assert repro.dumps(found)  # a record takes no number that is none
@@ -89,7 +77,7 @@ def test_yardsticks_lie_above_random_designs_and_tell_situations_apart():
         reading(READER, alike, SIZES, seed=0)
 
 
-def half_solved_reply(prompt):
+def half_solved_reply(prompt, sample):
     """All boards of the first size that is solved half of the time; a wait where waits are never solved."""
     words = prompt.split()
     told = {words[i]: words[i + 1 : i + 5] for i, word in enumerate(words) if word.startswith("size")}
@@ -98,16 +86,16 @@ def half_solved_reply(prompt):
 
 
 def test_response_is_to_the_row_that_moves():
-    table = response(Engineer(half_solved_reply), SIZES, SIZES, replies=2, seed=0)
+    table = response(Speaker(half_solved_reply), SIZES, SIZES, replies=2, seed=0)
     assert table["accepted"].eq(1).all()
     asked = {row: own.set_index("told")["asked"] for row, own in table.groupby("moved")}
     assert list(asked) == ["3", "4", "5", "waits"]
     assert asked["3"].to_dict() == {0: 0, 0.25: 0, 0.5: 1, 0.75: 0, 1: 0}
     assert asked["waits"].to_dict() == {0: 1, 0.25: 0, 0.5: 0, 0.75: 0, 1: 0}
-    pd.testing.assert_frame_equal(response(Engineer(half_solved_reply), SIZES, SIZES[::-1], replies=2, seed=0), table)
-    deaf = response(Engineer(lambda prompt: "size4 p100 p15 p50 end"), SIZES, SIZES, replies=2, seed=0)
+    pd.testing.assert_frame_equal(response(Speaker(half_solved_reply), SIZES, SIZES[::-1], replies=2, seed=0), table)
+    deaf = response(Speaker(lambda prompt, _: "size4 p100 p15 p50 end"), SIZES, SIZES, replies=2, seed=0)
     assert deaf.groupby("moved")["asked"].nunique().eq(1).all()
-    assert response(Engineer(lambda prompt: "no"), SIZES, SIZES, replies=2, seed=0)["asked"].isna().all()
+    assert response(Speaker(lambda prompt, _: "no"), SIZES, SIZES, replies=2, seed=0)["asked"].isna().all()
 
 
 def test_exchanged_rows_belong_to_other_sizes_everywhere():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from speaker import Speaker
 
 from mapflake.engineer import situations
 from mapflake.engineer.compact.demonstrations import made_up
@@ -34,15 +35,6 @@ from mapflake.repro import rng_for
 
 SIZES = (3, 4, 5)
 KINDS = kinds(SIZES)
-
-
-class Silent:
-    """A policy that says nothing."""
-
-    prompt_format = "compact"
-
-    def complete(self, prompts, *, n=1, **options):
-        return [[""] * n for _ in prompts]
 
 
 def situation(success, rollouts=(100, 50)):
@@ -165,13 +157,12 @@ def test_kinds_that_cannot_be_drawn_have_no_boards_and_teach_nothing(monkeypatch
     boards = boards_of_kinds([3], 2, seed=0)
     assert boards[3, 0.0, True]
     assert not boards[3, 0.45, False]
-    success, learnability = measure(Silent(), [3], TableParams(boards=2, samples=2), seed=0)
+    success, learnability = measure(Speaker(lambda prompt, _: ""), [3], TableParams(boards=2, samples=2), seed=0)
     assert success.values == learnability.values == {3: ((0.0, 0.0),) * len(HOLES)}
 
 
 def test_a_board_whose_answers_did_not_all_come_says_nothing_of_learnability():
-    lossy = Silent()
-    lossy.complete = lambda prompts, n, **options: [["no plan", *[None] * (n - 1)] for _ in prompts]
+    lossy = Speaker(lambda prompt, i: None if i else "no plan")
     success, learnability = measure(lossy, [3], TableParams(boards=2, samples=2), seed=0)
     assert success.values == learnability.values == {3: ((0.0, 0.0),) * len(HOLES)}
 

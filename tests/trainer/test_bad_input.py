@@ -1,6 +1,7 @@
 """Models that cannot be used are refused as a run starts; answers that are no plan are counted and end nothing."""
 
 import pytest
+from speaker import Speaker
 from starts import PARAMS, TASKS, byte_level_model
 from transformers import LlamaForCausalLM
 
@@ -100,14 +101,8 @@ SAID = {
 @pytest.mark.parametrize("said", SAID)
 def test_what_says_no_plan_and_no_design_is_counted_as_such(said):
     text = SAID[said]
-
-    class Speaker:
-        prompt_format = "brief"
-
-        def complete(self, prompts, *, n=1, **_):
-            return [[text] * n for _ in prompts]
-
-    rollouts = evaluate.rollout(Speaker(), TASKS[:2], samples=2, seed=0)
+    speaker = Speaker(lambda prompt, _: text, "brief")
+    rollouts = evaluate.rollout(speaker, TASKS[:2], samples=2, seed=0)
     assert [(r.plan, r.verdict.kinds) for r in rollouts] == [(None, ("parse",))] * 4
     (size,) = diagnose(rollouts).sizes
     assert (size.rollouts, size.valid, size.failures[KINDS.index("parse")]) == (4, 0, 4)
@@ -115,7 +110,7 @@ def test_what_says_no_plan_and_no_design_is_counted_as_such(said):
     answers = {"completions": [[{"role": "assistant", "content": text}]], "situation": [0]}
     values = {reward.__name__: reward(**answers) for reward in problem.rewards("brief")}
     assert values == {"design": [0.0], "accepted": [0.0], "distinct": [1.0]}
-    proposal = llm_engineer(lambda history: Speaker(), (3, 4), EngineerParams(samples=2), seed=0)(
+    proposal = llm_engineer(lambda history: speaker, (3, 4), EngineerParams(samples=2), seed=0)(
         diagnose(rollouts), (Round("shared", 0, EnvConfig.uniform((3, 4), 0.1), diagnose(rollouts)),)
     )
     assert proposal.config is None
