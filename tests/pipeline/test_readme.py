@@ -106,9 +106,8 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     assert "it is ahead, but this was not asked and does not hold after correction for all arms." in CLAIMS
     assert not ahead["engineer_trained"]
     assert "On the fresh students this does not hold after correction." in CLAIMS
-    published = compare(fresh, controls.PUBLISHED, "fixed", agents=2) + compare(
-        fresh, ["engineer"], "engineer_base", agents=2
-    )
+    published = compare(fresh, controls.PUBLISHED, "fixed", agents=2)
+    published += compare(fresh, ["engineer"], "engineer_base", agents=2)
     significant = {row.arm: row.significant for row in corrected(published)}
     assert not ahead["evaluation_matched"]
     assert not significant["evaluation_matched"]
@@ -143,10 +142,8 @@ def test_the_lead_is_seen_with_one_of_two_banks_of_real_students(cells: dict[str
 def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, Study]) -> None:
     assert "it survives correction for the three questions, but not for all arms run there." in README
     study, *_ = cells.values()
-    questions = against_each(
-        study, "engineer_trained", ["fixed", "engineer_trained_another", "evaluation_matched"], agents=2
-    )
-    assert questions[0].significant
+    asked = ["fixed", "engineer_trained_another", "evaluation_matched"]
+    assert against_each(study, "engineer_trained", asked, agents=2)[0].significant
     (of_all,) = (row for row in compare(study, study.arms, "fixed", agents=2) if row.arm == "engineer_trained")
     assert not of_all.significant
     others = [arm for arm in study.arms if not arm.startswith("language_model")]

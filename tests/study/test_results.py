@@ -162,15 +162,7 @@ def test_a_study_without_boards_that_need_a_wait_has_a_table(five):
 
 
 def test_stars_are_corrected_for_all_arms(tmp_path):
-    level = (
-        "heuristic",
-        "uniform",
-        "learnability",
-        "constant",
-        "domain_randomisation",
-        "frontier",
-        "evaluation_matched",
-    )
+    level = ["heuristic", "uniform", "learnability", "constant", "domain_randomisation", "frontier", "fixed_longer"]
     cells = study.load(simulate(tmp_path, {"fixed": 0.0, "engineer": 0.04} | dict.fromkeys(level, 0.0)))
     (alone,) = study.compare(cells, ["engineer"], "fixed")
     among = study.compare(cells, cells.arms, "fixed")[0]
