@@ -256,10 +256,10 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 "The same by the seed that scores, at equal samples, with intervals over the students:",
                 by_seed(found).to_markdown(disable_numparse=True),
             ]
-        if seeds := made_anew(own):
+        for seed, anew in made_anew(own).items():
             parts.append(
-                f"Under the seed {', '.join(map(str, seeds))} students have other weights: they were made anew on "
-                "another processor. A gain is over the student that it began with, and a matrix has means over seeds; "
+                f"Under the seed {seed} the students of {', '.join(sorted(anew, key=int))} steps have other weights: "
+                "they were made anew on another processor. A gain is over the student that it began with, and a matrix has means over seeds; "
                 "a design that is chosen under one seed and scored under another may so be scored on another student "
                 "that was supervised as long."
             )
@@ -332,12 +332,14 @@ def by_seed(found: gate.Trials) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("compared with")
 
 
-def made_anew(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Returns the seeds under which a student has other weights than under its first seed."""
+def made_anew(rows: Sequence[Mapping[str, Any]]) -> dict[int, set[str]]:
+    """Returns by seed the students that have other weights than under their first seed."""
     first: dict[str, str] = {}
+    anew: dict[int, set[str]] = {}
     for row in sorted(rows, key=lambda row: row["seed"]):
-        first.setdefault(row["student"], row["student_sha256"])
-    return sorted({row["seed"] for row in rows if row["student_sha256"] != first[row["student"]]})
+        if row["student_sha256"] != first.setdefault(row["student"], row["student_sha256"]):
+            anew.setdefault(row["seed"], set()).add(row["student"])
+    return anew
 
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

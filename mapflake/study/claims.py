@@ -236,7 +236,7 @@ def gate_table(gate: Mapping[str, Any]) -> str:
         found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
         rows.append([str(number), claim.text, _told(_supported(claim, Measured(found)))])
     title = "**What one round on the boards of a design teaches**, in points on the validation boards"
-    return _markdown(["", title, f"trials, {gate['students']} students"], rows)
+    return _markdown(["", title, f"trials, students of {gate['students']} ages"], rows)
 
 
 def table(title: str, claims: Iterable[Claim], sets: Mapping[str, Study], ages: int = 1, *, first: int = 1) -> str:

@@ -76,7 +76,8 @@ def test_a_seed_whose_students_have_other_weights_is_told_apart():
         row["student_sha256"] += " made anew"
         row["gain"] += 1.0 if row["design"] == "uniform" else 0.0
     text = laboratory.page([*first, *last])
-    assert "Under the seed 2 students have other weights: they were made anew" in text
+    anew = ", ".join(map(str, laboratory.AGES))
+    assert f"Under the seed 2 the students of {anew} steps have other weights: they were made anew" in text
     (line,) = (line for line in text.splitlines() if line.startswith("| uniform over") and line.count("|") == 5)
     assert [cell.split()[0] for cell in line.split("|")[2:5]] == ["+10.0", "+10.0", "+9.0"]
 
