@@ -259,9 +259,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         for seed, anew in made_anew(own).items():
             parts.append(
                 f"Under the seed {seed} the students of {', '.join(sorted(anew, key=int))} steps have other weights: "
-                "they were made anew on another processor. A gain is over the student that it began with, and a matrix has means over seeds; "
-                "a design that is chosen under one seed and scored under another may so be scored on another student "
-                "that was supervised as long."
+                "they were made anew on another processor. A gain is over the student that it began with, and a matrix "
+                "has means over seeds; a design that is chosen under one seed and scored under another may so be "
+                "scored on another student that was supervised as long."
             )
         waits = of_designs(rows, regime, WAITS)
         if {row["design"] for row in waits} - {*DESIGNS}:
