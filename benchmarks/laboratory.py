@@ -37,7 +37,7 @@ from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.plots.style import show, styled
 from mapflake.study import cells, gate
-from mapflake.study.statistics import Estimate, t_estimate
+from mapflake.study.statistics import Estimate, holm, t_estimate
 from mapflake.trainer import evaluate
 
 ROOT = Path(__file__).parents[1]
@@ -250,11 +250,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"({', '.join(map(str, found.seeds))}) that have all {len(found.designs)} designs: the students of "
                 f"{', '.join(sorted(found.students, key=int))} steps."
             )
+            corrected = holm([one.p for one in gates(found)["samples"].values()])
             for budget, values in gates(found).items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
             parts += [
                 "The same by the seed that scores, at equal samples, with intervals over the students:",
                 by_seed(found).to_markdown(disable_numparse=True),
+                "The p-values of the first table's rows at equal samples, corrected together (Holm): "
+                f"{', '.join('none' if p is None else f'{p:.2g}' for p in corrected)}.",
             ]
         for seed, anew in made_anew(own).items():
             parts.append(
@@ -444,7 +447,7 @@ def main() -> None:
         found = whole(of_designs(rows, CHOSEN, DESIGNS))
         if found is not None:
             intervals = {
-                name: {"mean": one.mean, "low": one.low, "high": one.high}
+                name: {"mean": one.mean, "low": one.low, "high": one.high, "p": one.p}
                 for name, one in gates(found)["samples"].items()
             }
             about = {"students": len(found.students), "seeds": len(found.seeds)}

@@ -63,12 +63,12 @@ GATE_CLAIMS = (
         *("the best design", "designing", "more"),
     ),
     Claim(
-        "The best design for each student is **not shown to teach more than the benchmark's own mixture** of boards"
-        " (*evaluation-matched*).",
-        *("the best design", "against benchmark", "no difference"),
+        "The best design for each student teaches **little more than the benchmark's own mixture** of boards"
+        " (*evaluation-matched*), and nothing more is shown after correction for the five comparisons of the trials.",
+        *("the best design", "against benchmark", "more"),
     ),
     Claim(
-        "Nor is it shown to teach more than the one design that suits these students best on average: **students are"
+        "It is not shown to teach more than the one design that suits these students best on average: **students are"
         " not shown to need different designs**.",
         *("the best design", "reading", "no difference"),
     ),

@@ -18,7 +18,7 @@ from mapflake import repro
 from mapflake.nb import params, publish, readme
 from mapflake.study import Study, compare, controls, designs
 from mapflake.study.comparisons import against_each, corrected
-from mapflake.study.statistics import Estimate, t_estimate
+from mapflake.study.statistics import Estimate, holm, t_estimate
 
 CELLS = ("study", "controls", "without_reports")
 README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))
@@ -46,6 +46,17 @@ def test_claims_are_those_of_the_committed_records(cells: dict[str, Study], at: 
         readme.with_claims(page.replace("<!-- /claims -->", ""), at, cells, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
         readme.with_claims(page, at, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+
+
+def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
+    gate = json.loads(committed("reports/laboratory/gate.json"))
+    rows = [one for one in gate.values() if isinstance(one, dict)]
+    p = dict(zip([key for key in gate if isinstance(gate[key], dict)], holm([one["p"] for one in rows]), strict=True))
+    assert len(p) == 5
+    assert "nothing more is shown after correction for the five comparisons of the trials" in README
+    assert "Corrected for the five comparisons, 1 holds and 2 does not" in CLAIMS
+    assert (p["designing"] or 1) < 0.05 < (p["against benchmark"] or 0)
+    assert gate["against benchmark"]["high"] < 2 < gate["designing"]["mean"]  # little more
 
 
 def test_all_claims_begin_with_those_of_the_readme() -> None:
