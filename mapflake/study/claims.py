@@ -64,7 +64,7 @@ GATE_CLAIMS = (
     ),
     Claim(
         "The best design for each student teaches **little more than the benchmark's own mixture** of boards"
-        " (*evaluation-matched*), and nothing more is shown after correction for the five comparisons of the trials.",
+        " (*evaluation-matched*), and even that is not shown after correction for the five comparisons of the trials.",
         *("the best design", "against benchmark", "more"),
     ),
     Claim(
