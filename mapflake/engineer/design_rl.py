@@ -59,10 +59,8 @@ class Designs:
     def identity(self) -> Any:
         """Returns everything that decides the problem, as JSON values."""
         # A reward may read what the prompt of a variant leaves out.
-        tables = [
-            repro.to_json([s.report, [one.config for one in s.history], s.success, s.learnability])
-            for s in self.situations
-        ]
+        held = [(s.report, *(one.config for one in s.history), s.success, s.learnability) for s in self.situations]
+        tables = [[repro.to_json(one) for one in parts] for parts in held]
         reward = identity(self.reward)
         return [code_sha256("mapflake.engineer.design_rl"), reward, self.sizes, self.prompts("chat"), tables]
 

@@ -15,7 +15,7 @@ from mapflake.engineer import EngineerParams, build_prompt, params_of
 from mapflake.engineer.bank import BankParams
 from mapflake.engineer.compact.base import BaseParams, StudentParams
 from mapflake.engineer.compact.demonstrations import synthetic_report
-from mapflake.engineer.designers import BEGINNINGS, DYNAMIC
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.engineer.reply import reply_format
 from mapflake.engineer.situations import DesignRLParams
 from mapflake.engineer.students import group_of
@@ -243,8 +243,6 @@ class Sections(Params):
         early = (synthetic_report(i, sizes, seed=0) for i in itertools.count())
         one = next(one for one in early if len(one.history) == 1)
         for arm in dict.fromkeys((*sorted(arms), *self.ablations.designers)):
-            if arm in BEGINNINGS:
-                raise ParamError(f"{where}.ablations.designers: {arm!r} is the name of records of notebook 02")
             asked = self.asked(f"{where}.ablations", arm)
             if asked is None:
                 continue

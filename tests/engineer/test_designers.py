@@ -130,7 +130,10 @@ def test_what_is_no_engineers_name():
     for arm in ("trained", "trained_dynamic", "engineer_v7", "engineer_v3_none", "engineer_mean_base"):
         with pytest.raises(ValueError, match=r"is none of fixed, .*, frontier, mine, engineer\[_base\|"):
             params_of(arm, EngineerParams(), {"mine": {}})
-    for designers, said in (({"base": {}}, "'base' is the name of an arm"), ({"own": None}, "own: must be parameters")):
+    for designers, said in (
+        ({"base": {}}, "'base' is the name of records"),
+        ({"own": None}, "own: must be parameters"),
+    ):
         with pytest.raises(ValueError, match=said):
             params_of("fixed", EngineerParams(), designers)
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):

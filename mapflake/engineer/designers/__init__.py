@@ -105,7 +105,9 @@ def params_of(
     for name in designers:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
             raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
-        if engineer_arm(name) or name in RULES or name in BEGINNINGS:
+        if name in BEGINNINGS:
+            raise ValueError(f"designers: {name!r} is the name of records that every run has")
+        if engineer_arm(name) or name in RULES:
             raise ValueError(f"designers: {name!r} is the name of an arm already")
         if not isinstance(designers[name], Mapping):
             raise ValueError(f"designers.{name}: must be parameters by name, not {shown(designers[name])}")
