@@ -92,6 +92,13 @@ def test_brief_lines_by_hand():
     ]
 
 
+@pytest.mark.parametrize("prompt_format", ["json", "brief", "compact"])
+@pytest.mark.parametrize("sizes", [[], [2], ["3"]])
+def test_a_size_that_is_none_is_refused_in_every_format(sizes, prompt_format):
+    with pytest.raises(ValueError, match="sizes: "):
+        build_prompt(REPORTS[0], history(1), sizes, prompt_format=prompt_format)
+
+
 def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_and_never_by_cutting():
     def prompt(budget):
         return build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=budget)

@@ -281,6 +281,9 @@ def test_a_changed_or_missing_checkpoint_is_an_error_and_no_round_starts_from_it
     (first[0].checkpoint / "weights.json").unlink()
     with pytest.raises(LedgerError, match="round-0/checkpoint: its weights have the hash"):
         first_round(tmp_path / "a")
+    first[0].checkpoint.rmdir()
+    with pytest.raises(LedgerError, match="a/round-0/checkpoint: the weights of round 0 are not there"):
+        first_round(tmp_path / "a")
 
 
 def test_records_name_no_machine_and_can_move(tmp_path, first):

@@ -46,6 +46,9 @@ def test_a_plan_for_another_number_of_agents_fails_as_the_report_says():
     found = [Rollout(task, 0, "chat", said, *judge_completion(task, said, "chat")) for said in ANSWERS]
     none, three = explore.failures([Round("engineer", 1, config, diagnose([one])) for one in found])
     assert none.kinds == three.kinds == ("agents",)
+    assert none.source == "paper's engineer, round 1, seed 0"
+    (shared,) = explore.failures([Round("shared", 0, config, diagnose(found[:1]), seed=5)])
+    assert shared.source == "round 0, seed 5"
     assert words(explore.step(three.instance, three.plan, 1)) == "3 lists of moves for 2 agents: nothing moves"
 
 

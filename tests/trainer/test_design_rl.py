@@ -112,3 +112,5 @@ def test_boards_are_a_share_of_the_prompts():
     assert [len(part) for part in problem.parts] == [96, 32]
     assert {t.instance.size for t in problem.parts[1].tasks} == {*SIZES}
     assert cost(params, SIZES, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}
+    with pytest.raises(ValueError, match=r"rl\.redraws: must be 0"):
+        DesignRLParams(rl=PARAMS.model_copy(update={"redraws": 2}))
