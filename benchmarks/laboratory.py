@@ -250,8 +250,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"({', '.join(map(str, found.seeds))}) that have all {len(found.designs)} designs: the students of "
                 f"{', '.join(sorted(found.students, key=int))} steps."
             )
-            corrected = holm([one.p for one in gates(found)["samples"].values()])
-            for budget, values in gates(found).items():
+            budgets = gates(found)
+            corrected = holm([one.p for one in budgets["samples"].values()])
+            for budget, values in budgets.items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
             parts += [
                 "The same by the seed that scores, at equal samples, with intervals over the students:",

@@ -6,7 +6,8 @@ and how its scores rank all designs of a student (Spearman). The numbers of `Exp
 each student by the trials of the other students alone.
 
     python -m benchmarks.rewards measure       measures the students of the laboratory: laboratory_students.jsonl
-    python -m benchmarks.rewards table groups_of_8       judges the rewards by a regime's trials
+    python -m benchmarks.rewards table groups_of_8       judges the rewards by a regime's trials, by those that did not
+                                                         set them, and with the designs that engineers asked for
 """
 
 from __future__ import annotations

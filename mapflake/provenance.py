@@ -46,6 +46,9 @@ READS = {
 VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray | np.generic
 """The values in a module or a class that decide what its functions do (`identity`)."""
 
+NAMED = VALUES | BaseModel | functools.partial | PurePath | re.Pattern | Enum
+"""The values in a module that decide what a function does that names them; dataclasses are, too."""
+
 TOLD_BY_REPR = str | int | float | complex | bytes | None | np.generic | PurePath | re.Pattern | Enum
 """The values whose text says all of them."""
 
@@ -270,8 +273,7 @@ def _held(function: Any, seen: set[Any]) -> Any:
     plain = {}
     for name, value in used.items():
         own = getattr(value, "__module__", None) == function.__module__
-        holds = isinstance(value, VALUES | BaseModel | functools.partial) or dataclasses.is_dataclass(type(value))
-        if holds or isinstance(value, PurePath | re.Pattern | Enum) or (own and inspect.isfunction(value)):
+        if isinstance(value, NAMED) or dataclasses.is_dataclass(type(value)) or (own and inspect.isfunction(value)):
             plain[name] = value
         elif own and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
             plain[name] = _inside(value, seen)
