@@ -32,7 +32,7 @@ class Dimension:
     Attributes:
         meaning: Explanation for an engineer, one sentence after the name.
         top: The largest legal value, 1 or 0.5; the smallest is 0.
-        nullable: Whether None is legal too: unconstrained.
+        nullable: Whether None is legal too: unconstrained. Not for a custom dimension, whose transform takes a number.
         transform: The effect of a custom dimension: takes a random board, the ratio (above 0; at 0 boards are left
             alone) and random numbers, and returns a board of the same size with as many holes and agents. None for the
             paper's three, which `generate` itself meets.
@@ -46,6 +46,8 @@ class Dimension:
     def __post_init__(self) -> None:
         if self.top not in (0.5, 1.0):
             raise ValueError(f"top: {self.top!r} is neither 0.5 nor 1")
+        if self.nullable and self.transform is not None:
+            raise ValueError("nullable: a dimension with a transform takes a number, never None")
 
 
 DIMENSIONS: dict[str, Dimension] = {

@@ -66,6 +66,8 @@ def test_ratios_that_cannot_be(swap_ratio, monkeypatch):
         EnvConfig.uniform([3], 0.1, swap_ratio=1.5)
     with pytest.raises(ValueError, match=re.escape("top: 0.3 is neither 0.5 nor 1")):
         Dimension("", top=0.3)
+    with pytest.raises(ValueError, match="nullable: a dimension with a transform takes a number"):
+        Dimension("", nullable=True, transform=rotated)
     written = to_json(EnvConfig.uniform([3], 0.1, swap_ratio=0.25))
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
     message = r"config\.sizes\.3: 'swap_ratio': unknown key; legal keys: data_ratio, hole_ratio, wait_ratio$"
