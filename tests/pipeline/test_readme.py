@@ -76,7 +76,10 @@ def test_all_claims_begin_with_those_of_the_readme() -> None:
 
 def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> None:
     """By seed: points gained since before RL, by million tokens; the control is a choice without an engineer."""
-    assert "On no set of students is the trained engineer shown to gain more points per sampled token than *fixed*." in README
+    assert (
+        "On no set of students is the trained engineer shown to gain more points per sampled token than *fixed*."
+        in README
+    )
 
     def by_token(study: Study, arm: str, seed: int) -> float:
         alone = Study({key: record for key, record in study.records.items() if key[1] == seed}, study.sets)
@@ -123,7 +126,10 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     assert not ahead["evaluation_matched"]
     assert not significant["evaluation_matched"]
     assert significant["fixed_dynamic"]  # the control
-    assert "on students 44 to 50 the lead of claim 4 was not seen, and the trained engineer ended behind *fixed* with 3 agents" in README
+    assert (
+        "on students 44 to 50 the lead of claim 4 was not seen, and the trained engineer ended behind *fixed* with 3 agents"
+        in README
+    )
     (two,), (three,) = (compare(last, ["engineer_trained"], "fixed", agents=agents) for agents in (2, 3))
     assert two.estimate.low is not None
     assert three.estimate.high is not None
@@ -151,7 +157,10 @@ def test_the_lead_is_seen_with_one_of_two_banks_of_real_students(cells: dict[str
 
 
 def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, Study]) -> None:
-    assert "survives correction for the three questions, or for the arms in the page's table, but not if two [more arms]" in README
+    assert (
+        "survives correction for the three questions, or for the arms in the page's table, but not if two [more arms]"
+        in README
+    )
     study, *_ = cells.values()
     asked = ["fixed", "engineer_trained_another", "evaluation_matched"]
     assert against_each(study, "engineer_trained", asked, agents=2)[0].significant
@@ -164,7 +173,10 @@ def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, St
 
 def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, Study]) -> None:
     """Corrected as in the tables of reports/controls.md."""
-    assert "Neither the report nor the paper's best [prompt](docs/method.md#what-the-engineer-reads) is shown to help." in README
+    assert (
+        "Neither the report nor the paper's best [prompt](docs/method.md#what-the-engineer-reads) is shown to help."
+        in README
+    )
     _, fresh, last = cells.values()
     told = [(fresh, "another", "none"), (fresh, "near", "mean"), (fresh, "v1", "v2"), (last, "v3", "v4", "v5")]
     for study, *others in told:
