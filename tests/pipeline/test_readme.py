@@ -126,10 +126,7 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     assert not ahead["evaluation_matched"]
     assert not significant["evaluation_matched"]
     assert significant["fixed_dynamic"]  # the control
-    assert (
-        "on students 44 to 50 the lead of claim 4 was not seen, and the trained engineer ended behind *fixed* with 3 agents"
-        in README
-    )
+    assert "claim 4 was not seen, and the trained engineer ended behind *fixed* with 3 agents." in README
     (two,), (three,) = (compare(last, ["engineer_trained"], "fixed", agents=agents) for agents in (2, 3))
     assert two.estimate.low is not None
     assert three.estimate.high is not None
