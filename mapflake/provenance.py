@@ -49,7 +49,7 @@ VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray 
 NAMED = VALUES | BaseModel | functools.partial | PurePath | re.Pattern | Enum
 """The values in a module that decide what a function does that names them; dataclasses are, too."""
 
-TOLD_BY_REPR = str | int | float | complex | bytes | None | np.generic | PurePath | re.Pattern | Enum
+TOLD_BY_REPR = str | int | float | complex | bytes | range | None | np.generic | PurePath | re.Pattern | Enum
 """The values whose text says all of them."""
 
 

@@ -150,8 +150,10 @@ class EngineerCallback(TrainerCallback):
         if policy is None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
             raise ValueError("policy: must be given where weights are sharded over processes")
         validation, samples = tuple(validation), whole(samples, "samples", 1)
-        if not validation:
-            raise ValueError("validation: no boards")
+        if not validation or not all(isinstance(one, Task) for one in validation):
+            raise ValueError(
+                f"validation: takes tasks, as `generate` or `tasks_of` gives them, not {shown(validation)}"
+            )
         self.trainer, self.boards, self.validation, self.samples = trainer, boards, validation, samples
         model = trainer.accelerator.unwrap_model(trainer.model)
         self.policy = policy or Policy(
@@ -175,10 +177,14 @@ class EngineerCallback(TrainerCallback):
             if params is not None and asked is None:
                 raise ValueError(f"params: of a model, but {designer!r} is a rule")
             rule = designer.removesuffix(DYNAMIC)
-            own = rule == "fixed_longer" or (rule != designer and not isinstance(trainer, DynamicSampling))
+            if rule != designer and not isinstance(trainer, DynamicSampling):
+                raise ValueError(
+                    f"designer: the arm {designer!r} takes `DynamicSampling(..., redraws=4)` as the trainer"
+                )
+            own = rule in ("constant", "fixed_longer")
             if own or (asked and (asked.design_rl != "none" or asked.model == "base" or asked.told_others)):
                 raise ValueError(
-                    f"designer: the arm {designer!r} takes a training, a checkpoint or reports of its own: see run_arm"
+                    f"designer: the arm {designer!r} takes a training, weights or a design of its own: see run_arm"
                 )
             tokenizer, itself = getattr(self.policy, "tokenizer", None), asked is not None and asked.model == "current"
             lacking = {*ENGINEER_WORDS} - {*tokenizer.get_vocab()} if tokenizer and itself else set()
@@ -193,6 +199,8 @@ class EngineerCallback(TrainerCallback):
             self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
         elif not callable(designer):
             raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")
+        elif params is not None or sizes is not None:
+            raise ValueError("params and sizes are for arms by name: a function has its own")
         else:
             self.designer, self.arm = designer, getattr(designer, "__name__", "designer")
             who = provenance.identity(designer)

@@ -7,18 +7,19 @@ the loop with a training `backend` and records it in a `ledger`. `compact` is th
 from mapflake.engineer.actions import project
 from mapflake.engineer.backend import Grpo, TrainingBackend
 from mapflake.engineer.compact.demonstrations import demonstrations
-from mapflake.engineer.designers import EngineerParams, designer_for, llm_engineer, params_of
+from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, llm_engineer, params_of
 from mapflake.engineer.designers.rules import random_config, ruled
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, replay
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import Proposal, format_config, read_replies, read_reply, reply_grammar
-from mapflake.engineer.report import FailureReport, diagnose
+from mapflake.engineer.report import FailureReport, SizeReport, diagnose
 from mapflake.engineer.rounds import RoundSettings, Start, run_arm, run_round
 from mapflake.engineer.variants import VARIANTS, Variant
 from mapflake.engineer.words import ENGINEER_WORDS
 
 __all__ = [
     "ENGINEER_WORDS",
+    "RULES",
     "VARIANTS",
     "Designer",
     "EngineerParams",
@@ -30,6 +31,8 @@ __all__ = [
     "Proposal",
     "Round",
     "RoundSettings",
+    "RuleInputs",
+    "SizeReport",
     "Start",
     "TrainingBackend",
     "Variant",

@@ -34,7 +34,7 @@ class TrainingBackend(Protocol):
         """Returns the hash of a checkpoint's weights."""
 
     def describe(self) -> dict[str, Any]:
-        """Returns algorithm and hyperparameters as JSON values, `epochs` among them."""
+        """Returns algorithm and hyperparameters as JSON values."""
 
 
 @dataclass(frozen=True)

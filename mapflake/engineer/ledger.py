@@ -136,10 +136,11 @@ class Ledger:
     """The rounds recorded in one file; `rounds.jsonl` in the folder of the run."""
 
     def __init__(self, path: str | Path) -> None:
-        """Reads the rounds; a file that does not exist is an empty ledger.
+        """Reads the rounds; a file that does not exist is an empty ledger, and a torn last line is left out.
 
         Raises:
-            LedgerError: A line is not as it was written, no round, or one that is there twice; names file and line.
+            LedgerError: A line is not as it was written, no round, or one that is there twice (names file and line), or
+                a round between others is missing.
         """
         self.path = Path(path)
         self._rounds = self._read()
@@ -203,6 +204,10 @@ class Ledger:
                 raise LedgerError(f"{where}: round {one.index} is recorded already")
             files = {name: self._inside(path, where) for name, path in one.files.items()}
             rounds[one.index] = replace(one, checkpoint=self._inside(one.checkpoint, where), files=files)
+        if missing := sorted({*range(min(rounds, default=0), max(rounds, default=0))} - {*rounds}):
+            raise LedgerError(
+                f"{self.path}: round {missing[0]} is missing, and later ones are there: a line was removed"
+            )
         return rounds
 
     def _inside(self, path: Path, where: str) -> Path:

@@ -220,8 +220,9 @@ def run_arm(
     (`students.told`); `constant`, the configuration of the arm of that name.
 
     Raises:
-        ValueError: The arm is unknown, lacks its base or the reports that it is told, or there is no history; or
-            whether its designer has changed cannot be told (`provenance.identity`); or as for `run_round`.
+        ValueError: The arm is unknown, lacks its base, the reports that it is told or the RL on designs that it begins
+            with, or there is no history; or whether its designer has changed cannot be told (`provenance.identity`); or
+            as for `run_round`.
         LedgerError: As for `run_round`.
     """
     _check_about(settings)
@@ -232,6 +233,8 @@ def run_arm(
         raise ValueError(f"arm {arm!r} is a training with dynamic sampling: redraws of the trainer must be 1 or more")
     about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     asked = params_of(arm, params or EngineerParams(), designers)
+    if asked is not None and asked.design_rl == "before" and history[0].before_design_rl_sha256 is None:
+        raise ValueError(f"arm {arm!r} begins with RL on designs: its round 0 takes Start(before_design_rl=...)")
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
     if asked is None:

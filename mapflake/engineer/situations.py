@@ -96,10 +96,12 @@ class KindTable:
                     raise ValueError(f"size {size}, holes {hole:g}: {row} is not a pair of finite values")
 
     def value(self, kind: Kind) -> float:
-        """Returns the value of a kind of boards."""
+        """Returns the value of a kind of boards; ValueError if the table has no such size or hole ratio."""
         size, hole, waits = kind
         if size not in self.values:
             raise ValueError(f"size {size}: the table has {', '.join(map(str, self.values))}")
+        if hole not in HOLES:
+            raise ValueError(f"holes {hole}: the table has {', '.join(map(str, HOLES))}")
         return self.values[size][HOLES.index(hole)][waits]
 
     def vector(self) -> np.ndarray:

@@ -54,10 +54,10 @@ def tasks_of(dataset: Iterable[Mapping[str, Any]]) -> list[Task]:
     Raises:
         ValueError: Names the row and the key; also if a plan is not valid on its board.
     """
-    return [task_of(row.get("task", ""), f"row {number}") for number, row in enumerate(dataset)]
+    return [task_of(row.get("task"), f"row {number}") for number, row in enumerate(dataset)]
 
 
-def task_of(text: str, where: str) -> Task:
+def task_of(text: Any, where: str) -> Task:
     """Returns the task in the column `task` of one row; ValueError begins with `where`."""
     if not isinstance(text, str):
         raise ValueError(f"{where}: task: {shown(text)} is not the JSON text that to_dataset writes")

@@ -14,7 +14,7 @@ The figures are in `mapflake.plots.study`.
 from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load
 from mapflake.study.claims import CLAIMS, HEADLINES, claims_markdown
-from mapflake.study.comparisons import compare
+from mapflake.study.comparisons import Difference, compare
 from mapflake.study.designs import changes
 from mapflake.study.records import benchmark, made, write_record
 from mapflake.study.report import in_parts, metrics, results_markdown, table
@@ -22,6 +22,7 @@ from mapflake.study.report import in_parts, metrics, results_markdown, table
 __all__ = [
     "CLAIMS",
     "HEADLINES",
+    "Difference",
     "Study",
     "benchmark",
     "changes",

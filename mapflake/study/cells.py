@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,18 @@ with needs("lab"):
 
 from mapflake import repro
 from mapflake.engineer import History, Round
-from mapflake.repro import shown
+from mapflake.repro import shown, whole
 from mapflake.study.names import BASE, BEGINNINGS, NAMES, ROUND_0
 from mapflake.study.records import METRICS, Outcomes, Record
+
+logger = logging.getLogger(__name__)
+
+STARTS = {
+    0: ("student", "before_design_rl_sha256", "parent_sha256"),
+    1: ("round 0", "parent_sha256", "checkpoint_sha256"),
+}
+"""Index of an arm's first round -> what it continues from, the key there, and that of the shared round 0. An arm with a
+round 0 of its own has RL on designs before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +89,7 @@ class Study:
             raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
         for key, values in legal.items():
             there = sorted(about[key].unique().tolist())
-            if absent := [str(value) for value in values if value not in there]:
+            if absent := [shown(value) for value in values if value not in there]:
                 raise ValueError(f"{boards} has no boards of {key} {', '.join(absent)}: there are {there}")
         numbers = about.index[about.isin(legal)[[*kept]].all(axis=1)].tolist()
         if not numbers:
@@ -126,9 +136,12 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     All arms and training seeds are taken that there are, unless some are given; what arms begin with always is.
 
     Raises:
-        ValueError: There is no record, one cannot be read, or two do not belong together.
+        ValueError: There is no record, one cannot be read, or two do not belong together; or `seeds` are no integers.
     """
     folder, boards = Path(folder), Path(folder) / "boards.json"
+    if isinstance(seeds, str | int):
+        raise ValueError(f"seeds: takes a list of training seeds, not {seeds!r}")
+    seeds = None if seeds is None else [whole(seed, "seeds") for seed in seeds]
     cells = {path: path.stem.rpartition("-") for path in sorted(folder.glob("*-*.json"))}
     there = sorted({arm for arm, _, _ in cells.values()})
     if isinstance(arms, str):
@@ -168,16 +181,24 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 digits, legal = getattr(outcome, metric), "0123456789"[: outcome.samples + 1]
                 if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
                     raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
+        for key in ("designer", "engineer"):  # of arms of this package they differ where its code was rewritten
+            if record.arm not in NAMES and record.parameters.get(key) != same.parameters.get(key):
+                raise ValueError(f"{path}: {key} is not that of {same.arm}-{same.seed}: run all cells of this arm anew")
         records[record.arm, record.seed] = record
     for (arm, seed), record in records.items():  # arms of a seed are paired, which takes the same beginning
         first, shared = record.rounds[:1], records.get((ROUND_0, seed))
-        if first and shared and first[0]["index"] == 1:
-            parent, start = first[0]["parent_sha256"], shared.rounds[0]["checkpoint_sha256"]
+        if first and shared and arm != ROUND_0 and first[0]["index"] in STARTS:
+            what, parent, start = STARTS[first[0]["index"]]
+            parent, start = first[0][parent] or "", shared.rounds[0][start]
             if parent != start:
                 raise ValueError(
-                    f"{folder}: {arm}-{seed} continues from another round 0 ({parent[:8]}) than {ROUND_0}-{seed} "
+                    f"{folder}: {arm}-{seed} continues from another {what} ({parent[:8]}) than {ROUND_0}-{seed} "
                     f"({start[:8]}): trained on another processor or by other code; take seeds without records"
                 )
+    if absent := [arm for arm in arms or () if arm not in {arm for arm, _ in records}]:
+        logger.warning("%s: no records of %s under these seeds", folder, ", ".join(absent))
+    if absent := [str(seed) for seed in seeds or () if seed not in {seed for _, seed in records}]:
+        logger.warning("%s: no records of seed %s", folder, ", ".join(absent))
     columns = ("board", "agents", "size", "needs_wait")
     return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
 

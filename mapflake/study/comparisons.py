@@ -79,7 +79,7 @@ def compare(
         raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
     study.chosen(boards, kept)  # refused even if no arm was run
     rows = []
-    for arm in arms:
+    for arm in dict.fromkeys(arms):
         if arm != against and {*study.seeds(against)} & {*study.seeds(arm)}:
             values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, against)))
             by_seed = tuple(values.mean(axis=1))

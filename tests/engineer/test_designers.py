@@ -160,9 +160,24 @@ def test_a_model_of_ones_own_is_a_line(monkeypatch):
     assert params_of("older_dynamic", EngineerParams(samples=2), designers) == asked
     with pytest.raises(ValueError, match="'mine_dynamic': _dynamic at the end means dynamic sampling"):
         params_of("fixed", EngineerParams(), {"mine_dynamic": {}})
-    monkeypatch.setitem(RULES, "mine_dynamic", RULES["fixed"])
-    with pytest.raises(ValueError, match=r"^RULES: 'mine_dynamic': _dynamic at the end means"):
-        params_of("mine_dynamic", EngineerParams())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mine_dynamic", "'mine_dynamic': _dynamic at the end means"),
+        ("base", "'base' is the name of records that every run has"),
+        ("engineer_v2", "'engineer_v2' is the name of an arm already"),
+        ("../x", "'../x' is no name: up to 40 of a-z"),
+    ],
+)
+def test_a_rule_of_ones_own_has_a_name_that_no_record_has(monkeypatch, name, said):
+    with monkeypatch.context() as control:
+        control.setitem(RULES, "mine", RULES["fixed"])
+        assert params_of("mine", EngineerParams()) is None
+    monkeypatch.setitem(RULES, name, RULES["fixed"])
+    with pytest.raises(ValueError, match=f"^RULES: {said}"):
+        params_of("fixed", EngineerParams())
 
 
 def test_a_prompt_is_counted_in_the_tokens_of_its_policy():

@@ -433,6 +433,24 @@ def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, mon
     assert not (tmp_path / "c").exists()
 
 
+def test_a_trained_engineer_begins_with_design_rl(tmp_path, first):
+    with pytest.raises(ValueError, match="'engineer_trained' begins with RL on designs: its round 0 takes Start"):
+        arm(tmp_path / "b", first, "engineer_trained")
+    begun = (run_round(settings(tmp_path / "c"), (), start=Start("warm", FIRST, before_design_rl="student")),)
+    assert arm(tmp_path / "d", begun, "engineer_trained")[-1].config == WANTED
+
+
+def test_a_ledger_without_one_of_its_lines_is_refused(tmp_path, first):
+    arm(tmp_path / "b", first, rounds=3)
+    path = tmp_path / "b" / "rounds.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[1:]))
+    assert [one.index for one in Ledger(path).rounds] == [2, 3]  # the control: as if it branched later
+    path.write_text("".join([lines[0], lines[2]]))
+    with pytest.raises(LedgerError, match="round 2 is missing, and later ones are there: a line was removed"):
+        Ledger(path)
+
+
 def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first):
     own = first[-1].report
     other = replace(own, sizes=tuple(replace(one, valid=0, optimal=0, wait_valid=0) for one in own.sizes))

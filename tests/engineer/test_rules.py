@@ -1,5 +1,7 @@
 """Rules: by hand, and what no rule may do."""
 
+import re
+
 import numpy as np
 import pytest
 from engineer_samples import RANDOM, REPORTS, SIZES, history
@@ -15,6 +17,7 @@ from mapflake.engineer.designers.rules import (
     heuristic_expert,
     learnability,
     mixture,
+    ruled,
     uniform,
 )
 from mapflake.engineer.report import BoardBin, SizeReport
@@ -39,6 +42,22 @@ def test_heuristic_expert_by_hand():
     assert [config.sizes[s].data_ratio for s in SIZES] == pytest.approx([0.4 / 1.85, 1 / 1.85, 0.4 / 1.85, 0.05 / 1.85])
     # From 0.3 to 0.7 levels stay.
     assert config.sizes[4].hole_ratio == last.sizes[4].hole_ratio
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([4], "asked: ratios by size, as in {4: {'data_ratio': 1}}, not [4]"),
+        ({4: 1.0}, "asked: ratios by size, as in {4: {'data_ratio': 1}}, not {4: 1.0}"),
+        (EnvConfig.uniform([4], 0.1, num_agents=3), "num_agents: the rounds have 2, and 3 are asked for"),
+    ],
+)
+def test_what_a_rule_cannot_ask_for_is_said(asked, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        ruled(asked, history(1), "x", SIZES)
+    with pytest.raises(ValueError, match="history: empty"):
+        ruled(asked, (), "x", SIZES)
+    assert ruled(EnvConfig.uniform([4], 0.1), history(1), "x", SIZES).config is not None  # the control
 
 
 def test_draws_are_anew_each_round_and_ignore_the_report():

@@ -139,6 +139,8 @@ def test_a_table_has_a_finite_value_for_each_kind():
         KindTable({3: ((0.1, 0.2),) * 3})
     with pytest.raises(ValueError, match="size 5: the table has 3"):
         KindTable({3: ((0.1, 0.2),) * 4}).value((5, 0.0, True))
+    with pytest.raises(ValueError, match=r"holes 0\.2: the table has 0\.0, 0\.15"):
+        KindTable({3: ((0.1, 0.2),) * 4}).value((3, 0.2, True))
 
 
 @given(st.floats(0, 1), st.integers(2, 9))

@@ -390,5 +390,5 @@ def test_tasks_come_back_from_a_dataset(prompt_format):
     assert tasks_of(chosen) == [task for task in tasks if task.needs_wait]
     assert to_dataset([], prompt_format).features == dataset.features
     assert tasks_of(to_dataset([], prompt_format)) == []
-    with pytest.raises(ValueError, match=re.escape("row 0: task: not JSON")):
+    with pytest.raises(ValueError, match=re.escape("row 0: task: None is not the JSON text")):
         tasks_of(dataset.remove_columns("task"))

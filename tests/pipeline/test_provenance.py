@@ -257,7 +257,7 @@ def test_a_designer_from_outside_is_known_by_its_file_and_the_values_that_it_hol
     functions: list[Callable[..., Any]] = [mine.rule]
     for old, new in (("= 0.1", "= 0.4"), ('"mine"', '"another"'), ("return design", "return lambda *said: design")):
         functions.append(module(tmp_path, DESIGNER.replace(old, new)).rule)
-    functions += [mine.holding(value) for value in (0.1, 0.4, [1, 2], {"a": mine.helper})]
+    functions += [mine.holding(value) for value in (0.1, 0.4, [1, 2], range(2), range(3), {"a": mine.helper})]
     functions += [functools.partial(mine.holding, value) for value in (0.1, 0.4)]
     assert len({str(identity(one)) for one in functions}) == len(functions)
     said = identity(functools.partial(mine.holding, mine.helper))["name"]

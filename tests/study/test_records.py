@@ -123,15 +123,54 @@ def test_load_refuses_a_record_with_other_rounds(tmp_path):
 def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
     shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
-    repro.write_json(shared, repro.read_json(shared) | {"rounds": [{"index": 0, "checkpoint_sha256": 64 * "a"}]})
-    controls = {"index": 1, "parent_sha256": 64 * "a"}, {"index": 0, "parent_sha256": 64 * "b"}  # of its own
-    for row in controls:
+    first = {"index": 0, "checkpoint_sha256": 64 * "a", "parent_sha256": 64 * "c"}
+    repro.write_json(shared, repro.read_json(shared) | {"rounds": [first]})
+    own_round_0 = {"index": 0, "parent_sha256": 64 * "b", "before_design_rl_sha256": 64 * "c"}
+    for row in ({"index": 1, "parent_sha256": 64 * "a"}, own_round_0):  # the controls
         repro.write_json(own, repro.read_json(own) | {"rounds": [row]})
         assert study.load(tmp_path).arms == ["engineer"]
     repro.write_json(own, repro.read_json(own) | {"rounds": [{"index": 1, "parent_sha256": 64 * "b"}]})
     said = r"engineer-0 continues from another round 0 \(bbbbbbbb\) than round_0-0 \(aaaaaaaa\): trained on another"
     with pytest.raises(ValueError, match=said):
         study.load(tmp_path)
+    other = own_round_0 | {"before_design_rl_sha256": 64 * "d"}
+    repro.write_json(own, repro.read_json(own) | {"rounds": [other]})
+    with pytest.raises(
+        ValueError, match=r"engineer-0 continues from another student \(dddddddd\) than round_0-0 \(cccc"
+    ):
+        study.load(tmp_path)
+
+
+def test_load_refuses_an_arm_of_ones_own_whose_designer_changed_between_its_cells(tmp_path):
+    simulate(tmp_path, {"mine": 0.0, "fixed": 0.0}, seeds=[0, 1])
+
+    def designed(arm, seed, sha256):
+        path = tmp_path / f"{arm}-{seed}.json"
+        record = repro.read_json(path)
+        repro.write_json(path, record | {"parameters": record["parameters"] | {"designer": {"sha256": sha256}}})
+
+    for arm, seed, sha256 in (("mine", 0, "a"), ("mine", 1, "a"), ("fixed", 0, "a"), ("fixed", 1, "b")):
+        designed(arm, seed, sha256)
+    assert study.load(tmp_path).seeds("mine") == [0, 1]  # the control; our own code was rewritten, to do the same
+    designed("mine", 1, "b")
+    with pytest.raises(
+        ValueError, match=r"mine-1\.json: designer is not that of mine-0: run all cells of this arm anew"
+    ):
+        study.load(tmp_path)
+
+
+def test_load_says_which_of_the_arms_and_seeds_asked_for_have_no_record(tmp_path, caplog):
+    simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
+    assert study.load(tmp_path, ["fixed"], [0]).seeds("fixed") == [0]
+    assert not caplog.messages
+    study.load(tmp_path, ["fixed", "uniform"], [0, 52])
+    assert [line.partition(": ")[2] for line in caplog.messages] == [
+        "no records of uniform under these seeds",
+        "no records of seed 52",
+    ]
+    for wrong, said in (("01", "takes a list of training seeds, not '01'"), (5, "seeds, not 5"), (["0"], "integer")):
+        with pytest.raises(ValueError, match=f"^seeds: .*{said}"):
+            study.load(tmp_path, seeds=wrong)
 
 
 def test_load_names_what_is_missing_or_torn_and_says_how_to_make_it(tmp_path):

@@ -105,6 +105,7 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
         (lambda cells: cells.history("fixd", 0), "'fixd', seed 0: no such cell; the records have fixed"),
         (lambda cells: cells.history("fixed", 99), r"under the seeds \[0, 1, 2, 3, 4\]"),
         (lambda cells: cells.rates("fixed", agents=[2, 9]), r"benchmark has no boards of agents 9: there are \[2, 3\]"),
+        (lambda cells: cells.rates("fixed", agents="2"), r"benchmark has no boards of agents '2': there are \[2, 3\]"),
         (lambda cells: study.compare(cells, ["engineer"], "fixed", size={5, 3}), r"of size 5: there are \[3, 4\]"),
         (lambda cells: study.compare(cells, ["enginer"], "fixed"), "^'enginer': no such arm; the records have fixed, "),
         (lambda cells: study.compare(cells, ["engineer"], "fixd"), "^'fixd': no such arm"),
@@ -117,7 +118,8 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
 def test_a_question_about_cells_that_are_not_there_says_which_there_are(five, call, said):
     with pytest.raises(ValueError, match=said):
         call(five)
-    assert study.compare(five, ["engineer", "engineer_base"], "fixed")[0].arm == "engineer"  # legal, one not run
+    (row,) = study.compare(five, ["engineer", "engineer_base", "engineer"], "fixed")  # legal: not run, named twice
+    assert (row.arm, row.holm) == ("engineer", row.estimate.p)
 
 
 def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):

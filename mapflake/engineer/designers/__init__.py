@@ -96,25 +96,25 @@ def params_of(
     the parameters in which each differs from `params`.
 
     Raises:
-        ValueError: No arm has this name, or `designers` has one that is taken.
+        ValueError: No arm has this name, or `RULES` or `designers` has a name that is taken or is none.
         ParamError: A parameter in which it differs is none, or is not legal.
     """
     if not isinstance(params, EngineerParams):
         raise TypeError(f"params: must be EngineerParams(...), not {shown(params)}")
     designers = designers or {}
-    for name in designers:  # each becomes a folder's name, and a word of a command
+    named = [*(("RULES", name) for name in RULES), *(("designers", name) for name in designers)]
+    for where, name in named:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
-            raise ValueError(f"designers: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
+            raise ValueError(f"{where}: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
         if name in BEGINNINGS:
-            raise ValueError(f"designers: {name!r} is the name of records that every run has")
-        if engineer_arm(name) or name in RULES:
-            raise ValueError(f"designers: {name!r} is the name of an arm already")
-        if not isinstance(designers[name], Mapping):
-            raise ValueError(f"designers.{name}: must be parameters by name, not {shown(designers[name])}")
-    for name in (*RULES, *designers):
+            raise ValueError(f"{where}: {name!r} is the name of records that every run has")
+        if engineer_arm(name) or (where == "designers" and name in RULES):
+            raise ValueError(f"{where}: {name!r} is the name of an arm already")
         if name.endswith(DYNAMIC):
-            where = "RULES" if name in RULES else "designers"
             raise ValueError(f"{where}: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")
+    for name, own in designers.items():
+        if not isinstance(own, Mapping):
+            raise ValueError(f"designers.{name}: must be parameters by name, not {shown(own)}")
     arm = arm.removesuffix(DYNAMIC)
     if arm in RULES:
         return None

@@ -16,7 +16,7 @@ from mapflake.engineer.report import BoardBin, FailureReport
 from mapflake.engineer.words import STEP
 from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS
-from mapflake.repro import plain, rng_for
+from mapflake.repro import plain, rng_for, shown
 
 
 def fixed() -> Designer:
@@ -178,9 +178,22 @@ def ruled(
 ) -> Proposal:
     """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are.
 
-    Custom dimensions that it does not name stay as the last configuration has them.
+    `why` is one line for the record, and `sizes` may be asked for: if there are none, any of those that are asked for.
+    Custom dimensions that it does not name stay as the last configuration has them, and so does the number of agents.
+
+    Raises:
+        ValueError: There is no history, `asked` does not map sizes to ratios by name, or asks for another number of
+            agents.
     """
-    asked = ratios(asked) if isinstance(asked, EnvConfig) else asked
+    if not history:
+        raise ValueError("history: empty: a rule designs what follows a round")
+    if isinstance(asked, EnvConfig):
+        if asked.num_agents != history[-1].config.num_agents:
+            was = history[-1].config.num_agents
+            raise ValueError(f"num_agents: the rounds have {was}, and {asked.num_agents} are asked for")
+        asked = ratios(asked)
+    if not (isinstance(asked, Mapping) and all(isinstance(one, Mapping) for one in asked.values())):
+        raise ValueError(f"asked: ratios by size, as in {{4: {{'data_ratio': 1}}}}, not {shown(asked)}")
     kept = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
     asked = {plain(size): {key: plain(value) for key, value in one.items()} for size, one in asked.items()}
     asked = {size: {**kept.get(size, {}), **one} for size, one in asked.items()}
