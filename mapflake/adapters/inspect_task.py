@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mapflake.env import EnvConfig, Task, format_plan, generate, judge, load_tasks, render_prompt, reward
 from mapflake.extras import needs
-from mapflake.repro import from_json, to_json
+from mapflake.repro import from_json, shown, to_json
 
 with needs("inspect"):
     import inspect_ai
@@ -44,7 +44,11 @@ def frozenlake(
     if tasks:
         chosen = load_tasks(tasks)
     else:
-        config = EnvConfig.uniform(map(int, parts), hole_ratio, wait_ratio, num_agents)
+        try:
+            chosen_sizes = [int(part) if isinstance(part, str) else part for part in parts]
+        except ValueError:
+            raise ValueError(f"sizes: {shown(sizes)} is not one or more sizes, as in 4,5") from None
+        config = EnvConfig.uniform(chosen_sizes, hole_ratio, wait_ratio, num_agents)
         chosen = generate(config, n, seed=seed, split="benchmark")
     samples = [
         Sample(

@@ -26,7 +26,7 @@ import numpy as np
 from mapflake.env import MOVES, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, text_at
 from mapflake.extras import needs
-from mapflake.repro import whole
+from mapflake.repro import shown, whole
 
 with needs("pettingzoo"):
     from gymnasium.spaces import Box, Discrete
@@ -91,13 +91,15 @@ class FrozenLake(ParallelEnv):
         `options={"task": i}` plays `tasks[i]` in place of a random one.
 
         Raises:
-            ValueError: There is no such task.
+            ValueError: There is no such task, or another option.
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
-        index = (options or {}).get("task")
-        if index is None:
-            index = int(self._rng.integers(len(self.tasks)))
+        options = options or {}
+        if {*options} - {"task"}:
+            raise ValueError(f"options: takes 'task' alone, not {shown(options)}")
+        index = options.get("task")
+        index = int(self._rng.integers(len(self.tasks))) if index is None else whole(index, "task")
         if index not in range(len(self.tasks)):
             raise ValueError(f"task: {index!r} is not an index below {len(self.tasks)}")
         self._start(self.tasks[index])

@@ -31,19 +31,20 @@ def ratios(config: EnvConfig) -> Requested:
     return {size: c.ratios for size, c in config.sizes.items()}
 
 
-def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: int = 2) -> EnvConfig:
+def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: int | None = None) -> EnvConfig:
     """Returns the legal configuration nearest to `requested`; a legal one over `sizes` comes back equal.
 
     Ratios are clipped to [0, 1], hole ratios to [0, 0.5] and to what leaves room for the agents; sizes outside
     `sizes` are dropped; data ratios are scaled to sum to 1. Custom dimensions that were not asked for are 0.
+    `num_agents` that are not given are those of a configuration, or 2.
 
     Raises:
         ValueError: A size lacks a ratio or has one of another name, a value is not finite, or no size in `sizes` has a
             data ratio above 0: nothing legal is near.
     """
     if isinstance(requested, EnvConfig):
-        requested = ratios(requested)
-    sizes = legal_sizes(sizes)
+        num_agents, requested = num_agents or requested.num_agents, ratios(requested)
+    sizes, num_agents = legal_sizes(sizes), num_agents or 2
     legal = [size for size in sizes if size in requested]
     for size in legal:
         if not {*PAPER} <= {*requested[size]} <= {*DIMENSIONS}:

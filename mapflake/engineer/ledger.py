@@ -111,7 +111,7 @@ def designed(designer: Designer, history: History) -> Proposal:
 
     Raises:
         TypeError: It is no `Proposal`.
-        ValueError: It has a value that cannot be recorded; names the key.
+        ValueError: It has a value that cannot be recorded (names the key), or another number of agents.
     """
     proposal = designer(history[-1].report, history)
     if not isinstance(proposal, Proposal):
@@ -119,6 +119,8 @@ def designed(designer: Designer, history: History) -> Proposal:
             f"a designer returns a Proposal (`ruled` makes one of ratios), not {shown(proposal)}: "
             f"{getattr(designer, '__qualname__', type(designer).__qualname__)}"
         )
+    if proposal.config and proposal.config.num_agents != (agents := history[-1].config.num_agents):
+        raise ValueError(f"proposal: asks for {proposal.config.num_agents} agents, and the rounds have {agents}")
     try:
         with warnings.catch_warnings(action="ignore"):  # of a value of a wrong type, which is named below
             written = repro.to_json(proposal)

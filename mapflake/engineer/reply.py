@@ -22,8 +22,8 @@ from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 from mapflake.engineer.actions import Requested, legal_sizes, project
 from mapflake.engineer.words import END, config_words, read_words, words_grammar
 from mapflake.env import EnvConfig
-from mapflake.env.config import DIMENSIONS, Dimension
-from mapflake.repro import ParamError, Params, shown
+from mapflake.env.config import DIMENSIONS, MAX_AGENTS, Dimension
+from mapflake.repro import ParamError, Params, shown, whole
 
 REPLY_FORMATS = ("json", "brief", "compact")
 """How an engineer is asked. It replies in JSON to a prompt in full or in few words (`brief`), else in closed words."""
@@ -157,10 +157,15 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     see `words`. Linear time, bounded memory.
 
     Raises:
-        ValueError: The prompt format is unknown, or the sizes are none or not boards (a wrong call, not wrong text).
+        ValueError: The prompt format is unknown, the sizes are none or not boards, or the number of agents is no legal
+            one (a wrong call, not wrong text).
     """
     sizes = legal_sizes(sizes)
     check_format(prompt_format)
+    if not isinstance(text, str):
+        raise ValueError(f"text: a reply is text, not {shown(text)}")
+    if whole(num_agents, "num_agents", 1) > MAX_AGENTS:
+        raise ValueError(f"num_agents: {num_agents} is not an integer in 1..{MAX_AGENTS}")
     proposal = functools.partial(Proposal, text, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
     try:
         requested = _read(text, sizes, prompt_format)
@@ -172,8 +177,14 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
 def read_replies(
     texts: Sequence[str], sizes: Iterable[int], prompt_format: str = "json", *, num_agents: int = 2
 ) -> Proposal:
-    """Returns what `read_reply` makes of the first sample that is not rejected, or of the first; keeps all."""
+    """Returns what `read_reply` makes of the first sample that is not rejected, or of the first; keeps all.
+
+    Raises:
+        ValueError: As for `read_reply`, or there is no text.
+    """
     sizes = legal_sizes(sizes)
+    if isinstance(texts, str) or not texts:
+        raise ValueError(f"texts: takes a list of replies, not {shown(texts)}")
     read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
     return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
 

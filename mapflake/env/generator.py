@@ -82,7 +82,7 @@ def generate(
     *,
     seed: int,
     split: str = "train",
-    exclude: Iterable[Instance] = (),
+    exclude: Iterable[Instance | Task] = (),
     indices: Iterable[int] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Task]:
@@ -104,7 +104,7 @@ def generate(
             f"{name}: the configuration has this dimension and DIMENSIONS does not; "
             "add it in every process that draws boards"
         )
-    banned = frozenset(map(canonical, exclude))
+    banned = frozenset(canonical(one.instance if isinstance(one, Task) else one) for one in exclude)
     specs = plan_tasks(config, n, seed=seed, split=split)
     tasks: list[Task] = []
     for i in range(n) if indices is None else indices:
@@ -236,6 +236,9 @@ def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: i
     Raises:
         ValueError: There is no such kind of board; the message of `EnvConfig`.
     """
+    size, num_agents, boards = (
+        whole(value, name, 0) for name, value in (("size", size), ("num_agents", num_agents), ("boards", boards))
+    )
     holes = num_holes(size, EnvConfig.uniform([size], hole_ratio, None, num_agents).sizes[size].hole_ratio)
     state = seed_for(seed, "census", size, holes, num_agents, bits=64)
     ends: Counter[int] = Counter()

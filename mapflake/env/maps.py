@@ -48,7 +48,7 @@ class GridMap:
             raise ValueError(f"size: {size} is more than {MAX_BOARD}")
         beside = {(row, col) for row in range(size) for col in range(self.width, size)}
         below = {(row, col) for row in range(self.height, size) for col in range(size)}
-        return Instance(size, self.holes | beside | below, tuple(starts), tuple(goals))
+        return Instance(size, frozenset(self.holes) | beside | below, tuple(starts), tuple(goals))
 
 
 def read_board(source: str | Path) -> Instance:
@@ -126,7 +126,7 @@ def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instanc
 def _read(source: str | Path, what: str) -> tuple[str, str]:
     """Returns the name of the source for messages, and its text."""
     if isinstance(source, str) and "\n" in source:
-        return what, source
+        return what, source.removeprefix("\ufeff")
     try:
         return Path(source).name, Path(source).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

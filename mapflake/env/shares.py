@@ -20,8 +20,14 @@ def rounded_share(share: float, count: int) -> int:
 
 
 def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
-    """Returns n in whole parts, in proportion to `shares`: largest remainder, equal remainders to the first."""
+    """Returns n in whole parts, in proportion to `shares`: largest remainder, equal remainders to the first.
+
+    Raises:
+        ValueError: A share is below 0, or all are 0.
+    """
     total = math.fsum(shares.values())
+    if total <= 0 or min(shares.values()) < 0:
+        raise ValueError(f"shares: takes numbers from 0 on, one of them above 0, not {dict(shares)}")
     parts = {key: _fraction(share / total) for key, share in shares.items()}
     whole = sum(parts.values())
     exact = {key: n * part / whole for key, part in parts.items()}

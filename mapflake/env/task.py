@@ -134,7 +134,14 @@ def naive_plan_fails(instance: Instance) -> bool:
 
 
 def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:
-    """Writes tasks as JSONL, a first line with the schema and then one task a line; atomic."""
+    """Writes tasks as JSONL, a first line with the schema and then one task a line; atomic.
+
+    Raises:
+        ValueError: One is no task; nothing is written.
+    """
+    tasks = [*tasks]
+    if wrong := [one for one in tasks if not isinstance(one, Task)]:
+        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
     write_jsonl(path, [{"schema": SCHEMA}, *map(to_json, tasks)])
 
 

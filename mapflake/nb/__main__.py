@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     planned = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
     planned.add_argument("name", nargs="?", help="an entry of `runs`; without one the active run")
     left = commands.add_parser("left", help="say how much of the active run is done, and how long the rest takes")
-    left.add_argument("jobs", type=int, help="how many run at once")
+    left.add_argument("jobs", type=int, choices=range(1, 1025), metavar="jobs", help="how many run at once")
     left.add_argument("--published", action="store_true", help="cells whose records are there are done: make study")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     student = commands.add_parser("student", help="train the student of one training seed")
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     from mapflake.nb import notebooks, params, progress, publish, report, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
-    known = (params.ParamError, notebooks.NotebookError, stages.StageError, FileNotFoundError)
+    known = (params.ParamError, notebooks.NotebookError, stages.StageError, OSError)
     try:
         base = root()
         actions = {

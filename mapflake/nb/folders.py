@@ -71,7 +71,9 @@ def of_pipeline(base: Path, run: str) -> bool:
 
 
 def start(run: str, stage: str) -> Path:
-    """Returns the folder that this notebook writes: empty by hand, as it was left in the pipeline.
+    """Returns the folder that this notebook writes: in the pipeline as it was left, but for its figures.
+
+    By hand it is empty; what was there is moved to `<stage>.old`, in place of what was moved there before.
 
     Args:
         run: The run's folder from the root, e.g. `runs/interactive` (the notebooks' parameter `run`).
@@ -85,12 +87,16 @@ def start(run: str, stage: str) -> Path:
     if (base / "runs") not in folder.parents:
         raise ValueError(f"run: {run!r} is not legal: a run is a folder inside {base / 'runs'}")
     if os.environ.get(STAGE_LOCK) == str(stage_lock(base, run, stage)):
+        shutil.rmtree(folder / "figures", ignore_errors=True)  # drawn anew: none stays that is drawn no more
         folder.mkdir(parents=True, exist_ok=True)
         return folder
     if of_pipeline(base, run) or (folder / "notebook.ipynb").is_file():  # `dvc pull` brings results without locks
         raise ValueError(f"{run} is written by `dvc repro`; by hand, use another run such as runs/interactive")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    if folder.is_dir() and any(folder.iterdir()):  # a wrong parameter is found out later
+        old = folder.with_name(f"{folder.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -31,6 +31,7 @@ from mapflake.repro import ParamError, shown
 
 RUN_LINE = re.compile(r"^run:.*\n(?:[ \t].*\n)*", re.MULTILINE)  # one line, or as `dvc exp run -S` writes it
 BUILD_PARAMS, BUILD_CODE = "build/params", "build/code"
+RUN = "run.json"  # of `BUILD_PARAMS`: the line `run`
 
 TAKES = {
     "env_design": "env_design.*",
@@ -149,12 +150,20 @@ def prepare(root: Path) -> None:
         shutil.rmtree(root / folder, ignore_errors=True)
     for name, value in values.items():
         repro.write_json(root / BUILD_PARAMS / f"{name}.json", value)
+    repro.write_json(root / BUILD_PARAMS / RUN, file.run.model_dump(mode="json"))
     for name in NOTEBOOKS.values():
         code = notebooks.code_view(notebooks.read(root / "notebooks" / f"{name}.ipynb"), name)
         repro.write_text(root / BUILD_CODE / f"{name}.py", code)
     for stage, code in stage_code(root).items():
         repro.write_text(root / BUILD_CODE / "mapflake" / f"{stage}.txt", code)
     print(f"profile {file.run.profile}: parameters and notebooks are in order", flush=True)
+
+
+def check_run(root: Path) -> None:
+    """Raises ParamError if the line `run` is not the one for which parameters were prepared."""
+    path = root / BUILD_PARAMS / RUN
+    if path.is_file() and repro.read_json(path) != load(root).run.model_dump(mode="json"):
+        raise ParamError("run: the line has changed since the parameters were prepared: `dvc repro prepare`")
 
 
 def prepared(root: Path, name: str) -> dict[str, Any]:
@@ -181,4 +190,12 @@ def choose(root: Path, name: str) -> None:
         arms = ", ".join(run.arms)
         line = f"run: {{profile: {run.profile}, arms: [{arms}], seeds: {run.seeds}, bank: {run.bank}}}\n"
         path = root / "params.yaml"
-        repro.write_text(path, RUN_LINE.sub(lambda _: line, path.read_text(encoding="utf-8"), count=1))
+        before = path.read_text(encoding="utf-8")
+        repro.write_text(path, RUN_LINE.sub(lambda _: line, before, count=1))
+        try:
+            chosen = load(root).run == run
+        except ParamError:
+            chosen = False
+        if not chosen:
+            repro.write_text(path, before)
+            raise ParamError("run: must be one line of params.yaml, `run: {...}`, without an anchor, to be replaced")

@@ -45,7 +45,8 @@ def publish(root: Path) -> None:
         shutil.copyfile(path, copy)
     for old in [*(target / "figures").iterdir(), *(target / "notebooks").iterdir()]:
         stem = old.stem.removeprefix(old.name[:3] if old.parent.name == "notebooks" else "")
-        if old.is_file() and old not in copies.values() and not stem.startswith(elsewhere):
+        ours = stem.startswith((*NOTEBOOKS,)) and old.suffix in (".ipynb", ".png", ".gif")  # others are the user's
+        if old.is_file() and ours and old not in copies.values() and not stem.startswith(elsewhere):
             old.unlink()
     metrics = {"profile": run.profile} | repro.read_json(measured)
     repro.write_json(target / "metrics.json", metrics)

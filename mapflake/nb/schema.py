@@ -299,6 +299,10 @@ class RunParams(Params):
     bank: Annotated[list[Seed], Field(min_length=2), Once]
 
 
+TAKEN = {"log", "history", "results", "controls", "laboratory", "without_reports"}
+"""Names in reports/ that a profile's own page or records would replace."""
+
+
 class ParamsFile(Sections):
     """The whole of params.yaml; a profile is what it changes in the sections."""
 
@@ -311,6 +315,8 @@ class ParamsFile(Sections):
     def _folders(self) -> ParamsFile:
         if "interactive" in self.profiles:
             raise ValueError("profiles: 'interactive' is the folder of runs by hand, runs/interactive")
+        if taken := sorted(TAKEN & {*self.profiles}):
+            raise ValueError(f"profiles: {taken[0]!r} is the name of a page or of records in reports/: take another")
         return self
 
     def named(self, name: str) -> RunParams:

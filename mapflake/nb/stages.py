@@ -130,8 +130,9 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     Sets what processes started meanwhile inherit: the package of this clone, wandb's mode, and the lock by which
     `folders.start` knows the stage's own notebook. Time and peak memory go to `times`, also after an interruption.
     Raises StageError if the stage is interrupted or fails with a message, or if another process runs it: perhaps one
-    that outlived a killed `dvc repro`.
+    that outlived a killed `dvc repro`. Raises ParamError if the line `run` has changed since `prepare`.
     """
+    params.check_run(root)
     file, began, made_with = params.load(root), time.monotonic(), params.stage_sha256(root, stage)
     run = f"runs/{file.run.profile}"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))

@@ -18,6 +18,7 @@ with needs("lab"):
 
 from mapflake import repro
 from mapflake.engineer import History, Round
+from mapflake.engineer.designers import DYNAMIC
 from mapflake.repro import shown, whole
 from mapflake.study.names import BASE, BEGINNINGS, NAMES, ROUND_0
 from mapflake.study.records import METRICS, Outcomes, Record
@@ -181,6 +182,10 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 digits, legal = getattr(outcome, metric), "0123456789"[: outcome.samples + 1]
                 if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
                     raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
+        rounds = record.parameters.get("rounds")
+        if rounds != one.parameters.get("rounds") and record.arm.removesuffix(DYNAMIC) != "fixed_longer":
+            was = one.parameters.get("rounds")
+            raise ValueError(f"{path}: {rounds} rounds, and {one.arm}-{one.seed} has {was}: they are no comparison")
         for key in ("designer", "engineer"):  # of arms of this package they differ where its code was rewritten
             if record.arm not in NAMES and record.parameters.get(key) != same.parameters.get(key):
                 raise ValueError(f"{path}: {key} is not that of {same.arm}-{same.seed}: run all cells of this arm anew")

@@ -26,10 +26,10 @@ REAL, MADE_UP = "real, held out", "made up, unseen"
 Records = Sequence[Mapping[str, Any]]
 
 
-def load(folder: Path) -> Records:
-    """Returns the records of design RL in a profile's folder of cells, in the order of their seeds."""
+def load(folder: Path, seeds: Sequence[int] | None = None) -> Records:
+    """Returns the records of design RL in a profile's folder of cells, in the order of their seeds; None: all."""
     paths = sorted((folder / "design_rl").glob("*.json"), key=lambda path: int(path.stem))
-    return [repro.read_json(path) for path in paths]
+    return [repro.read_json(path) for path in paths if seeds is None or int(path.stem) in seeds]
 
 
 def readings(records: Records) -> pd.DataFrame:

@@ -101,7 +101,7 @@ def origin_of(start: str | Path) -> str:
 def _listed(folder: Path) -> dict[str, str]:
     """Returns the manifest's {file: sha256}."""
     if not (folder / MANIFEST).is_file():
-        raise CheckpointError(f"{folder}: no {MANIFEST}; the checkpoint was not written to its end")
+        raise CheckpointError(f"{folder}: no {MANIFEST}: it was not written to its end, or not by mapflake")
     try:
         return dict(repro.read_json(folder / MANIFEST)["files"])
     except (ValueError, KeyError, TypeError):
@@ -120,11 +120,28 @@ def newest_whole(folder: Path) -> Path | None:
     return None
 
 
+def check_out(out: Path, start: str | Path | None = None) -> None:
+    """Checks that a checkpoint may be written to `out`, where it replaces an older one.
+
+    Raises:
+        CheckpointError: There is something else at `out`, or `start` is at `out`, in it or around it.
+    """
+    ours = any((out / name).is_file() for name in (MANIFEST, "curve.jsonl"))
+    if out.exists() and not ours and not (out.is_dir() and not any(out.iterdir())):
+        raise CheckpointError(f"{out}: is there and is no checkpoint; it would be lost: name another folder")
+    if start is not None and Path(start).is_dir():
+        begun, end = Path(start).resolve(), out.resolve()
+        if begun == end or begun in end.parents or end in begun.parents:
+            raise CheckpointError(f"{out}: is where the training begins ({start}), in it or around it")
+
+
 def resumable(out: Path, input_hash: str) -> Path:
     """Returns the folder beside `out` for the saves of an unfinished training; emptied if those had another input."""
     folder = out.with_name(f"{out.name}.unfinished")
     mark = folder / "input_hash.txt"
     if not mark.is_file() or mark.read_text() != input_hash:
+        if any(folder.glob("checkpoint-*")):
+            logger.warning("%s: an unfinished training of other input or code is dropped", folder)
         shutil.rmtree(folder, ignore_errors=True)
         repro.write_text(mark, input_hash)
     return folder

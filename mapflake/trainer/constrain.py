@@ -38,7 +38,7 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
     Raises:
         ValueError: The grammar cannot be read.
     """
-    matcher, size = _matcher(tokenizer, grammar, width)
+    fresh, size = _matcher(tokenizer, grammar, width)
     bits = allocate_token_bitmask(1, size)
 
     def mask(prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -47,7 +47,7 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
             if tokenizer.eos_token_id in prefix:  # it has ended and waits to leave the batch
                 row[tokenizer.eos_token_id] = True
                 continue
-            matcher.reset()
+            matcher = fresh.deep_copy()  # one that has failed cannot be reset
             matcher.consume_tokens(list(prefix))
             fill_next_token_bitmask(matcher, bits, 0)  # the end alone if the matcher has failed, see `are_whole`
             row[:size] = np.unpackbits(bits[0].view(np.uint8), bitorder="little")[:size]
@@ -61,10 +61,10 @@ def are_whole(tokenizer: PreTrainedTokenizerBase, grammar: str, completions: Ite
 
     Others were cut off: by their length, or because the matcher failed (it has limits), which looks like an end.
     """
-    matcher, _ = _matcher(tokenizer, grammar, len(tokenizer))
+    fresh, _ = _matcher(tokenizer, grammar, len(tokenizer))
 
     def whole(completion: Sequence[int]) -> bool:
-        matcher.reset()
+        matcher = fresh.deep_copy()
         *said, last = completion
         return last == tokenizer.eos_token_id and matcher.consume_tokens(said) and matcher.is_accepting()
 

@@ -25,7 +25,7 @@ with needs("train"):
 from mapflake import repro
 from mapflake.env import REWARD, Task, reward_functions, to_dataset
 from mapflake.env.rewards import BUILT_IN
-from mapflake.repro import rng_for, seed_for
+from mapflake.repro import rng_for, seed_for, whole
 from mapflake.trainer import checkpoint, engine
 from mapflake.trainer.logps import logits_fit
 from mapflake.trainer.params import RLParams
@@ -123,20 +123,23 @@ def train_round(
     A row holds the mean of each reward, the share of groups without signal (`frac_reward_zero_std`), entropy,
     completion length, the tokens that were sampled (`sampled_tokens`), and `kl`, the divergence from `start` (for a
     large model only if `beta` is not 0). Continues from its last save if it was interrupted; does nothing if `out`
-    is the result of the same input.
+    is the result of the same input, and replaces that of another.
 
     Raises:
         ValueError: The number of the problem's instances is not `params.instances`, the model's context is too short
             for a prompt and `max_new_tokens`, or `beta` is not 0 and whole weights are trained on from adapters.
         RuntimeError: The processes that were started did not finish.
         EngineError: vLLM did not start, or ended; called again, the round goes on from its last save.
+        CheckpointError: `start` cannot be read, or `out` is something else, or `start` itself.
     """
+    seed = whole(seed, "seed", 0)
     if len(problem) != params.instances:
         raise ValueError(f"the round takes {params.instances} instances, {len(problem)} were given")
     out = Path(out)
     made_from = [checkpoint.origin_of(start), problem.identity(), params.model_dump(), seed]
     input_hash = checkpoint.input_hash_of("mapflake.trainer.grpo", *made_from)
     if not checkpoint.is_result_of(out, input_hash):
+        checkpoint.check_out(out, start)
         engine.free()  # that of an evaluation: its memory is needed now
         if params.processes == 1 or torch.distributed.is_torchelastic_launched():
             _train(start, problem, params, out, input_hash, seed)

@@ -27,6 +27,7 @@ with needs("openai"):
     from tqdm import tqdm
 
 from mapflake.repro import check_address, seed_for
+from mapflake.trainer.params import sampling
 
 logger = logging.getLogger(__name__)
 
@@ -85,9 +86,10 @@ class OpenAIPolicy:
 
         Raises:
             ServerError: The key, the model or the request is refused, or no server is there.
+            ValueError: As for `sampling`.
         """
-        settings: dict[str, Any] = {"max_tokens": max_new_tokens or self.max_new_tokens}
-        settings["temperature"] = 1.0 if temperature is None else temperature
+        asked = sampling(n, temperature, self.max_new_tokens if max_new_tokens is None else max_new_tokens)
+        n, settings = asked["n"], {"max_tokens": asked["max_new_tokens"], "temperature": asked["temperature"]}
         if schema is not None:
             described = {"name": "reply", "schema": dict(schema), "strict": True}
             settings["response_format"] = {"type": "json_schema", "json_schema": described}
@@ -102,8 +104,8 @@ class OpenAIPolicy:
                 missing = [(i, j) for i in range(len(prompts)) for j in range(0, n, size) if (i, j) not in texts]
                 seeds = [seed_for(seed, i, j) % 2**31 for i, j in missing]
                 jobs = [(prompts[i], size, settings | {"seed": s}) for (i, _), s in zip(missing, seeds, strict=True)]
-                asked = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest
-                for (i, j), (samples, reason) in zip(missing, asked, strict=True):
+                replies = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest
+                for (i, j), (samples, reason) in zip(missing, replies, strict=True):
                     came = {(i, j + k): text for k, text in enumerate(samples) if text is not None}
                     texts |= came
                     bar.update(len(came))

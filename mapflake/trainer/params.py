@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from mapflake.repro import Params
+from mapflake.repro import Params, plain, shown, whole
 
 Precision = Literal["float32", "bfloat16", "auto"]
 """The precision of a CPU's matrix products, in training and sampling; trained weights and the optimizer stay float32.
@@ -129,3 +130,16 @@ class RLParams(Params):
     def samples_a_process(self) -> int:
         """Completions that one process samples for a step, in whole groups."""
         return self.prompts * self.generations // self.processes
+
+
+def sampling(n: Any, temperature: Any, max_new_tokens: Any) -> dict[str, Any]:
+    """Returns how many completions of a prompt are drawn and how, as Python's numbers; no temperature means 1.
+
+    Raises:
+        ValueError: There is to be no completion, or none of at least one token, or the temperature is below 0 or none.
+    """
+    temperature = 1.0 if temperature is None else plain(temperature)
+    if not (isinstance(temperature, int | float) and 0 <= temperature < math.inf):
+        raise ValueError(f"temperature: {shown(temperature)} is not a finite number from 0 on")
+    tokens = whole(max_new_tokens, "max_new_tokens", 1)
+    return {"n": whole(n, "n", 1), "temperature": float(temperature), "max_new_tokens": tokens}

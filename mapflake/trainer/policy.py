@@ -36,7 +36,7 @@ from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
 from mapflake.trainer.packing import ATTENTION
-from mapflake.trainer.params import ModelParams, Precision, VllmParams
+from mapflake.trainer.params import ModelParams, Precision, VllmParams, sampling
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.weights import is_adapted, load_chain, parent_of, write_adapter
 
@@ -79,16 +79,16 @@ class Policy:
         """Returns n completions for each prompt (`evaluate.Completer`), under a `grammar` if given (`grammar_mask`).
 
         Raises:
-            ValueError: The grammar cannot be read, or the context has no room for a prompt.
+            ValueError: The grammar cannot be read, the context has no room for a prompt, or as for `sampling`.
             EngineError: vLLM did not start, or ended.
         """
         model: Any = self.model
         ids = encode_prompts(self.tokenizer, prompts, self.template)
-        length, width = max_new_tokens or self.max_new_tokens, len(self.tokenizer)
+        settings = sampling(n, temperature, self.max_new_tokens if max_new_tokens is None else max_new_tokens)
+        n, length, width = settings["n"], settings["max_new_tokens"], len(self.tokenizer)
         if model is not None:
             length, width = min(length, 1 + check_room(model, ids)), model.config.vocab_size
-        settings: dict[str, Any] = {"n": n, "max_new_tokens": length}
-        settings["temperature"] = 1.0 if temperature is None else temperature
+        settings["max_new_tokens"] = length
         # Made for vLLM too, which has its own: a grammar that cannot be read is found out here.
         mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, width)
         if self.engine is not None:

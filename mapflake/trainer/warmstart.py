@@ -22,7 +22,7 @@ with needs("train"):
     from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 from mapflake import repro
-from mapflake.repro import rng_for, seed_for
+from mapflake.repro import rng_for, seed_for, shown, whole
 from mapflake.trainer import checkpoint, packing
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import check_room, encode_prompts, from_scratch, load_policy
@@ -42,16 +42,19 @@ def warm_start(
     """Trains a policy on pairs of prompt and completion, writes it to `out` and returns its curve, a row a step.
 
     `start` is the vocabulary of a new policy, or the checkpoint of one, or its name on the hub. Continues from its last
-    save if it was interrupted; does nothing if `out` is the result of the same input.
+    save if it was interrupted; does nothing if `out` is the result of the same input, and replaces that of another.
 
     Raises:
-        ValueError: A compact text has a word outside the vocabulary, there are no pairs, the model's context is too
-            short for one, or a new policy is to have adapters.
-        CheckpointError: The checkpoint cannot be read.
+        ValueError: A compact text has a word outside the vocabulary, there are no pairs, one is none, the model's
+            context is too short for one, or a new policy is to have adapters.
+        CheckpointError: The checkpoint cannot be read, or `out` is something else, or `start` itself.
     """
+    pairs, seed, out = [*pairs], whole(seed, "seed", 0), Path(out)
     if not pairs:
         raise ValueError("warm_start needs at least one (prompt, completion) pair")
-    out = Path(out)
+    for pair in pairs:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise ValueError(f"pairs: {shown(pair)} is not (prompt, completion), two texts")
     known, words = (start, []) if isinstance(start, str | Path) else (None, list(start))
     if known is None and params.lora:
         raise ValueError("lora: adapters stand on a model, and a new policy is asked for")
@@ -59,6 +62,7 @@ def warm_start(
     made_from = [list(map(list, pairs)), origin, params.model_dump(), seed]
     input_hash = checkpoint.input_hash_of("mapflake.trainer.warmstart", *made_from)
     if not checkpoint.is_result_of(out, input_hash):
+        checkpoint.check_out(out, known)
         torch.set_num_threads(params.threads)
         saves = checkpoint.resumable(out, input_hash)
         precision = settle(params.precision, known, saves)

@@ -15,11 +15,13 @@ from mapflake.engineer import (
     EngineerParams,
     Ledger,
     LedgerError,
+    Proposal,
     RoundSettings,
     Start,
     Variant,
     boards,
     build_prompt,
+    project,
     replay,
     ruled,
     run_arm,
@@ -438,6 +440,16 @@ def test_a_trained_engineer_begins_with_design_rl(tmp_path, first):
         arm(tmp_path / "b", first, "engineer_trained")
     begun = (run_round(settings(tmp_path / "c"), (), start=Start("warm", FIRST, before_design_rl="student")),)
     assert arm(tmp_path / "d", begun, "engineer_trained")[-1].config == WANTED
+
+
+def test_no_designer_changes_the_number_of_agents(tmp_path, first, monkeypatch):
+    three = EnvConfig.uniform(SIZES, 0.1, None, 3)
+    assert project(three, SIZES) == three
+    for name, config in (("mine", three), ("control", project(three, SIZES, 2))):
+        monkeypatch.setitem(RULES, name, lambda i, config=config: lambda report, history: Proposal("x", config, None))
+    with pytest.raises(ValueError, match="proposal: asks for 3 agents, and the rounds have 2"):
+        arm(tmp_path / "b", first, "mine")
+    assert arm(tmp_path / "c", first, "control")[-1].config.num_agents == 2
 
 
 def test_a_ledger_without_one_of_its_lines_is_refused(tmp_path, first):

@@ -392,3 +392,27 @@ def test_tasks_come_back_from_a_dataset(prompt_format):
     assert tasks_of(to_dataset([], prompt_format)) == []
     with pytest.raises(ValueError, match=re.escape("row 0: task: None is not the JSON text")):
         tasks_of(dataset.remove_columns("task"))
+
+
+def test_what_is_no_task_is_not_written(tmp_path, mixed):
+    path = tmp_path / "tasks.jsonl"
+    save_tasks(path, mixed[:2])
+    with pytest.raises(ValueError, match=r"^tasks: .* is not a Task \(Task\.of makes one of a board\)$"):
+        save_tasks(path, [task.instance for task in mixed[:2]])
+    assert load_tasks(path) == mixed[:2]
+
+
+def test_tasks_and_numbers_of_numpy_are_taken():
+    config = EnvConfig.uniform([3], 0.1)
+    few = generate(config, 20, seed=0)
+    others = generate(config, 20, seed=0, exclude=few)
+    assert others == generate(config, 20, seed=0, exclude=[task.instance for task in few])
+    assert not {task.instance.key for task in few} & {task.instance.key for task in others}
+    number = np.int64(4)
+    assert board_statistics(number, 2, 0.2, boards=9, seed=0) == board_statistics(4, 2, 0.2, boards=9, seed=0)
+    assert EnvConfig.uniform([10], np.float32(0.285)) == EnvConfig.uniform([10], 0.285)
+    with pytest.raises(ValueError, match="boards: must be at least 0, not -1"):
+        board_statistics(4, 2, 0.2, boards=-1, seed=0)
+    for shares in ({"a": 0.0}, {"a": -1.0, "b": 2.0}):
+        with pytest.raises(ValueError, match="shares: takes numbers from 0 on"):
+            apportion(10, shares)

@@ -87,13 +87,17 @@ def test_normalised_notebooks_are_equal_for_equal_results() -> None:
     assert notebooks.normalise(executed("/srv", "2027-01-01T00:00:11", *other), "/srv") != text
 
 
-def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_gives_an_empty_folder_keeps_what_was_there_and_guards_others(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(repo / "notebooks")
     assert folders.root() == repo
     out = folders.start("runs/interactive", "env_design")
     assert out == repo / "runs/interactive/env_design"
     (out / "old.txt").touch()
     assert list(folders.start("runs/interactive", "env_design").iterdir()) == []
+    assert list(folders.start("runs/interactive", "env_design").iterdir()) == []  # started twice: nothing new to keep
+    assert [path.name for path in (repo / "runs/interactive/env_design.old").iterdir()] == ["old.txt"]
     for run in ("results", "..", "/tmp"):
         with pytest.raises(ValueError, match=rf"^run: '{run}' is not legal: a run is a folder inside .*runs"):
             folders.start(run, "env_design")
@@ -104,6 +108,7 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
             stage.setenv(folders.STAGE_LOCK, str(lock))
             kept = folders.start("runs/default", "env_design") / "rounds.jsonl"
             kept.touch()
+            (kept.parent / "figures").mkdir()
             assert folders.start("runs/default", "env_design") == kept.parent
         for other in ("env_design", "baseline_rl/0"):  # another notebook, while the stage runs
             with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run"):
@@ -111,6 +116,7 @@ def test_start_gives_an_empty_folder_and_guards_others(repo: Path, monkeypatch: 
     with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run such as"):
         folders.start("runs/default", "env_design")
     assert kept.exists()
+    assert not (kept.parent / "figures").exists()  # drawn anew
     pulled = repo / "runs/pulled/env_design/notebook.ipynb"  # as `dvc pull` brings it, without locks
     pulled.parent.mkdir(parents=True)
     pulled.touch()

@@ -131,6 +131,7 @@ MISTAKES = [  # one of each kind
     (SMOKE, r"\1constant, \2", r"^runs\.smoke\.arms: 'constant' asks for size 5, which is not in env_design\.si"),
     (STUDY, r"\g<0>\n  ../long: {}", r"^profiles\.\.\./long.*: .*match pattern"),
     (STUDY, r"\g<0>\n  interactive: {}", r"^params\.yaml: profiles: 'interactive' is the folder of runs by hand"),
+    (STUDY, r"\g<0>\n  log: {}", r"^params\.yaml: profiles: 'log' is the name of a page or of records in reports/"),
 ]
 
 
@@ -205,6 +206,14 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
         params.choose(repo, "fast")
     params.choose(repo, "default")
     assert path.read_text().splitlines() == before
+    for line in (r"run : \1", r"run:\n# ours\n  \1"):  # legal, and not the line that is rewritten
+        edit(repo, "^run: (.*)$", line)
+        odd = path.read_text()
+        params.load(repo)
+        with pytest.raises(ParamError, match=r"run: must be one line of params\.yaml"):
+            params.choose(repo, "smoke")
+        assert path.read_text() == odd
+        path.write_text("\n".join(before) + "\n")
 
 
 def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> None:
@@ -214,7 +223,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     build = files(repo / "build")
     sections = ["env_design", "warm_start", "student", "baseline_rl", "bank", "trained_engineer"]
     sections += ["ablations/engineer_trained", "ablations/engineer_trained_another"]
-    made = {f"params/{section}.json" for section in (*sections, "engineer_loop", "analysis", "others")}
+    made = {f"params/{section}.json" for section in (*sections, "engineer_loop", "analysis", "others", "run")}
     made |= {f"code/{name}.py" for name in NOTEBOOKS.values()}
     assert {*build} == made | {f"code/mapflake/{stage}.txt" for stage in stage_code(repo)}
     (repo / "build/params/left_over.json").write_text("{}")
@@ -225,6 +234,7 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     edit(repo, "^  redraws: 4", "  redraws: 3")
     params.prepare(repo)
     assert files(repo / "build") == build
+    params.check_run(repo)
 
     edit(repo, r"^(run: .*arms: \[)", r"\1mine_dynamic, constant_dynamic, ")  # which take what `mine` and `constant` do
     params.prepare(repo)
@@ -233,9 +243,11 @@ def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> N
     assert params.prepared(repo, "ablations/mine_dynamic")["designers"] == {"mine": {"variant": "V2"}}
 
     params.choose(repo, "smoke")
+    with pytest.raises(ParamError, match="run: the line has changed since the parameters were prepared"):
+        params.check_run(repo)
     params.prepare(repo)
     changed = {name for name, content in files(repo / "build").items() if build.get(name) != content}
-    ours = ("analysis", "others", "ablations/engineer_base", "ablations/heuristic")
+    ours = ("analysis", "others", "run", "ablations/engineer_base", "ablations/heuristic")
     assert changed == {f"params/{name}.json" for name in (*sections[:7], *ours)}
     validation = read_json(repo / "build/params/env_design.json")["validation"]
     assert validation == {"agents": 2, "boards": 8, "wait_ratios": [0.25, 0.5, 0.75], "sizes": None}  # merged

@@ -208,6 +208,8 @@ def test_nothing_published_is_removed_before_there_is_something_to_publish(
     root = repository(tmp_path, "params.yaml")
     repro.write_text(root / "reports/figures/analysis_old.png", "")
     repro.write_text(root / "reports/notebooks/.ipynb_checkpoints/06_analysis-checkpoint.ipynb", "")
+    for name in ("figures/notes.txt", "notebooks/mine.ipynb"):
+        repro.write_text(root / "reports" / name, "")
     repro.write_text(root / "runs/default/analysis/notebook.ipynb", "{}")
     monkeypatch.chdir(root)
     with pytest.raises(FileNotFoundError, match=r"^runs/default/analysis/results\.md is missing: run notebooks/06_"):
@@ -218,6 +220,7 @@ def test_nothing_published_is_removed_before_there_is_something_to_publish(
     publish.publish(root)
     made = {"results.md", "metrics.json", "summary.json", "validation.json", "notebooks/06_analysis.ipynb"}
     opened = {"notebooks/.ipynb_checkpoints/06_analysis-checkpoint.ipynb"}  # by Jupyter
+    opened |= {"figures/notes.txt", "notebooks/mine.ipynb"}  # the user's own
     assert {*files(root / "reports")} == made | opened  # without the old figure
 
 

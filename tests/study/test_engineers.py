@@ -36,6 +36,7 @@ def test_intervals_are_students_over_seeds(tmp_path):
     for seed, own in ((10, 0.7), (2, 0.6), (0, 0.5)):
         (tmp_path / f"design_rl/{seed}.json").write_text(json.dumps(record(own)))
     found = engineers.load(tmp_path)
+    assert engineers.load(tmp_path, [10, 99]) == found[2:]
     assert [engineers.readings([one])["own"].tolist()[1] for one in found] == [0.5, 0.6, 0.7]  # by seed, not by name
     expected = stats.ttest_1samp([0.5, 0.6, 0.7], 0).confidence_interval(0.95)
     one = statistics.t_estimate([0.5, 0.6, 0.7])

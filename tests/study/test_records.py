@@ -120,6 +120,21 @@ def test_load_refuses_a_record_with_other_rounds(tmp_path):
         study.load(tmp_path)
 
 
+def test_load_refuses_arms_with_other_numbers_of_rounds(tmp_path):
+    simulate(tmp_path, {"fixed": 0.0, "fixed_longer": 0.0}, seeds=[0])
+
+    def rounds(arm, count):
+        path = tmp_path / f"{arm}-0.json"
+        record = repro.read_json(path)
+        repro.write_json(path, record | {"parameters": record["parameters"] | {"rounds": count}})
+
+    rounds("fixed_longer", 6)
+    assert study.load(tmp_path).seeds("fixed_longer") == [0]  # the control
+    rounds("fixed", 4)
+    with pytest.raises(ValueError, match=r"fixed-0\.json: 4 rounds, and base-0 has 2: they are no comparison"):
+        study.load(tmp_path)
+
+
 def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
     shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"

@@ -43,6 +43,18 @@ def test_a_tokenizer_without_a_chat_template_is_refused(tmp_path):
         load_policy(folder)
     with pytest.raises(ValueError, match=f"{said} in words; take .* prompt_format compact"):
         starting_point(str(folder), tmp_path / "out", prompt_format="brief")
+    with pytest.raises(ValueError, match="prompt_format: 'compact' is none of chat, brief"):
+        starting_point(str(folder), tmp_path / "out", prompt_format="compact")
+
+
+def test_a_model_of_ones_own_is_not_written_over(llama):
+    before = checkpoint.weights_sha256(llama)
+    with pytest.raises(checkpoint.CheckpointError, match="is where the training begins"):
+        starting_point(str(llama), llama, prompt_format="brief")
+    with pytest.raises(checkpoint.CheckpointError, match="is where the training begins"):
+        train_round(llama, Boards(TASKS), PARAMS, llama / "round", seed=0)
+    assert checkpoint.weights_sha256(llama) == before
+    checkpoint.verify(llama)
 
 
 def test_a_context_that_is_too_short_is_refused_before_training(tmp_path):

@@ -65,8 +65,12 @@ def test_a_reply_that_was_cut_short_is_told_apart(small):
     grammar = reply_grammar(SIZES, "compact")
     whole = "size3 p10 p50 any end <eos>"
     cut = ["size3 p10 p50 any end", "size3 p10 p50 <eos>", "size3 p10 any <eos>", ""]  # by its length, by failures
-    ids = small.tokenizer([whole, *cut], add_special_tokens=False)["input_ids"]
-    assert are_whole(small.tokenizer, grammar, ids) == [True, False, False, False, False]
+    ids = small.tokenizer([whole, *cut, whole], add_special_tokens=False)["input_ids"]
+    assert are_whole(small.tokenizer, grammar, ids) == [True, False, False, False, False, True]
     mask = grammar_mask(small.tokenizer, grammar, small.model.config.vocab_size)
     failed = mask([small.tokenizer("size3 p10 any", add_special_tokens=False)["input_ids"]])[0]
     assert failed.nonzero()[:, 0].tolist() == [small.tokenizer.eos_token_id]  # it looks like an end
+    both = small.tokenizer(["size3 p10 any", "size3 p10"], add_special_tokens=False)["input_ids"]
+    after, alone = mask(both)[1], mask(both[1:])[0]
+    assert after.tolist() == alone.tolist()
+    assert after.sum() > 1

@@ -1,9 +1,14 @@
+import re
+
+import numpy as np
 import pytest
 from starts import SHAPE
 
 from mapflake.repro import rng_for
+from mapflake.trainer.checkpoint import CheckpointError, weights_sha256
+from mapflake.trainer.openai_client import OpenAIPolicy
 from mapflake.trainer.params import WarmStartParams
-from mapflake.trainer.policy import load_policy
+from mapflake.trainer.policy import from_scratch, load_policy
 from mapflake.trainer.warmstart import _order, warm_start
 
 WORDS = [f"w{i}" for i in range(12)]
@@ -39,5 +44,57 @@ def test_every_step_is_a_fair_draw_and_its_microbatches_have_like_lengths():
 def test_wrong_input_is_named(tmp_path):
     with pytest.raises(ValueError, match="at least one"):
         warm_start([], WORDS, PARAMS, tmp_path / "x", seed=0)
+    rows = [{"prompt": p, "completion": c} for p, c in PAIRS]
+    for pairs in (rows, [("w1", None)], [("w1", "w2", "w3")], {"ab": "cd"}):
+        with pytest.raises(ValueError, match=r"^pairs: .* is not \(prompt, completion\), two texts$"):
+            warm_start(pairs, WORDS, PARAMS, tmp_path / "x", seed=0)
+    with pytest.raises(ValueError, match="seed: must be an integer, not None"):
+        warm_start(PAIRS, WORDS, PARAMS, tmp_path / "x", seed=None)
     with pytest.raises(ValueError, match="'banana' is not in the policy's vocabulary"):
         warm_start([("w1", "banana")], WORDS, PARAMS, tmp_path / "x", seed=0)
+
+
+def test_pairs_may_come_one_by_one_and_a_seed_from_numpy(tmp_path):
+    few = PARAMS.model_copy(update={"steps": 2, "warmup_steps": 1})
+    for name, pairs, seed in (("a", PAIRS, 0), ("b", iter(PAIRS), np.int64(0))):
+        warm_start(pairs, WORDS, few, tmp_path / name, seed=seed)
+    assert weights_sha256(tmp_path / "a") == weights_sha256(tmp_path / "b")
+
+
+def test_nothing_but_an_older_checkpoint_is_replaced(tmp_path):
+    few = PARAMS.model_copy(update={"steps": 2, "warmup_steps": 1})
+    kept = tmp_path / "project/thesis.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    (tmp_path / "empty").mkdir()
+    start = tmp_path / "start"
+    warm_start(PAIRS, WORDS, few, start, seed=0)
+    for out in (kept, kept.parent):
+        with pytest.raises(CheckpointError, match="is there and is no checkpoint; it would be lost"):
+            warm_start(PAIRS, WORDS, few, out, seed=0)
+    before = weights_sha256(start)
+    for out in (start, start / "inner", tmp_path):
+        with pytest.raises(CheckpointError, match=r"is where the training begins|is there and is no checkpoint"):
+            warm_start(PAIRS, start, few, out, seed=0)
+    assert (kept.read_text(), weights_sha256(start)) == ("mine", before)
+    assert not (tmp_path / "project.unfinished").exists()
+    warm_start(PAIRS, start, few, tmp_path / "empty", seed=0)  # the controls
+    warm_start(PAIRS, WORDS, few, start, seed=1)
+    assert weights_sha256(start) != before
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens: must be at least 1, not 0"),
+        ({"n": 0}, "n: must be at least 1, not 0"),
+        ({"temperature": -1}, "temperature: -1 is not a finite number from 0 on"),
+        ({"temperature": float("nan")}, "temperature: nan is not a finite number from 0 on"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(asked, said):
+    for policy in (from_scratch(SHAPE, WORDS, seed=0), OpenAIPolicy("x", base_url="http://127.0.0.1:9/v1")):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            policy.complete(["w1"], **asked)
+    whole = from_scratch(SHAPE, WORDS, seed=0).complete(["w1"], n=np.int64(2), max_new_tokens=np.int64(3))
+    assert [len(row) for row in whole] == [2]
