@@ -42,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     hub = commands.add_parser("cards", help="write folders for the Hugging Face hub: boards, an arm's last checkpoint")
     hub.add_argument("arm", nargs="?", default="engineer")
     chosen = parser.parse_args(arguments)
+    if len(dict(items := getattr(chosen, "items", []))) < len(items):
+        parser.error("a key is given twice")
 
     from mapflake.nb import notebooks, params, progress, publish, report, stages
 

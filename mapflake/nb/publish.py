@@ -29,7 +29,7 @@ def publish(root: Path) -> None:
     stages = {"env_design": "env_design", "analysis": "analysis"}
     stages |= {f"{name}/{seed}": name for name in ("baseline_rl", "engineer_loop", "trained_engineer")}
     stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.arms}
-    copies = {results: target / "results.md"}
+    copies: dict[Path, Path] = {}
     elsewhere: tuple[str, ...] = ()
     for stage, name in stages.items():
         if not (source / stage / "notebook.ipynb").is_file():
@@ -39,6 +39,7 @@ def publish(root: Path) -> None:
         copies[source / stage / "notebook.ipynb"] = target / "notebooks" / f"{number}_{name}.ipynb"
         figures = sorted((source / stage / "figures").glob("*.[pg][ni][gf]"))
         copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
+    copies[results] = target / "results.md"  # last: until then the old one is whole
     for folder in ("figures", "notebooks"):
         (target / folder).mkdir(parents=True, exist_ok=True)
     for path, copy in copies.items():

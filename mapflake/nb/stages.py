@@ -180,7 +180,8 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
     partial.parent.mkdir(parents=True, exist_ok=True)
     name, seen = notebook.stem, f"; the notebook as far as it got: {partial.relative_to(root)}"
     # No port, and no warning about an open one; sockets of its own, or kernels that start at once would share theirs.
-    sockets = tempfile.TemporaryDirectory(prefix="kernel-")
+    long = len(tempfile.gettempdir()) > 80  # a socket's path has at most 107 characters
+    sockets = tempfile.TemporaryDirectory(prefix="kernel-", dir="/tmp" if long else None)
     kernel = Config(KernelManager={"transport": "ipc", "ip": f"{sockets.name}/ipc"})
     try:
         executed = papermill.execute_notebook(

@@ -23,6 +23,7 @@ share of the samples of those rounds; trials that chose a constant design are no
 PER_TOKEN = """ Points per million tokens are the points gained since
 before RL, on boards with the smallest number of agents, by tokens sampled for training from round 0 on; extra answers
 and replies are counted at the mean length of an answer in round 0, answers to validation boards are not counted."""
+QUESTIONS = "## The questions (`analysis.comparison` of params.yaml)"
 DESIGN_RL = """The mean reward of a design, of the engineer before and after design RL and of others, with 95% intervals
 over seeds (fewer than three seeds: each one's value). *own*: in its own situation; *another's*: the same
 designs in situations of other policies; *shuffled*: the designs made from a report whose rows were
@@ -105,11 +106,14 @@ def results_markdown(
     parts = [
         f"# Results, profile {profile}",
         "The names of arms and columns are explained in the [glossary](../docs/glossary.md).",
-        "## The questions that were written down before the first run",
+        "## The questions that were written down before the first run" if profile == "study" else QUESTIONS,
         answers(study, comparison).to_markdown(disable_numparse=True),
         "The p-values of a table are corrected together (Holm). A star marks p < 5%.",
     ]
-    done = [seed for seed in study.seeds(comparison["arm"]) if seed in (planned or ())]
+    if comparison["arm"] not in study.arms:
+        parts.append(f"There is no cell of the arm that the questions are about ({name(comparison['arm'])}).")
+    arm = comparison["arm"] if comparison["arm"] in study.arms else "fixed"
+    done = [seed for seed in study.seeds(arm) if seed in (planned or ())]
     if planned and len(done) < len(planned):
         there = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"
         parts.append(f"**The study is not finished**: {there}.")

@@ -210,7 +210,7 @@ def load_policy(
     if folder.is_dir():
         if sealed:
             checkpoint.verify(folder)
-    elif folder.is_absolute() or str(path).count("/") > 1:
+    elif folder.is_absolute() or str(path).count("/") > 1 or str(path).startswith((".", "~")):
         raise checkpoint.CheckpointError(f"{path}: no such folder")
     if parent_of(folder) is None and (folder / "adapter_config.json").is_file():  # transformers would fetch its model
         raise checkpoint.CheckpointError(f"{path}: an adapter; merge it into its model")
@@ -230,7 +230,8 @@ def load_policy(
         raise
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise checkpoint.CheckpointError(f"{path}: cannot be loaded: {said}") from error
+        what = "cannot be loaded" if folder.is_dir() else "no such folder, and not loaded as a model of the hub"
+        raise checkpoint.CheckpointError(f"{path}: {what}: {said}") from error
     engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
     return Policy(model, tokenizer, max_new_tokens, engine)
 
@@ -238,7 +239,7 @@ def load_policy(
 def save_policy(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    out: Path,
+    out: str | Path,
     input_hash: str | None = None,
     curve: Sequence[Mapping[str, Any]] = (),
     weights: Mapping[str, torch.Tensor] | None = None,
@@ -250,6 +251,7 @@ def save_policy(
     If the process is killed, `out` is the old one, the new one or missing, never a part of one. `weights` replace the
     model's own, where processes hold shards of these. Of a model with adapters these alone are written, and `parent`.
     """
+    out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))
     for left in (temporary, old):  # by a writer that was killed

@@ -126,6 +126,23 @@ def test_a_stage_without_a_notebook_says_in_one_line_which_it_is(
         assert capsys.readouterr().err == f"[warm_start] {said}\n"
 
 
+def test_a_kernel_starts_where_the_temporary_folder_has_a_long_path(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = repo / ("x" * 100)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    path = write_notebook(repo / "notebooks" / f"{NAME}_long.ipynb", "n = 0", "print(n)")
+    executed = stages.execute(path, {"n": 7}, repo, repo / "runs/long.ipynb")
+    assert executed.cells[-1].outputs[0].text == "7\n"
+
+
+def test_a_key_that_is_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "05_ablations", "seed=0", "arm=heuristic", "seed=1"])
+    assert "a key is given twice" in capsys.readouterr().err
+
+
 def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path) -> None:
     def one(number: int) -> str:
         path = write_notebook(repo / "notebooks" / f"{NAME}_{number}.ipynb", "n = 0", "print('kernel of', n)")

@@ -183,6 +183,12 @@ def test_results_hold_what_was_asked(five):
     assert "not finished**: 5 of 7 planned training seeds are there (0, 1, 2, 3, 4)." in results
     assert "not finished" not in study.results_markdown(five, "smoke")
     assert "profile smoke" in results
+    assert "## The questions (`analysis.comparison` of params.yaml)" in results  # when, only a user knows
+    assert "questions that were written down before the first run" in study.results_markdown(five, "study")
+    assert "There is no cell of the arm" not in results
+    other = study.results_markdown(five, "smoke", {**comparisons.ASKED, "arm": "uniform"}, planned=range(5))
+    assert "There is no cell of the arm that the questions are about (uniform)." in other
+    assert "not finished" not in other
     assert "Design RL" not in results  # none was run
     assert results.endswith(
         "made at these commits: c0ffee.\nThe code that decides results has changed since: `dvc repro` would train "

@@ -47,6 +47,12 @@ def test_a_tokenizer_without_a_chat_template_is_refused(tmp_path):
         starting_point(str(folder), tmp_path / "out", prompt_format="compact")
 
 
+@pytest.mark.parametrize("path", ["./nope", "~/nope", "/nope", "a/b/nope"])
+def test_a_folder_that_is_not_there_is_no_model_on_the_hub(path):
+    with pytest.raises(checkpoint.CheckpointError, match=f"^{path}: no such folder$"):
+        load_policy(path)
+
+
 def test_a_model_of_ones_own_is_not_written_over(llama):
     before = checkpoint.weights_sha256(llama)
     with pytest.raises(checkpoint.CheckpointError, match="is where the training begins"):
