@@ -128,7 +128,7 @@ def test_constant_and_uniform_ask_for_the_same_whatever_is_reported():
         constant(None, SIZES)
     with pytest.raises(ValueError, match=r"arm 'constant': size 9 may not be asked for; sizes: 3, 4"):
         constant(EnvConfig.uniform([3, 9], 0.1), [3, 4])
-    with pytest.raises(ValueError, match=r"arm 'constant': its configuration has 4 agents, the rounds have 2"):
+    with pytest.raises(ValueError, match="num_agents: the rounds have 2, and 4 are asked for"):
         constant(EnvConfig.uniform([4], 0.1, num_agents=4), SIZES)(REPORTS[0], history(1))
 
 

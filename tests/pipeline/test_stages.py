@@ -124,6 +124,10 @@ def test_a_stage_without_a_notebook_says_in_one_line_which_it_is(
         monkeypatch.setattr("mapflake.engineer.compact.base.base_model", mock.Mock(side_effect=error))
         assert main(["warm_start"]) == 1
         assert capsys.readouterr().err == f"[warm_start] {said}\n"
+    params.choose(repo, "smoke")  # as it may be done under a running `dvc repro`
+    assert main(["warm_start"]) == 1
+    assert capsys.readouterr().err.startswith("run: the line has changed since the parameters were prepared")
+    assert not (repo / "runs/smoke").exists()
 
 
 def test_a_kernel_starts_where_the_temporary_folder_has_a_long_path(

@@ -28,8 +28,7 @@ def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
     """Returns the designer that asks for one given configuration.
 
     Raises:
-        ValueError: There is none, or it has boards of a size that may not be asked for; called, if rounds have another
-            number of agents.
+        ValueError: There is none, or it has boards of a size that may not be asked for; called, as for `ruled`.
     """
     if config is None:
         raise ValueError("arm 'constant' asks for a configuration that is not given (ablations.constant)")
@@ -39,10 +38,6 @@ def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
         )
 
     def design(report: FailureReport, history: History) -> Proposal:
-        if config.num_agents != (agents := history[-1].config.num_agents):
-            raise ValueError(
-                f"arm 'constant': its configuration has {config.num_agents} agents, the rounds have {agents}"
-            )
         return ruled(config, history, "the constant configuration", sizes)
 
     return design
