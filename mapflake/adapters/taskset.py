@@ -1,4 +1,6 @@
-"""Boards as a verifiers taskset, interface v1: `vf-eval mapflake -m gpt-5 --client.base-url ... --no-push`.
+"""Boards as a verifiers taskset, interface v1.
+
+    vf-eval mapflake -m gpt-5 --client.base-url ... --env.agent.runtime.type subprocess --no-push
 
 A task is one board in words, scored by `judge`: the reward is `reward` (0, 0.5, 1), the metrics are `valid`, `optimal`,
 `soc_optimal` and the eight checks. The hub's form of it, with `load_environment`, is in environments/mapflake.

@@ -44,7 +44,7 @@ class EngineerParams(Params):
         report: Whose report is shown: `current`, or, as a control, other students' (`students.told`).
         samples: Replies drawn; the first legal one counts, all are recorded.
         temperature: Of sampling; 0 is greedy.
-        constrained: Whether decoding follows a grammar in which every reply is legal (`reply_grammar`). A server gets
+        constrained: Whether decoding follows the grammar of legal replies (`reply_grammar`). A server gets
             the JSON Schema of a reply (`reply_schema`), of which it may take no notice.
         prompt_tokens: The prompt's budget (`build_prompt`).
         design_rl: Reinforcement over designs (`design_rl`): `none`, or `before` round 0: the arm then has a round 0
