@@ -61,6 +61,7 @@ def run(tmp_path_factory):
     record("round_0", (first,))
     times = {"stage": "baseline_rl/0", "seconds": 90, "cpu_seconds": 60, "peak_gib": 1.5}
     repro.append_jsonl(folder / "times/baseline_rl_0.jsonl", times)
+    (folder / "times/bank_0.jsonl").write_text('{"stage": "ba')  # torn: killed as it wrote its first line
 
     def rest():
         asked = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
