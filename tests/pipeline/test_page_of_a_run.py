@@ -199,6 +199,9 @@ def test_floors_that_were_missed_are_named(found, missed):
 
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
-    assert main(["page"]) == 1
-    said = "runs/default is missing: `make repro` makes the active run"
-    assert said in capsys.readouterr().err
+    for said in ("runs/default is missing: `make repro` makes the active run\n", "cells/default: no boards.json: note"):
+        assert main(["page"]) == 1
+        err = capsys.readouterr().err
+        assert said in err
+        assert err.count("\n") == 1
+        (tmp_path / "repo/runs/default/baseline_rl").mkdir(parents=True, exist_ok=True)  # begun, and nothing is done
