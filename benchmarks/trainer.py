@@ -92,11 +92,10 @@ def markdown(numbers: dict[str, Any]) -> str:
 
 def parts_of(runs: Sequence[dict[str, Any]], digits: int) -> list[tuple[str, ...]]:
     """Returns a row for each part of a step: the time of each run, empty where it has no such part."""
-
-    def shown(value: float | None) -> str:
-        return "" if value is None else f"{value:.{digits}f}"
-
-    return [(name, *(shown(run["parts"].get(name)) for run in runs)) for name in (*PARTS, "rest")]
+    return [
+        (name, *(f"{run['parts'][name]:.{digits}f}" if name in run["parts"] else "" for run in runs))
+        for name in (*PARTS, "rest")
+    ]
 
 
 def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:

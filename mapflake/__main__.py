@@ -17,7 +17,6 @@ from mapflake.env import (
     MOVES,
     BudgetExceeded,
     EnvConfig,
-    GenerationError,
     Instance,
     Plan,
     Task,
@@ -57,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
             config = EnvConfig.uniform([asked.size], asked.holes, 1.0 if asked.wait else None, asked.agents)
             (task,) = generate(config, 1, seed=asked.seed)
         COMMANDS[asked.command](task)
-    except (ValueError, OSError, GenerationError, Unsolvable, BudgetExceeded) as error:
+    except (ValueError, OSError, Unsolvable, BudgetExceeded) as error:
         print(error, file=sys.stderr)
         return 1
     except (EOFError, KeyboardInterrupt):

@@ -73,13 +73,11 @@ class DesignedBoards:
     def __init__(
         self, start: EnvConfig, instances: int, *, seed: int, passes: int = 1, prompt_format: str = "chat"
     ) -> None:
-        if instances < 1 or passes < 1:
-            raise ValueError(f"instances and passes must be at least 1, not {instances} and {passes}")
-        self.start, self.instances, self.passes = start, instances, passes
-        self.seed, self.prompt_format = whole(seed, "seed"), prompt_format
+        self.start, self.seed, self.prompt_format = start, whole(seed, "seed"), prompt_format
+        self.instances, self.passes = whole(instances, "instances", 1), whole(passes, "passes", 1)
         self.tasks: list[Task] = []
         self._rows = to_dataset([], prompt_format)
-        self.dataset = Dataset.from_dict({"row": range(instances * passes)}).with_transform(self._at)
+        self.dataset = Dataset.from_dict({"row": range(self.instances * self.passes)}).with_transform(self._at)
         self.draw(start, 0)
 
     def draw(self, config: EnvConfig, index: int) -> Fallback:

@@ -236,10 +236,9 @@ def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: i
     Raises:
         ValueError: There is no such kind of board; the message of `EnvConfig`.
     """
-    size, num_agents, boards = (
-        whole(value, name, 0) for name, value in (("size", size), ("num_agents", num_agents), ("boards", boards))
-    )
-    holes = num_holes(size, EnvConfig.uniform([size], hole_ratio, None, num_agents).sizes[size].hole_ratio)
+    config, boards = EnvConfig.uniform([size], hole_ratio, None, num_agents), whole(boards, "boards", 0)
+    ((size, part),), num_agents = config.sizes.items(), config.num_agents
+    holes = num_holes(size, part.hole_ratio)
     state = seed_for(seed, "census", size, holes, num_agents, bits=64)
     ends: Counter[int] = Counter()
     waits = 0

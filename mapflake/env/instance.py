@@ -124,9 +124,9 @@ class Instance:
 
         return pictures.png(self, [] if plan is None else execute(self, plan))
 
-    def _repr_png_(self) -> bytes | None:
+    def _repr_png_(self, plan: Plan | None = None) -> bytes | None:
         try:
-            return self.to_png()
+            return self.to_png(plan)
         except ImportError:  # without matplotlib a notebook shows the text
             return None
 

@@ -195,12 +195,11 @@ def _joint(
 
 def _conflict(paths: dict[int, Path]) -> tuple[int, int] | None:
     """Returns two agents that are in one cell or swap cells, or None."""
-    for time in range(1, max(map(len, paths.values()))):
-        step = {
-            agent: (path[min(time, len(path)) - 1], path[min(time, len(path) - 1)]) for agent, path in paths.items()
-        }
-        for i, j in combinations(paths, 2):
-            if step[i][1] == step[j][1] or step[i] == step[j][::-1]:
+    longest = max(map(len, paths.values()))
+    steps = [pairwise(path + path[-1:] * (longest - len(path))) for path in paths.values()]
+    for now in zip(*steps, strict=True):
+        for (i, one), (j, other) in combinations(zip(paths, now, strict=True), 2):
+            if one[1] == other[1] or one == other[::-1]:
                 return i, j
     return None
 

@@ -51,10 +51,7 @@ class Task:
         return cls(instance, solution_of(answer), answer.needs_wait, answer.best_sum)
 
     def _repr_png_(self) -> bytes | None:
-        try:
-            return self.instance.to_png(self.solution.plan)
-        except ImportError:  # without matplotlib a notebook shows the text
-            return None
+        return self.instance._repr_png_(self.solution.plan)
 
     @model_validator(mode="after")
     def _verified(self) -> Self:

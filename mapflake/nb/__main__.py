@@ -45,10 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
     if len(dict(items := getattr(chosen, "items", []))) < len(items):
         parser.error("a key is given twice")
 
-    from mapflake.nb import notebooks, params, progress, publish, report, stages
+    from mapflake.nb import params, progress, publish, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
-    known = (params.ParamError, notebooks.NotebookError, stages.StageError, OSError)
     try:
         base = root()
         actions = {
@@ -66,14 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
             "readme": lambda: _module("readme").write(base),
             "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, chosen.arm)), sep="\n"),
             "page": lambda: print(_module("page").write(base).relative_to(base)),
-            "report": lambda: print(report.report(base).relative_to(base)),
+            "report": lambda: print(_module("report").report(base).relative_to(base)),
         }
         if chosen.command in ("cards", "page", "report"):
             profile = params.load(base).run.profile
             if not (base / "runs" / profile).is_dir():
                 raise FileNotFoundError(f"runs/{profile} is missing: `make repro` makes the active run")
         actions[chosen.command]()
-    except known as error:
+    except (ValueError, OSError, stages.StageError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from mapflake.extras import needs
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, require
 from mapflake.study.names import name
-from mapflake.study.records import Outcomes, Record
+from mapflake.study.records import Record
 from mapflake.trainer.weights import whole
 
 with needs("train"):
@@ -93,7 +93,10 @@ def write_model(checkpoint: Path, record: Record, out: Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     with whole(checkpoint) as folder:
         shutil.copytree(folder, out)
-    shares = {subset: _share(outcomes) for subset, outcomes in record.benchmark.items()}
+    shares = {
+        subset: [sum(map(int, digits)) / (found.samples * len(digits)) for digits in (found.valid, found.optimal)]
+        for subset, found in record.benchmark.items()
+    }
     results = [
         EvalResult(
             task_type="text-generation",
@@ -136,10 +139,3 @@ another may change more than the designer does. It was made at commit `{made.com
 {made.versions["torch"]}. It answers in the prompt format of its training and is of no use for anything else.
 """
     repro.write_text(out / "README.md", text)
-
-
-def _share(outcomes: Outcomes) -> tuple[float, float]:
-    """Returns the shares of valid and of optimal answers."""
-    answers = outcomes.samples * len(outcomes.valid)
-    valid, optimal = (sum(map(int, digits)) / answers for digits in (outcomes.valid, outcomes.optimal))
-    return valid, optimal

@@ -257,8 +257,7 @@ def _earlier(root: Path, asked: Mapping[str, Any]) -> str:
 def _costs(run: Path) -> str:
     """Returns a table of minutes, memory and tokens, one row for each stage of the run that has ended."""
     rows = []
-    for path in sorted((run / "times").glob("*.jsonl")):
-        times = repro.read_jsonl(path)
+    for times in filter(None, map(repro.read_jsonl, sorted((run / "times").glob("*.jsonl")))):  # one may be torn
         stage = times[0]["stage"]
         curves = [repro.read_jsonl(curve) for curve in sorted((run / stage).rglob("curve.jsonl"))]
         row = {

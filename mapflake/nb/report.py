@@ -8,16 +8,15 @@ from mapflake import repro
 from mapflake.engineer import History, Ledger
 from mapflake.nb import params
 from mapflake.nb.folders import require
+from mapflake.plots.page import page
+from mapflake.study.names import name
 
 
 def report(root: Path) -> Path:
     """Writes `runs/<profile>/report.html` and returns its path; arms without a finished round are left out.
 
-    Raises FileNotFoundError if not even round 0 is there, ImportError if Vega-Altair is missing (the extra `lab`).
+    Raises FileNotFoundError if not even round 0 is there.
     """
-    from mapflake.plots.page import page
-    from mapflake.study.names import name
-
     run = params.load(root).run
     folder, seed = root / "runs" / run.profile, run.seeds[0]
     fixed = Ledger(require(f"runs/{run.profile}", f"baseline_rl/{seed}/rounds.jsonl")).rounds

@@ -200,6 +200,7 @@ class Sections(Params):
     @model_validator(mode="after")
     def _sizes(self) -> Sections:
         engineer = self.trained_engineer
+        trained = {"baseline_rl": self.baseline_rl.rl, "trained_engineer.before": engineer.before.rl}
         for key, ages in (("students", self.students.ages), ("trained_engineer.bank", engineer.bank.ages)):
             if any(ages) and not (self.students.training or self.warm_start.training):
                 raise ValueError(
@@ -209,7 +210,6 @@ class Sections(Params):
             if self.warm_start.training.lora:
                 raise ValueError("warm_start.training.lora: adapters stand on a pretrained model, and base is null")
             longest = self.warm_start.training.model.max_positions
-            trained = {"baseline_rl": self.baseline_rl.rl, "trained_engineer.before": engineer.before.rl}
             for key, rl in trained.items():
                 if rl.max_new_tokens >= longest:
                     said = f"{rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
@@ -221,9 +221,9 @@ class Sections(Params):
         if unknown := {*(asked.sizes or ())} - {size for one in chosen for size in one.sizes}:
             of = f" and {' or '.join(map(str, asked.agents))} agents" if asked.agents else ""
             raise ValueError(f"analysis.comparison.sizes: no board of the benchmark has size {min(unknown)}{of}")
-        adapted = [self.baseline_rl.rl, engineer.before.rl, self.students.training, self.warm_start.training]
-        for key, rl in (("baseline_rl", self.baseline_rl.rl), ("trained_engineer.before", engineer.before.rl)):
-            if rl.beta and not rl.lora and any(one and one.lora for one in (*adapted, engineer.bank.training)):
+        starts = (*trained.values(), self.students.training, self.warm_start.training, engineer.bank.training)
+        for key, rl in trained.items():
+            if rl.beta and not rl.lora and any(one and one.lora for one in starts):
                 raise ValueError(f"{key}.rl.beta: with whole weights it takes a start without adapters (lora)")
         return self
 

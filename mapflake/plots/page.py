@@ -146,10 +146,9 @@ def _first_answers(one: Round) -> dict[str, Rollout]:
 
 
 def _config(one: Round) -> list[dict[str, Any]]:
-    shares = one.config.data_ratios
     return [
-        {"size": size, "share": shares[size], "holes": config.hole_ratio, "waits": config.wait_ratio}
-        for size, config in one.config.sizes.items()
+        {"size": size, "share": part.data_ratio, "holes": part.hole_ratio, "waits": part.wait_ratio}
+        for size, part in one.config.sizes.items()
     ]
 
 

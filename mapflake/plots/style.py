@@ -67,14 +67,13 @@ def show(figure: Figure, path: str | Path) -> Image:
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawn, small = io.BytesIO(), io.BytesIO()
+    drawn = io.BytesIO()
     with matplotlib.rc_context({"figure.facecolor": "white", "font.family": ["DejaVu Sans"]}):
         figure.savefig(drawn, format="png", dpi=150)
     with PIL.Image.open(drawn) as picture:
         few = picture.convert("RGB").quantize(128, dither=PIL.Image.Dither.NONE)
-        few.save(small, format="png", optimize=True)
-    path.write_bytes(small.getvalue())
-    return Image(data=small.getvalue(), format="png", width=round(figure.get_figwidth() * 96))
+        few.save(path, format="png", optimize=True)
+    return Image(data=path.read_bytes(), format="png", width=round(figure.get_figwidth() * 96))
 
 
 def tick(name: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_repo import ROOT, files
+from small_repo import ROOT, done, files
 
 LIMIT = 7200  # seconds for what takes minutes: a run that hangs is a failure
 
@@ -55,13 +55,6 @@ MinJobAge=86400
 """
 
 
-def told(*words: str, folder: Path | None = None) -> str:
-    """Returns what a command says; an error is a failure that shows it."""
-    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, f"{words}: {done.stdout[-4000:]}"
-    return done.stdout
-
-
 def until(condition: Callable[[], object], logs: Path, limit: float = LIMIT) -> None:
     """Waits until a condition holds; past the limit, the test fails with the ends of the logs of a folder."""
     end = time.monotonic() + limit
@@ -72,7 +65,7 @@ def until(condition: Callable[[], object], logs: Path, limit: float = LIMIT) -> 
 
 def jobs(form: str, *options: str) -> list[str]:
     """Returns a line for each job or task of an array, in squeue's format: of those that have not ended."""
-    return told("squeue", "--noheader", "--array", f"--format={form}", *options).splitlines()
+    return done("squeue", "--noheader", "--array", f"--format={form}", *options).splitlines()
 
 
 @pytest.fixture
@@ -106,14 +99,14 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         sinfo = ["sinfo", "--noheader", "--format=%t"]
         until(lambda: subprocess.run(sinfo, capture_output=True, text=True).stdout == "idle\n", folder, 60)
         yield
-        told("scancel", "--user=root")  # a test that failed leaves some
+        done("scancel", "--user=root")  # a test that failed leaves some
         until(lambda: not jobs("%i"), folder)
 
 
 def clone(folder: Path) -> Path:
     """Clones the last commit and chooses the smoke profile."""
-    told("git", "clone", "--quiet", str(ROOT), str(folder))
-    told(sys.executable, "-m", "mapflake.nb", "choose", "smoke", folder=folder)
+    done("git", "clone", "--quiet", str(ROOT), str(folder))
+    done(sys.executable, "-m", "mapflake.nb", "choose", "smoke", cwd=folder)
     return folder
 
 
@@ -122,29 +115,29 @@ def test_the_study_under_slurm_is_that_of_dvc_repro(tmp_path: Path) -> None:
     """The jobs of study.sh, two at once; the engineer's cell is killed after its first round and requeued."""
     folder = clone(tmp_path / "by_slurm")
     before, logs = files(folder / "reports"), folder / "runs"
-    told("bash", "docs/examples/cluster/study.sh", folder=folder)
+    done("bash", "docs/examples/cluster/study.sh", cwd=folder)
     _, _, _, third, _, _ = sorted({int(job) for job in jobs("%F")})  # four arrays between the first job and the last
 
     cell = folder / "runs/smoke/engineer_loop/0"
     until(lambda: (cell / "rounds.jsonl").is_file() or not jobs("%i"), logs)
     running = jobs("%i", "--states=running")
-    told("scontrol", "requeue", f"{third}_1")
+    done("scontrol", "requeue", f"{third}_1")
     assert len(running) == 2
     assert f"{third}_1" in running
     trained = (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns
-    assert "Restarts=1" in told("scontrol", "show", "job", f"{third}_1")
+    assert "Restarts=1" in done("scontrol", "show", "job", f"{third}_1")
 
     until(lambda: not jobs("%i"), logs)
     states = dict(line.split() for line in jobs("%i %T", "--states=all"))
     assert set(states.values()) == {"COMPLETED"}, states
-    assert len(states) == 2 + told("dvc", "stage", "list", "--name-only", folder=folder).count("@")
+    assert len(states) == 2 + done("dvc", "stage", "list", "--name-only", cwd=folder).count("@")
     log = (logs / f"slurm-{third}-1.log").read_text()
     assert "DUE TO JOB REQUEUE" in log
     assert log.count("Running stage 'engineer_loop@0'") == 2
     assert trained == (cell / "round-1/checkpoint/model.safetensors").stat().st_mtime_ns  # not trained again
 
     undisturbed = clone(tmp_path / "by_dvc_repro")
-    told("dvc", "repro", folder=undisturbed)
+    done("dvc", "repro", cwd=undisturbed)
     ours, theirs = files(folder / "reports"), files(undisturbed / "reports")
     arms = ("fixed", "engineer", "engineer_trained", "heuristic")
     assert {f"cells/smoke/{arm}-0.json" for arm in arms} <= set(ours) - set(before)

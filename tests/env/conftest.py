@@ -9,10 +9,14 @@ def in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "takes", lambda size, agents: False)
 
 
-@pytest.fixture(params=["compiled", "python"])
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """The compiled solver and generator."""
+    if kernel.library(True) is None:
+        pytest.skip("no C compiler here: apt-get install gcc && make test")
+
+
+@pytest.fixture(params=["compiled", "in_python"])
 def in_both(request: pytest.FixtureRequest) -> None:
     """Each test twice: with the compiled solver and without it."""
-    if request.param == "python":
-        request.getfixturevalue("in_python")
-    elif kernel.library(True) is None:
-        pytest.skip("no C compiler here: apt-get install gcc && make test")
+    request.getfixturevalue(request.param)

@@ -188,7 +188,7 @@ def test_the_same_boards_and_costs_without_a_compiler(mixed):
         assert replace(same, solution=replace(same.solution, plan=task.solution.plan)) == task
 
 
-@pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here: apt-get install gcc && make test")
+@pytest.mark.usefixtures("compiled")
 @given(st.integers(2, 10), st.integers(1, 5), st.integers(0, 50), st.integers(0, 2**64 - 1), st.integers(0, 9))
 def test_the_kernel_samples_and_hashes_as_python_does(size, agents, holes, state, k):
     assume(size * size - holes > agents)

@@ -12,10 +12,6 @@ from small_repo import done
 from mapflake.env import Instance, kernel, solve
 from mapflake.env import compiler as compiler_module
 
-needs_compiler = pytest.mark.skipif(
-    kernel.library(True) is None, reason="no C compiler here: apt-get install gcc && make test"
-)
-
 
 def test_boards_that_the_kernel_does_not_take_are_solved_too():
     twelve = tuple((row, col) for row in range(3) for col in range(4))
@@ -91,7 +87,7 @@ def broken(library, left):
     library.write_bytes({"cut": whole[:4_096], "changed": whole[:5_000] + b"?" + whole[5_001:]}.get(left, whole))
 
 
-@needs_compiler
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("left", ["cut", "changed", "foreign"])
 def test_libraries_are_built_once_and_a_broken_one_again(built, tmp_path, left):
     """One that was cut off at the end of a page used to end the interpreter, and no broken one was built again."""
@@ -107,7 +103,7 @@ def test_libraries_are_built_once_and_a_broken_one_again(built, tmp_path, left):
     assert (run(tmp_path).stdout, made(tmp_path)) == (PLANS, again)
 
 
-@needs_compiler
+@pytest.mark.usefixtures("compiled")
 def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(tmp_path):
     (tmp_path / "temporary").mkdir()
     (tmp_path / "file").write_text("where the folder should be")
@@ -116,7 +112,7 @@ def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(tmp_path):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-@needs_compiler
+@pytest.mark.usefixtures("compiled")
 def test_a_user_without_a_home(tmp_path, monkeypatch):
     def home():
         raise RuntimeError("could not determine home directory")

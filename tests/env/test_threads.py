@@ -37,7 +37,7 @@ def differences(count: int, sizes: tuple[int, int], search: Search, together: Se
     return sum(search(*question) != other for question, other in zip(asked, found, strict=True))
 
 
-@pytest.mark.skipif(kernel.library(True) is None, reason="no C compiler here: apt-get install gcc && make test")
+@pytest.mark.usefixtures("compiled")
 def test_the_kernel_answers_in_threads_as_alone():
     assert differences(1_500, (4, 10), kernel.search, kernel.search) == 0
 

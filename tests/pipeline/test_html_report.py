@@ -9,7 +9,6 @@ from toy_learner import ToyLearner
 from mapflake.engineer import RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, generate
 from mapflake.nb import params, report
-from mapflake.plots import page
 
 SIZES = (3, 4)
 
@@ -29,7 +28,7 @@ def test_an_arm_is_shown_from_its_beginning(tmp_path: Path, monkeypatch: pytest.
     longer = run_arm("fixed_longer", settings("ablations/fixed_longer-0"), fixed, rounds=1, sizes=SIZES)
     rule = run_arm("heuristic", settings("ablations/heuristic-0"), (first,), rounds=1, sizes=SIZES)
     shown: dict[str, object] = {}
-    monkeypatch.setattr(page, "page", lambda arms, **_: shown.update(arms) or "")
+    monkeypatch.setattr(report, "page", lambda arms, **_: shown.update(arms) or "")
     monkeypatch.chdir(root)
     assert report.report(root).read_text() == ""
     assert [*shown.values()] == [longer, rule, fixed]  # and `frontier` has no round

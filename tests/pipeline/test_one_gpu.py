@@ -15,13 +15,13 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not installed: make test-one-gpu")
 
 from ruamel.yaml import YAML
-from starts import byte_level_model, byte_level_tokenizer
+from starts import byte_level_model, byte_level_tokenizer, demonstrations
 from test_smoke_pipeline import clone, command
 from transformers import Qwen3ForCausalLM
 
 from mapflake.engineer import Ledger
 from mapflake.engineer.compact.demonstrations import synthetic_report
-from mapflake.env import EnvConfig, format_plan, generate, render_prompt
+from mapflake.env import EnvConfig, generate
 from mapflake.nb import params
 from mapflake.repro import read_jsonl
 from mapflake.trainer.params import WarmStartParams
@@ -59,7 +59,7 @@ SMALL: dict[str, Any] = {
 def tiny(folder: Path) -> None:
     """Writes a Qwen3 of two layers that has learned to write plans of small boards, right and wrong ones."""
     tasks = generate(EnvConfig.uniform([3, 4], 0.1, 0.2), 400, seed=1)
-    pairs = [(render_prompt(t.instance, "chat"), format_plan(t.instance, t.solution.plan, "chat")) for t in tasks]
+    pairs = demonstrations(tasks, "chat")
     designs = [synthetic_report(i, range(3, 9), seed=0, prompt_format="json").prompt for i in range(8)]
     tokenizer = byte_level_tokenizer([*designs, *(text for pair in pairs[:40] for text in pair)], 1500)
     shape = {"num_hidden_layers": 2, "num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": True}

@@ -61,6 +61,7 @@ def run(tmp_path_factory):
     record("round_0", (first,))
     times = {"stage": "baseline_rl/0", "seconds": 90, "cpu_seconds": 60, "peak_gib": 1.5}
     repro.append_jsonl(folder / "times/baseline_rl_0.jsonl", times)
+    (folder / "times/bank_0.jsonl").write_text('{"stage": "ba')  # torn: killed as it wrote its first line
 
     def rest():
         asked = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
@@ -198,6 +199,9 @@ def test_floors_that_were_missed_are_named(found, missed):
 
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
-    assert main(["page"]) == 1
-    said = "runs/default is missing: `make repro` makes the active run"
-    assert said in capsys.readouterr().err
+    for said in ("runs/default is missing: `make repro` makes the active run\n", "cells/default: no boards.json: note"):
+        assert main(["page"]) == 1
+        err = capsys.readouterr().err
+        assert said in err
+        assert err.count("\n") == 1
+        (tmp_path / "repo/runs/default/baseline_rl").mkdir(parents=True, exist_ok=True)  # begun, and nothing is done
