@@ -45,9 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
     if len(dict(items := getattr(chosen, "items", []))) < len(items):
         parser.error("a key is given twice")
 
-    from mapflake.nb import params, progress, publish, stages
+    from mapflake.nb import notebooks, params, progress, publish, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
+    of_results = chosen.command in ("cards", "page", "report")
+    known: list[type[Exception]] = [params.ParamError, notebooks.NotebookError, stages.StageError, OSError]
+    if of_results:
+        known.append(ValueError)  # a record that is missing; where it comes from a training, the traceback is wanted
     try:
         base = root()
         actions = {
@@ -67,12 +71,12 @@ def main(arguments: list[str] | None = None) -> int:
             "page": lambda: print(_module("page").write(base).relative_to(base)),
             "report": lambda: print(_module("report").report(base).relative_to(base)),
         }
-        if chosen.command in ("cards", "page", "report"):
+        if of_results:
             profile = params.load(base).run.profile
             if not (base / "runs" / profile).is_dir():
                 raise FileNotFoundError(f"runs/{profile} is missing: `make repro` makes the active run")
         actions[chosen.command]()
-    except (ValueError, OSError, stages.StageError) as error:
+    except tuple(known) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
