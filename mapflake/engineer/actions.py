@@ -43,8 +43,8 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
             data ratio above 0: nothing legal is near.
     """
     if isinstance(requested, EnvConfig):
-        num_agents, requested = num_agents or requested.num_agents, ratios(requested)
-    sizes, num_agents = legal_sizes(sizes), num_agents or 2
+        num_agents, requested = requested.num_agents if num_agents is None else num_agents, ratios(requested)
+    sizes, num_agents = legal_sizes(sizes), 2 if num_agents is None else num_agents
     legal = [size for size in sizes if size in requested]
     for size in legal:
         if not {*PAPER} <= {*requested[size]} <= {*DIMENSIONS}:
