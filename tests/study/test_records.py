@@ -75,7 +75,7 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(tmp_pat
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout
 
     (tmp_path / "mapflake").mkdir()
-    monkeypatch.setattr(records.provenance, "__file__", str(tmp_path / "mapflake/repro.py"))
+    monkeypatch.setattr(records.provenance, "PACKAGE", tmp_path / "mapflake")
     assert records._commit() == (None, False)
     (tmp_path / "mapflake/repro.py").touch()
     git("init", "-q")
