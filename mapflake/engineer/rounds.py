@@ -245,8 +245,7 @@ def run_arm(
     else:  # a model designs
         weights = asked.weights(base)
         model_sha256 = None if weights is None else trainer.sha256(weights)
-        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
-        about |= own_variant(asked)
+        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256, **own_variant(asked)}
     if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
@@ -254,7 +253,7 @@ def run_arm(
     for _ in range(rounds):
         if asked is not None and asked.told_others:
             about["told_sha256"] = repro.json_sha256(repro.to_json(list((told or ())[: next_index(history)])))
-        history = (*history, _run(replace(settings, arm=arm, about=dict(about)), history, designer))
+        history = (*history, _run(replace(settings, arm=arm, about=about), history, designer))
     return history
 
 
