@@ -43,8 +43,8 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
             data ratio above 0: nothing legal is near.
     """
     if isinstance(requested, EnvConfig):
-        num_agents, requested = num_agents or requested.num_agents, ratios(requested)
-    sizes, num_agents = legal_sizes(sizes), num_agents or 2
+        num_agents, requested = requested.num_agents if num_agents is None else num_agents, ratios(requested)
+    sizes, num_agents = legal_sizes(sizes), 2 if num_agents is None else num_agents
     legal = [size for size in sizes if size in requested]
     for size in legal:
         if not {*PAPER} <= {*requested[size]} <= {*DIMENSIONS}:
@@ -64,11 +64,8 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     parts = {}
     for size, weight in zip(legal, _normalised(weights), strict=True):
         clipped: dict[str, Any] = {
-            name: None
-            if requested[size][name] is None and dimension.nullable
-            else _clip(requested[size][name], dimension.top)
-            for name, dimension in DIMENSIONS.items()
-            if name in requested[size]
+            name: None if value is None else _clip(value, DIMENSIONS[name].top)
+            for name, value in requested[size].items()
         }
         room = size * size - cells_needed(num_agents)  # for holes, if there are boards of this size
         if weight and num_holes(size, clipped["hole_ratio"]) > room:
@@ -84,8 +81,8 @@ def _finite(value: Real) -> bool:
         return False
 
 
-def _clip(value: float | None, high: float) -> float:
-    return min(max(0.0 if value is None else float(value), 0.0), high)
+def _clip(value: Any, high: float) -> float:
+    return min(max(float(value), 0.0), high)
 
 
 def _normalised(weights: Sequence[float]) -> list[float]:

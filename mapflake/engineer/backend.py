@@ -101,7 +101,7 @@ class Supervised:
 
         form = self.load(start).prompt_format
         pairs = [(render_prompt(t.instance, form), format_plan(t.instance, t.solution.plan, form)) for t in tasks]
-        return list(warm_start(pairs, start, self.recipe, out, seed=seed))
+        return warm_start(pairs, start, self.recipe, out, seed=seed)
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint."""

@@ -19,7 +19,7 @@ from mapflake.env.config import DIMENSIONS
 
 
 def prompt_lines(
-    report: FailureReport, history: History, sizes: Sequence[int], variant: Variant, num_agents: int, left_out: int = 0
+    report: FailureReport, history: History, sizes: Sequence[int], variant: Variant, num_agents: int, left_out: int
 ) -> str:
     """Returns the prompt with the sections of `variant`, the first `left_out` rounds of the history left out."""
     lines = [f"Design boards with {num_agents} agents for the next training round."]
@@ -77,7 +77,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * rate(part, whole):.0f}"
 
 
-def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int = 0) -> str:
+def prompt_words(report: FailureReport, history: History, variant: Variant, left_out: int) -> str:
     """Returns the prompt with the sections of `variant`, the first `left_out` rounds of the history left out."""
     words = ["engineer"]
     if variant.failures:

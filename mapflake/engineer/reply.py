@@ -164,7 +164,8 @@ def read_reply(text: str, sizes: Iterable[int], prompt_format: str = "json", *, 
     check_format(prompt_format)
     if not isinstance(text, str):
         raise ValueError(f"text: a reply is text, not {shown(text)}")
-    if whole(num_agents, "num_agents", 1) > MAX_AGENTS:
+    num_agents = whole(num_agents, "num_agents", 1)
+    if num_agents > MAX_AGENTS:
         raise ValueError(f"num_agents: {num_agents} is not an integer in 1..{MAX_AGENTS}")
     proposal = functools.partial(Proposal, text, prompt_format=prompt_format, sizes=sizes, num_agents=num_agents)
     try:

@@ -144,7 +144,7 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         for key in ("validation_sha256", "samples", "seed"):  # the designer is told, and noise is shared
             if (before := history[-1].parameters.get(key, parameters[key])) != parameters[key]:
                 raise ValueError(f"history: its last round was measured with {key} {before}, not {parameters[key]}")
-    proposal = designed(designer, history) if designer and history else None
+    proposal = designed(designer, history) if designer else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
     with tqdm(total=trainer.instances, desc=f"round {index}: boards", unit="board") as bar:
@@ -245,8 +245,7 @@ def run_arm(
     else:  # a model designs
         weights = asked.weights(base)
         model_sha256 = None if weights is None else trainer.sha256(weights)
-        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256}
-        about |= own_variant(asked)
+        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256, **own_variant(asked)}
     if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
@@ -254,7 +253,7 @@ def run_arm(
     for _ in range(rounds):
         if asked is not None and asked.told_others:
             about["told_sha256"] = repro.json_sha256(repro.to_json(list((told or ())[: next_index(history)])))
-        history = (*history, _run(replace(settings, arm=arm, about=dict(about)), history, designer))
+        history = (*history, _run(replace(settings, arm=arm, about=about), history, designer))
     return history
 
 
@@ -269,8 +268,8 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
 
     Not there: later rounds' configurations, which are designed, and the hash of weights that are a result of the round.
     """
-    trainer, parent, before = settings.trainer, None, None
-    if not history and start:
+    trainer, before = settings.trainer, None
+    if start:
         parent = trainer.sha256(start.checkpoint)
         before = None if start.before_design_rl is None else trainer.sha256(start.before_design_rl)
     else:
@@ -281,7 +280,7 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
         "code_sha256": provenance.code_sha256("mapflake.engineer.rounds"),
         "parent_sha256": parent,
         "before_design_rl_sha256": before,
-        "config": repro.to_json(start.config) if start and not history else None,
+        "config": repro.to_json(start.config) if start else None,
         "instances": trainer.instances,
         "trainer": trainer.describe(),
         "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),

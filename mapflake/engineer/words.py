@@ -78,7 +78,7 @@ def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | N
         requested[named[name]] = {
             key: None if word == ANY else PERCENT.index(word) / STEP for key, word in said.items()
         }
-    return {size: requested[size] for size in sorted(requested)}
+    return dict(sorted(requested.items()))
 
 
 def words_grammar(sizes: Sequence[int]) -> str:

@@ -178,7 +178,7 @@ def _commit() -> tuple[str | None, bool]:
     """Returns HEAD of the repository that holds the package, and whether only results have been changed since."""
 
     def git(*command: str) -> str:
-        at = ["git", "-C", str(Path(provenance.__file__).parent.parent)]
+        at = ["git", "-C", str(provenance.PACKAGE.parent)]
         return subprocess.run([*at, *command], capture_output=True, text=True, check=True).stdout.strip()
 
     results = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")  # parameters are in the record

@@ -110,9 +110,10 @@ def results_markdown(
         answers(study, comparison).to_markdown(disable_numparse=True),
         "The p-values of a table are corrected together (Holm). A star marks p < 5%.",
     ]
-    if comparison["arm"] not in study.arms:
-        parts.append(f"There is no cell of the arm that the questions are about ({name(comparison['arm'])}).")
-    arm = comparison["arm"] if comparison["arm"] in study.arms else "fixed"
+    arm = comparison["arm"]
+    if arm not in study.arms:
+        parts.append(f"There is no cell of the arm that the questions are about ({name(arm)}).")
+        arm = "fixed"
     done = [seed for seed in study.seeds(arm) if seed in (planned or ())]
     if planned and len(done) < len(planned):
         there = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"

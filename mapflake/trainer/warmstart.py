@@ -59,7 +59,7 @@ def warm_start(
     if known is None and params.lora:
         raise ValueError("lora: adapters stand on a model, and a new policy is asked for")
     origin = words if known is None else checkpoint.origin_of(known)
-    made_from = [list(map(list, pairs)), origin, params.model_dump(), seed]
+    made_from = [pairs, origin, params.model_dump(), seed]
     input_hash = checkpoint.input_hash_of("mapflake.trainer.warmstart", *made_from)
     if not checkpoint.is_result_of(out, input_hash):
         checkpoint.check_out(out, known)

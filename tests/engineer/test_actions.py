@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import jsonschema
 import llguidance
+import numpy as np
 import pytest
 from engineer_samples import REPLY
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mapflake import repro
 from mapflake.engineer import (
     ENGINEER_WORDS,
     Proposal,
@@ -86,6 +88,8 @@ def test_project_clips_by_hand():
     clipped = {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
     assert project(wanted, (3, 4, 9)) == EnvConfig(clipped)
     assert project({3: wanted[3]}, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
+    with pytest.raises(ValueError, match="num_agents: 0 is not an integer in 1"):
+        project({3: wanted[3]}, (3,), 0)
     for wrong, sizes, message in (
         (wanted[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
         (wanted[3] | {"hole_ratio": None}, ALL, "size 3: hole_ratio: None is not a number"),
@@ -196,7 +200,8 @@ def test_read_replies_takes_the_first_that_is_not_rejected():
     other = ratios(hole="0.2")
     assert read_replies(["no", GOOD, other], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, other))
     assert read_replies(["no", ""], SIZES) == replace(read_reply("no", SIZES), replies=("no", ""))
-    assert read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=3).config.num_agents == 3
+    proposal = read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=np.int64(3))
+    assert proposal.config.num_agents == repro.to_json(proposal)["num_agents"] == 3  # it can be recorded
 
 
 def test_a_huge_reply_takes_no_memory_to_reject():

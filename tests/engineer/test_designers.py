@@ -131,7 +131,7 @@ def test_what_is_no_engineers_name():
         with pytest.raises(ValueError, match=r"is none of fixed, .*, frontier, mine, engineer\[_base\|"):
             params_of(arm, EngineerParams(), {"mine": {}})
     for designers, said in (
-        ({"base": {}}, "'base' is the name of records"),
+        ({"fixed": {}}, "'fixed' is the name of an arm already"),
         ({"own": None}, "own: must be parameters"),
     ):
         with pytest.raises(ValueError, match=said):
@@ -140,7 +140,7 @@ def test_what_is_no_engineers_name():
         designer_for("engineer_base", inputs(None), params_of("engineer_base", EngineerParams()), load=None)
 
 
-def test_a_model_of_ones_own_is_a_line(monkeypatch):
+def test_a_model_of_ones_own_is_a_line():
     loaded = []
 
     def load(path):

@@ -18,7 +18,7 @@ BOARDS = [*TASKS, TASKS[0]]  # a board may be there twice
 class Solver:
     """A policy that solves the first boards of what it is asked, in its first sample alone."""
 
-    prompt_format, identity = "chat", "solver"
+    prompt_format = "chat"
 
     def __init__(self, tasks, solved):
         self.tasks, self.solved = tasks, solved
@@ -26,6 +26,12 @@ class Solver:
     def complete(self, prompts, *, n=1, **asked):
         right = [format_plan(t.instance, t.solution.plan, "chat") for t in self.tasks[: self.solved]]
         return [[right[i] if i < len(right) and not k else "?" for k in range(n)] for i in range(len(prompts))]
+
+
+def change(path, *, parameters=(), **values):
+    """Gives a record other values, and other ones among its parameters."""
+    record = repro.read_json(path)
+    repro.write_json(path, record | values | {"parameters": record["parameters"] | dict(parameters)})
 
 
 @pytest.fixture
@@ -75,7 +81,7 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(tmp_pat
         return subprocess.run(whole, capture_output=True, text=True, check=True).stdout
 
     (tmp_path / "mapflake").mkdir()
-    monkeypatch.setattr(records.provenance, "__file__", str(tmp_path / "mapflake/repro.py"))
+    monkeypatch.setattr(records.provenance, "PACKAGE", tmp_path / "mapflake")
     assert records._commit() == (None, False)
     (tmp_path / "mapflake/repro.py").touch()
     git("init", "-q")
@@ -114,23 +120,17 @@ def test_load_refuses_records_that_do_not_belong_together(tmp_path, key, value, 
 
 def test_load_refuses_a_record_with_other_rounds(tmp_path):
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
-    record = repro.read_json(tmp_path / "fixed-1.json")
-    repro.write_json(tmp_path / "fixed-1.json", record | {"validation": record["validation"] * 2})
+    path = tmp_path / "fixed-1.json"
+    change(path, validation=repro.read_json(path)["validation"] * 2)
     with pytest.raises(ValueError, match=r"fixed-1\.json: was measured 4 times, fixed-0 2 times"):
         study.load(tmp_path)
 
 
 def test_load_refuses_arms_with_other_numbers_of_rounds(tmp_path):
     simulate(tmp_path, {"fixed": 0.0, "fixed_longer": 0.0}, seeds=[0])
-
-    def rounds(arm, count):
-        path = tmp_path / f"{arm}-0.json"
-        record = repro.read_json(path)
-        repro.write_json(path, record | {"parameters": record["parameters"] | {"rounds": count}})
-
-    rounds("fixed_longer", 6)
+    change(tmp_path / "fixed_longer-0.json", parameters={"rounds": 6})
     assert study.load(tmp_path).seeds("fixed_longer") == [0]  # the control
-    rounds("fixed", 4)
+    change(tmp_path / "fixed-0.json", parameters={"rounds": 4})
     with pytest.raises(ValueError, match=r"fixed-0\.json: 4 rounds, and base-0 has 2: they are no comparison"):
         study.load(tmp_path)
 
@@ -139,17 +139,17 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
     shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
     first = {"index": 0, "checkpoint_sha256": 64 * "a", "parent_sha256": 64 * "c"}
-    repro.write_json(shared, repro.read_json(shared) | {"rounds": [first]})
+    change(shared, rounds=[first])
     own_round_0 = {"index": 0, "parent_sha256": 64 * "b", "before_design_rl_sha256": 64 * "c"}
     for row in ({"index": 1, "parent_sha256": 64 * "a"}, own_round_0):  # the controls
-        repro.write_json(own, repro.read_json(own) | {"rounds": [row]})
+        change(own, rounds=[row])
         assert study.load(tmp_path).arms == ["engineer"]
-    repro.write_json(own, repro.read_json(own) | {"rounds": [{"index": 1, "parent_sha256": 64 * "b"}]})
+    change(own, rounds=[{"index": 1, "parent_sha256": 64 * "b"}])
     said = r"engineer-0 continues from another round 0 \(bbbbbbbb\) than round_0-0 \(aaaaaaaa\): trained on another"
     with pytest.raises(ValueError, match=said):
         study.load(tmp_path)
     other = own_round_0 | {"before_design_rl_sha256": 64 * "d"}
-    repro.write_json(own, repro.read_json(own) | {"rounds": [other]})
+    change(own, rounds=[other])
     with pytest.raises(
         ValueError, match=r"engineer-0 continues from another student \(dddddddd\) than round_0-0 \(cccc"
     ):
@@ -158,16 +158,10 @@ def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
 
 def test_load_refuses_an_arm_of_ones_own_whose_designer_changed_between_its_cells(tmp_path):
     simulate(tmp_path, {"mine": 0.0, "fixed": 0.0}, seeds=[0, 1])
-
-    def designed(arm, seed, sha256):
-        path = tmp_path / f"{arm}-{seed}.json"
-        record = repro.read_json(path)
-        repro.write_json(path, record | {"parameters": record["parameters"] | {"designer": {"sha256": sha256}}})
-
-    for arm, seed, sha256 in (("mine", 0, "a"), ("mine", 1, "a"), ("fixed", 0, "a"), ("fixed", 1, "b")):
-        designed(arm, seed, sha256)
+    for cell, sha256 in (("mine-0", "a"), ("mine-1", "a"), ("fixed-0", "a"), ("fixed-1", "b")):
+        change(tmp_path / f"{cell}.json", parameters={"designer": {"sha256": sha256}})
     assert study.load(tmp_path).seeds("mine") == [0, 1]  # the control; our own code was rewritten, to do the same
-    designed("mine", 1, "b")
+    change(tmp_path / "mine-1.json", parameters={"designer": {"sha256": "b"}})
     with pytest.raises(
         ValueError, match=r"mine-1\.json: designer is not that of mine-0: run all cells of this arm anew"
     ):

@@ -5,29 +5,19 @@ import pandas as pd
 import pytest
 from speaker import Speaker
 
-from mapflake.env import EnvConfig, format_plan, generate, parse_completion
+from mapflake.env import EnvConfig, format_plan, generate, parse_completion, render_prompt
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import frame, load_rollouts, paired_difference, rates, rollout, save_rollouts
 
 TASKS = generate(EnvConfig.uniform((3, 4), 0.2, 0.5), 12, seed=1, split="validation")
 
 
-class Oracle:
-    """Solves all boards but those of size 4, where it gives no plan on odd samples."""
-
-    prompt_format = "compact"
-
-    def complete(self, prompts, *, n=1, temperature=None, max_new_tokens=None, seed=0, progress=None):
-        texts = []
-        for prompt, task in zip(prompts, TASKS, strict=True):
-            right = format_plan(task.instance, task.solution.plan, "compact")
-            assert prompt.startswith(f"size{task.instance.size} ")
-            texts.append([right if task.instance.size == 3 or i % 2 == 0 else "" for i in range(n)])
-        return texts
+RIGHT = {render_prompt(t.instance, "compact"): format_plan(t.instance, t.solution.plan, "compact") for t in TASKS}
+ORACLE = Speaker(lambda prompt, i: RIGHT[prompt] if prompt.startswith("size3 ") or i % 2 == 0 else "")
 
 
 def test_rollouts_are_task_major_and_judged():
-    rollouts = rollout(Oracle(), TASKS, samples=2, seed=0)
+    rollouts = rollout(ORACLE, TASKS, samples=2, seed=0)
     assert [(r.task, r.sample) for r in rollouts] == [(t, s) for t in TASKS for s in (0, 1)]
     assert [r.verdict.valid for r in rollouts] == [r.task.instance.size == 3 or r.sample == 0 for r in rollouts]
     assert [r.plan for r in rollouts] == [parse_completion(r.completion, 2, "compact") for r in rollouts]
@@ -60,9 +50,9 @@ def test_rollouts_survive_a_file_and_are_not_judged_again(tmp_path, monkeypatch)
     ],
 )
 def test_a_policy_answers_with_a_list_for_each_prompt(monkeypatch, given, said):
-    monkeypatch.setattr(Oracle, "complete", lambda *_, **__: given)
+    monkeypatch.setattr(ORACLE, "complete", lambda *_, **__: given)
     with pytest.raises(ValueError, match=f"^complete: .*{said}"):
-        rollout(Oracle(), TASKS, samples=2, seed=0)
+        rollout(ORACLE, TASKS, samples=2, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +64,7 @@ def test_a_policy_answers_with_a_list_for_each_prompt(monkeypatch, given, said):
     ],
 )
 def test_a_file_that_holds_no_rollout_is_refused_by_line_and_key(tmp_path, change, said):
-    save_rollouts(tmp_path / "r.jsonl", rollout(Oracle(), TASKS, seed=0)[:2])
+    save_rollouts(tmp_path / "r.jsonl", rollout(ORACLE, TASKS, seed=0)[:2])
     first, second = (tmp_path / "r.jsonl").read_text().splitlines()
     row = {key: value for key, value in (json.loads(second) | change).items() if value is not ...}
     (tmp_path / "r.jsonl").write_text(f"{first}\n{json.dumps(row)}\n")

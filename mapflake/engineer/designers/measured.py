@@ -33,10 +33,8 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
         policy, own = policy_for(history), seed_for(seed, "frontier", next_index(history))
         seen = [one for one in report.bins if one.size in sizes]
         holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
-        agents, values = history[-1].config.num_agents, dict[tuple[int, bool], float]()
-        for kind in ((size, wait) for size in sizes for wait in (False, True)):
-            if (value := success_variance(policy, kind, holes, agents, seed=own)) is not None:
-                values[kind] = value
+        agents, kinds = history[-1].config.num_agents, [(size, wait) for size in sizes for wait in (False, True)]
+        values = {k: v for k in kinds if (v := success_variance(policy, k, holes, agents, seed=own)) is not None}
         best = max(values.values(), default=0.0)
         near = [kind for kind, value in values.items() if value >= NEAR * best]
         asked: Requested = {

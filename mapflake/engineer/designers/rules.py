@@ -156,11 +156,11 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
     """
     sizes = legal_sizes(sizes)
     shares = apportion(STEP, dict(enumerate(rng.dirichlet(np.ones(len(sizes))))))
-    steps = {"data_ratio": np.array(list(shares.values()))}
+    steps = {"data_ratio": [*shares.values()]}
     for name, dimension in DIMENSIONS.items():
         if name not in steps:
-            steps[name] = rng.integers(0, round(dimension.top * STEP) + 1, len(sizes))
-    asked = {size: {name: int(drawn[i]) / STEP for name, drawn in steps.items()} for i, size in enumerate(sizes)}
+            steps[name] = rng.integers(0, round(dimension.top * STEP) + 1, len(sizes)).tolist()
+    asked = {size: {name: drawn[i] / STEP for name, drawn in steps.items()} for i, size in enumerate(sizes)}
     return project(asked, sizes, num_agents)
 
 
