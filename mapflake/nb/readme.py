@@ -37,9 +37,8 @@ def write(root: Path) -> None:
     for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
         repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
-    repro.write_text(
-        root / REPORTS / "controls.md", controls_markdown(controls, without, ages, cells / "without_reports")
-    )
+    page = controls_markdown(controls, without, study.load(cells / "six_rounds"), ages, cells / "without_reports")
+    repro.write_text(root / REPORTS / "controls.md", page)
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")
     show(leads(sets | {STUDY: own}), root / REPORTS / "leads.png")

@@ -14,8 +14,10 @@ from mapflake.study.comparisons import ASKED, against_each, compare, corrected, 
 from mapflake.study.engineers import earns_more, load, mean_size, solving
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
+from mapflake.study.statistics import estimate, paired
 
 WITHOUT = "trained_without_reports"
+ANOTHER = f"{TRAINED}_another"
 PUBLISHED = (
     "engineer",
     "engineer_base",
@@ -113,14 +115,30 @@ Contexts V3 to V5 were asked of the other fresh students, {seeds_without}:
 So V6 is not shown to be ahead of V1 to V5. In the paper, it is ahead of
 {modules} points on
 the subset wr025; its engineer is another model, not trained on designs.
+
+## Do more rounds change this?
+
+Everything above ends after two designed rounds, as in the paper. Here are {rounds}, for other fresh students, of the
+training seeds {seeds_longer} (`reports/cells/six_rounds`): *fixed*, the trained engineer with its own student's
+report, and the same engineer with another's. Two differences were asked before the first of these cells:
+
+{longer}
+
+Beside them:
+
+{longer_beside}
+
+On the validation boards, after each designed round, in percent and points; these intervals are not corrected:
+
+{by_round}
 """
 
 
-def controls_markdown(study: Study, without: Study, ages: int, folder: Path) -> str:
+def controls_markdown(study: Study, without: Study, longer: Study, ages: int, folder: Path) -> str:
     """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages.
 
     `without` has the cells of the engineer that was trained without reports, of other students; `folder` is theirs, and
-    has the records of design RL of both engineers.
+    has the records of design RL of both engineers. `longer` has cells of more rounds, again of other students.
     """
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
@@ -140,6 +158,8 @@ def controls_markdown(study: Study, without: Study, ages: int, folder: Path) -> 
     checkpoint_over_base = compare(study, ["engineer"], "engineer_base", agents=2)
     tables["published"] = corrected(checkpoint_over_base + compare(study, PUBLISHED, "fixed", agents=2))
     tables["more_contexts"] = against_each(without, TRAINED, [f"{TRAINED}_{v}" for v in ("v3", "v4", "v5")], agents=2)
+    tables["longer"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=2)
+    tables["longer_beside"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=3)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
     shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
@@ -150,6 +170,8 @@ def controls_markdown(study: Study, without: Study, ages: int, folder: Path) -> 
     more = (f"- {where}: {one.text('+.3f')}, {one.seeds} training seeds" for where, one in earned.items())
     shown["earned"] = "\n".join(more)
     shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
+    shown["by_round"] = _by_round(longer).to_markdown(disable_numparse=True)
+    shown["rounds"], shown["seeds_longer"] = str(longer.measured_rounds("fixed")[-1]), _span(longer)
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     mark = "## Other differences"  # the part before it is for one arm against others
     rest = results_markdown(study, "study", others, ages=ages).split(mark, 1)[1]
@@ -175,3 +197,14 @@ def _first_sizes(study: Study) -> pd.DataFrame:
                 f"{name(arm)}: size": f"{mean_size(asked):.1f}" if asked else "rejected",
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
+
+
+def _by_round(study: Study) -> pd.DataFrame:
+    """Returns the valid rates of three arms on the validation boards, and two differences: a row a designed round."""
+    rows: dict[int, dict[str, str]] = {}
+    for i, index in enumerate(study.measured_rounds("fixed")):
+        rates = {arm: study.rates(arm, boards="validation", index=i) for arm in ("fixed", TRAINED, ANOTHER)}
+        rows[index] = {name(arm): f"{100 * found.to_numpy().mean():.1f}" for arm, found in rates.items()}
+        for title, arm in (("own report - another's", ANOTHER), ("own report - fixed", "fixed")):
+            rows[index][title] = points(estimate(paired(rates[TRAINED], rates[arm])))
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("designed rounds")

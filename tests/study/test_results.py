@@ -47,17 +47,20 @@ def published():
 def test_the_page_of_the_controls_has_the_tables_of_its_records():
     folder = ROOT / "reports/cells/without_reports"
     controls, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
+    longer = study.load(ROOT / "reports/cells/six_rounds")
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    assert controls_markdown(controls, without, 4, folder) == page, "python -m mapflake.nb readme"
+    assert controls_markdown(controls, without, longer, 4, folder) == page, "python -m mapflake.nb readme"
     extra = spent(controls)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
     rest = study.Study({key: one for key, one in controls.records.items() if key[0] != "fixed"}, controls.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
     few = study.Study({key: one for key, one in controls.records.items() if key != ("uniform", 36)}, controls.sets)
-    assert controls_markdown(few, without, 4, folder) != page  # the control
+    assert controls_markdown(few, without, longer, 4, folder) != page  # the control
     few = study.Study({key: one for key, one in without.records.items() if key[1] != 44}, without.sets)
-    assert controls_markdown(controls, few, 4, folder) != page
+    assert controls_markdown(controls, few, longer, 4, folder) != page
+    few = study.Study({key: one for key, one in longer.records.items() if key[1] != 52}, longer.sets)
+    assert controls_markdown(controls, without, few, 4, folder) != page
 
 
 def test_differences_are_paired_corrected_together_and_listed(five):
