@@ -131,6 +131,9 @@ Beside them:
 On the validation boards, after each designed round, in percent and points; these intervals are not corrected:
 
 {by_round}
+
+So more rounds are not shown to change anything: neither difference is clear of zero, and neither is shown to grow
+from round to round. With so few students the intervals are wide.
 """
 
 

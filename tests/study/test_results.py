@@ -63,6 +63,23 @@ def test_the_page_of_the_controls_has_the_tables_of_its_records():
     assert controls_markdown(controls, without, few, 4, folder) != page
 
 
+def test_more_rounds_are_not_shown_to_change_anything():
+    longer = study.load(ROOT / "reports/cells/six_rounds")
+    own, rounds = report.TRAINED, longer.measured_rounds("fixed")
+
+    def by_round(arm):
+        return np.array([longer.rates(arm, boards="validation", index=i).mean(axis=1) for i, _ in enumerate(rounds)])
+
+    def growth(of, over):  # a round, in each training seed
+        return np.polyfit(rounds, of - over, 1)[0]
+
+    for other in (f"{own}_another", "fixed"):
+        found = [study.compare(longer, [own], other, agents=agents)[0].estimate for agents in (2, 3)]
+        found.append(statistics.t_estimate(growth(by_round(own), by_round(other))))
+        assert not any(one.excludes_zero for one in found)
+    assert statistics.t_estimate(growth(by_round(own), 0)).excludes_zero, "the control: what RL adds a round is seen"
+
+
 def test_differences_are_paired_corrected_together_and_listed(five):
     found = study.compare(five, five.arms, "fixed")
     assert {d.arm: d.significant for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
