@@ -174,8 +174,10 @@ def diagnose(
     size gives one (sizes with the most failures first), then the second commonest, and so on.
 
     Raises:
-        ValueError: There are no rollouts.
+        ValueError: There are no rollouts, or `examples` is below 0.
     """
+    if examples < 0:
+        raise ValueError(f"examples: must be at least 0, not {examples}")
     found: dict[int, list[Rollout]] = {}
     for r in rollouts:
         found.setdefault(r.task.instance.size, []).append(r)

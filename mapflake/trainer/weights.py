@@ -67,7 +67,7 @@ def parent_of(folder: str | Path) -> str | Path | None:
     about = repro.read_json(path)
     if about["checkpoint"] == about["sha256"]:
         return str(about["checkpoint"])
-    parent = Path(os.path.normpath(Path(folder) / about["checkpoint"]))
+    parent = (Path(folder).resolve() / about["checkpoint"]).resolve()
     if not parent.is_dir():
         raise checkpoint.CheckpointError(f"{folder}: an adapter of {parent}, which is not there")
     if (found := checkpoint.weights_sha256(parent)) != about["sha256"]:

@@ -72,6 +72,9 @@ def test_examples_are_the_commonest_failures_of_each_size_first():
     assert examples[1].violations == "vertex at step 1, agents 1 and 2, cell (0, 1)"
     assert diagnose(ALL, examples=2).examples == examples[:2]
     assert diagnose([OPTIMAL]).examples == ()
+    assert diagnose(ALL, examples=0).examples == ()
+    with pytest.raises(ValueError, match="examples: must be at least 0, not -1"):
+        diagnose(ALL, examples=-1)
 
 
 def test_violation_text_cuts_a_long_list_and_says_so():

@@ -113,6 +113,8 @@ def test_whole_weights_go_on_from_adapters_but_not_with_a_kl_term(chain, tmp_pat
 def test_a_chain_moves_as_a_whole_and_not_in_parts(chain, tmp_path):
     shutil.copytree(chain, tmp_path / "moved")
     torch.testing.assert_close(logits(tmp_path / "moved/run/round-0"), logits(chain / "run/round-0"))
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "moved/run/round-0")
+    torch.testing.assert_close(logits(tmp_path / "elsewhere"), logits(chain / "run/round-0"))
     shutil.rmtree(tmp_path / "moved/student")
     with pytest.raises(checkpoint.CheckpointError, match=r"an adapter of .*student, which is not there"):
         load_policy(tmp_path / "moved/run/round-0")
