@@ -108,7 +108,7 @@ CLAIMS = (
         *("engineer_trained", "engineer_trained_another", "reads", (LATE, LATE)),
     ),
     Claim(
-        "**This is not shown to help**: own report against another student's.",
+        "**A student's own report is not shown to be worth more** than another student's.",
         *("engineer_trained", "engineer_trained_another", "no difference", (ASKED, LATE)),
     ),
     Claim(
@@ -139,7 +139,8 @@ CLAIMS = (
         *("engineer_trained", "learnability", "no difference"),
     ),
     Claim(
-        "It is **not shown to beat *fixed* with more samples**. There are too few seeds to say more.",
+        "It is **not shown to beat *fixed* with as many samples**, where solved boards that are shown count as samples, too."
+        " There are too few seeds to say more.",
         *("engineer_trained", "fixed_longer", "no difference"),
     ),
     Claim(
@@ -223,7 +224,7 @@ def claims_markdown(
     solved = {arm: study.rates(arm, **TWO_AGENTS).loc[study.seeds("fixed")].to_numpy() for arm in (BASE, "fixed")}
     begin, end = (f"{rates.mean():.1%}" for rates in solved.values())
     title = (
-        f"**What three rounds teach**, in points on the benchmark's {solved['fixed'].shape[1]} boards with 2 agents"
+        f"**What round 0 and two designed rounds teach**, in points on the benchmark's {solved['fixed'].shape[1]} boards with 2 agents"
         f" (*fixed* begins the study at {begin} and ends at {end})"
     )
     return f"{gate_table(gate)}\n\n{table(title, claims, sets, ages, first=len(GATE_CLAIMS) + 1)}"
@@ -235,7 +236,7 @@ def gate_table(gate: Mapping[str, Any]) -> str:
     for number, claim in enumerate(GATE_CLAIMS, start=1):
         found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
         rows.append([str(number), claim.text, _told(_supported(claim, Measured(found)))])
-    title = "**What one round on the boards of a design teaches**, in points on the validation boards"
+    title = "**What one round on the boards of a design teaches**, in points on the validation boards, at equal samples"
     return _markdown(["", title, f"trials, students of {gate['students']} ages"], rows)
 
 
