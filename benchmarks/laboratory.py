@@ -254,9 +254,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             corrected = holm([one.p for one in budgets["samples"].values()])
             for budget, values in budgets.items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
+            ratio, first, second, p = gate.interaction(found.gain)
             parts += [
                 "The same by the seed that scores, at equal samples, with intervals over the students:",
                 by_seed(found).to_markdown(disable_numparse=True),
+                "And by student, a mean over the seeds that score, with the lowest and the highest of them:",
+                by_student(found).to_markdown(disable_numparse=True),
+                f"What a design teaches depends on the student: F({first}, {second}) = {ratio:.1f}, p = {p:.0e} for "
+                "the interaction of students and designs, in an analysis of variance whose error is between seeds.",
                 "The p-values of the first table's rows at equal samples, corrected together (Holm): "
                 f"{', '.join('none' if p is None else f'{p:.2g}' for p in corrected)}.",
             ]
@@ -275,8 +280,8 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             parts += engineers(asked, own)
     if table:
         head += [
-            "How many points a round the best design of each student gains more than another one, with 95% intervals "
-            "over students and training seeds. It is chosen by the other training seeds than the one that scores it.",
+            "By how many points a round each student's best design is ahead of another one, with 95% intervals over "
+            "students and training seeds. One seed scores the best design, and the others choose it.",
             pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True),
         ]
     return "\n\n".join(head + parts) + "\n"
@@ -334,6 +339,16 @@ def by_seed(found: gate.Trials) -> pd.DataFrame:
         for k, seed in enumerate(found.seeds)
     }
     return pd.DataFrame(columns).rename_axis("compared with")
+
+
+def by_student(found: gate.Trials) -> pd.DataFrame:
+    """Returns the gate's differences at equal samples as text: a column for each student."""
+    shown = {
+        COMPARED[name]: [f"{one.mean():+.1f} ({one.min():+.1f} to {one.max():+.1f})" for one in by_seed]
+        for name, by_seed in gate.differences(found, DRAWS, CONSTANTS).items()
+    }
+    table = pd.DataFrame.from_dict(shown, orient="index", columns=[*found.students]).rename_axis("compared with")
+    return table[sorted(table, key=int)]
 
 
 def made_anew(rows: Sequence[Mapping[str, Any]]) -> dict[int, set[str]]:

@@ -21,7 +21,7 @@ from enum import Enum
 from importlib import metadata
 from pathlib import Path, PurePath
 from types import CodeType
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 from pydantic import BaseModel
@@ -45,9 +45,6 @@ READS = {
 
 VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray | np.generic
 """The values in a module or a class that decide what its functions do (`identity`)."""
-
-NAMED = VALUES | BaseModel | functools.partial | PurePath | re.Pattern | Enum
-"""The values in a module that decide what a function does that names them; dataclasses are, too."""
 
 TOLD_BY_REPR = str | int | float | complex | bytes | range | None | np.generic | PurePath | re.Pattern | Enum
 """The values whose text says all of them."""
@@ -191,11 +188,12 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
 
     The hash is of the file or notebook cell that defines it, of the package's code that this imports, and of the values
     that it holds: closure, defaults, fields, and what it names in its module: constants and collections as they are
-    now, functions and classes. What a file imports from elsewhere is not seen. A function with an attribute `version`
-    is known by its name and that instead.
+    now, functions and classes. Functions and classes that a file imports from elsewhere are not seen. A function with
+    an attribute `version` is known by its name and that instead.
 
     Raises:
-        ValueError: It has no source, or it holds a value whose text need not say all of it; asks for a `version`.
+        ValueError: It has no source, or it holds or names a value whose text need not say all of it, such as a network;
+            asks for a `version`.
     """
     named = inspect.isroutine(thing) or inspect.isclass(thing)
     of = thing if named else type(thing)  # the text of an object may have an address, or a set in no order
@@ -273,7 +271,8 @@ def _held(function: Any, seen: set[Any]) -> Any:
     plain = {}
     for name, value in used.items():
         own = getattr(value, "__module__", None) == function.__module__
-        if isinstance(value, NAMED) or dataclasses.is_dataclass(type(value)) or (own and inspect.isfunction(value)):
+        named = hasattr(value, "__name__") or get_origin(value)  # a module, class, function or type
+        if not named or (own and inspect.isfunction(value)):
             plain[name] = value
         elif own and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
             plain[name] = _inside(value, seen)

@@ -33,11 +33,12 @@ def write(root: Path) -> None:
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     sets = cells_by_title(cells)
-    _, controls, without = sets.values()
+    earlier, controls, without = sets.values()
     for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
         repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
-    page = controls_markdown(controls, without, study.load(cells / "six_rounds"), ages, cells / "without_reports")
+    longer, folder = study.load(cells / "six_rounds"), cells / "without_reports"
+    page = controls_markdown(controls, without, longer, earlier, ages, folder)
     repro.write_text(root / REPORTS / "controls.md", page)
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")

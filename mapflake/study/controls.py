@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+from scipy.stats import f_oneway
 
 from mapflake.engineer.designers import DYNAMIC
 from mapflake.study import paper
@@ -27,6 +29,7 @@ PUBLISHED = (
     "frontier",
     "uniform",
 )
+POOLED = tuple((against, agents) for against in ("fixed", ANOTHER, "evaluation_matched") for agents in (2, 3))
 TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
 CONTROLS = """# Published ways to choose boards, on fresh students
 
@@ -36,8 +39,8 @@ new training seeds, {seeds}, students of all four ages, and are not pooled with 
 planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
 [log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
 other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other fresh students,
-{seeds_without}; these questions were written down before any of those cells. The [glossary](../docs/glossary.md)
-explains the names of arms and columns.
+{seeds_without}, and more rounds on {seeds_longer}; these questions were written down before any of those cells. The
+[glossary](../docs/glossary.md) explains the names of arms and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
@@ -134,14 +137,29 @@ On the validation boards, after each designed round, in percent and points; thes
 
 So more rounds are not shown to change anything: neither difference is clear of zero, and neither is shown to grow
 from round to round. With so few students the intervals are wide.
+
+## All students together, after the fact
+
+Each set of students has its own questions, and they were not to be pooled. After all results were known, we pooled them
+all the same: the trained engineer against another arm, over the study's students and all fresh ones in which that arm
+was run, after two designed rounds or after {rounds}. The intervals are not corrected. *Sets differ* is the p-value of
+an analysis of variance between the sets of students.
+
+{pooled}
+
+So over all students, the trained engineer leads *fixed* with 2 agents, and its own student's report leads another's by
+a little; against evaluation-matched, no lead is shown. With 3 agents, which are in no training boards of a round, it is
+not shown to lead any of the three, and is behind evaluation-matched. Nobody asked this beforehand, so it can suggest
+questions for other students, and decides none.
 """
 
 
-def controls_markdown(study: Study, without: Study, longer: Study, ages: int, folder: Path) -> str:
+def controls_markdown(study: Study, without: Study, longer: Study, earlier: Study, ages: int, folder: Path) -> str:
     """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages.
 
     `without` has the cells of the engineer that was trained without reports, of other students; `folder` is theirs, and
-    has the records of design RL of both engineers. `longer` has cells of more rounds, again of other students.
+    has the records of design RL of both engineers. `longer` has cells of more rounds, again of other students, and
+    `earlier` those of the study.
     """
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
@@ -175,6 +193,7 @@ def controls_markdown(study: Study, without: Study, longer: Study, ages: int, fo
     shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
     shown["by_round"] = _by_round(longer).to_markdown(disable_numparse=True)
     shown["rounds"], shown["seeds_longer"] = str(longer.measured_rounds("fixed")[-1]), _span(longer)
+    shown["pooled"] = _pooled([earlier, study, without, longer]).to_markdown(index=False, disable_numparse=True)
     others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     mark = "## Other differences"  # the part before it is for one arm against others
     rest = results_markdown(study, "study", others, ages=ages).split(mark, 1)[1]
@@ -200,6 +219,17 @@ def _first_sizes(study: Study) -> pd.DataFrame:
                 f"{name(arm)}: size": f"{mean_size(asked):.1f}" if asked else "rejected",
             }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
+
+
+def _pooled(sets: Sequence[Study]) -> pd.DataFrame:
+    """Returns the trained engineer's lead over others among the students of all sets: a row for each of `POOLED`."""
+    rows = []
+    for against, agents in POOLED:
+        there = [one for one in sets if one.seeds(against)]
+        ahead = [paired(one.rates(TRAINED, agents=agents), one.rates(against, agents=agents)) for one in there]
+        found, differ = estimate(pd.concat(ahead)), f_oneway(*(one.mean(axis=1) for one in ahead)).pvalue
+        rows.append([name(against), agents, found.seeds, points(found), f"{found.p:.2g}", f"{differ:.2g}"])
+    return pd.DataFrame(rows, columns=["against", "agents", "students", "points", "p", "sets differ"])
 
 
 def _by_round(study: Study) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import spearmanr
+from scipy.stats import f, spearmanr
 
 from mapflake.study.statistics import Estimate, estimate
 
@@ -127,6 +127,21 @@ def differences(found: Trials, draws: Sequence[str], constants: Sequence[str]) -
         **{f"against {design}": found.of([design])[:, 0] for design in constants},
     }
     return {name: best - other for name, other in against.items()}
+
+
+def interaction(gain: np.ndarray) -> tuple[float, int, int, float]:
+    """Returns F, its degrees of freedom and p for "all designs differ alike in all students"; gains `[S, D, K]`.
+
+    The analysis of variance takes out each student's mean under each seed, and what all students have in common.
+    """
+    students, designs, seeds = gain.shape
+    own = gain - gain.mean(axis=1, keepdims=True)
+    cells = own.mean(axis=2)
+    between, within = seeds * ((cells - cells.mean(axis=0)) ** 2).sum(), ((own - cells[:, :, None]) ** 2).sum()
+    df = (students - 1) * (designs - 1), students * (designs - 1) * (seeds - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # trials without noise
+        ratio = float(between / df[0] / (within / df[1]))
+    return ratio, *df, float(f.sf(ratio, *df))
 
 
 def ceiling(gain: np.ndarray) -> list[float]:

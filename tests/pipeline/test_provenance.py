@@ -274,6 +274,9 @@ def test_a_designer_from_outside_is_known_by_its_file_and_the_values_that_it_hol
     ):
         with pytest.raises(ValueError, match=r"cannot tell whether it has changed.* give it an attribute `version`"):
             identity(unknown)
+    network = module(tmp_path, "class Network: ...\nnetwork = Network()\nrule = lambda inputs: network.holes\n")
+    with pytest.raises(ValueError, match=r"it holds <.*Network object.*give it an attribute `version`"):
+        identity(network.rule)  # what it has learned is in no file
     space["rule"].version = 1
     assert identity(space["rule"]) == {"name": "__main__.rule", "version": "1"}
 

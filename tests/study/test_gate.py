@@ -68,6 +68,25 @@ def test_ceiling_is_one_without_noise_and_none_where_all_is_noise():
     assert abs(found.mean()) < 3 * found.std(ddof=1) / len(found) ** 0.5
 
 
+def test_the_interaction_is_that_of_two_regressions():
+    """Its p is small where students need different designs, and is as it should be where all are alike."""
+    gain = gate.trials(rows(TRUTH, 3, noise=1.0)).gain
+    s, d, k = (axis.ravel() for axis in np.indices(gain.shape))
+
+    def residual(*groups):
+        columns = np.hstack([np.eye(group.max() + 1)[group] for group in groups])
+        return gain.ravel() - columns @ np.linalg.lstsq(columns, gain.ravel(), rcond=None)[0]
+
+    alike, apart = ((residual(s * 3 + k, group) ** 2).sum() for group in (d, s * 5 + d))
+    ratio, first, second, p = gate.interaction(gain)
+    assert ratio == pytest.approx((alike - apart) / 8 / (apart / 24))
+    assert (first, second) == (8, 24)
+    assert p < 1e-4
+    same = np.tile(TRUTH[1], (3, 1))
+    found = [gate.interaction(gate.trials(rows(same, 3, noise=1.0, seed=seed)).gain)[-1] for seed in range(400)]
+    assert 0.02 < np.mean(np.array(found) < 0.05) < 0.09
+
+
 def test_what_is_missing_or_there_twice_is_named():
     whole = rows(TRUTH, 2)
     with pytest.raises(ValueError, match=r"^student s1, design large, seed 1: not tried \(1 missing in all\)$"):

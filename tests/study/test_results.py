@@ -18,9 +18,10 @@ from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
 from mapflake.plots.loop import loop
-from mapflake.study import claims, comparisons, designs, engineers, paper, report, statistics
+from mapflake.study import claims, comparisons, controls, designs, engineers, paper, report, statistics
 from mapflake.study.controls import controls_markdown
 from mapflake.study.designs import by_round, spent
+from mapflake.study.names import name
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,23 +45,23 @@ def published():
     return study.load(ROOT / "reports/cells/study")
 
 
-def test_the_page_of_the_controls_has_the_tables_of_its_records():
+def test_the_page_of_the_controls_has_the_tables_of_its_records(published):
     folder = ROOT / "reports/cells/without_reports"
-    controls, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
+    fresh, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
     longer = study.load(ROOT / "reports/cells/six_rounds")
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    assert controls_markdown(controls, without, longer, 4, folder) == page, "python -m mapflake.nb readme"
-    extra = spent(controls)["extra"]
+    assert controls_markdown(fresh, without, longer, published, 4, folder) == page, "python -m mapflake.nb readme"
+    extra = spent(fresh)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
-    rest = study.Study({key: one for key, one in controls.records.items() if key[0] != "fixed"}, controls.sets)
+    rest = study.Study({key: one for key, one in fresh.records.items() if key[0] != "fixed"}, fresh.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
-    few = study.Study({key: one for key, one in controls.records.items() if key != ("uniform", 36)}, controls.sets)
-    assert controls_markdown(few, without, longer, 4, folder) != page  # the control
+    few = study.Study({key: one for key, one in fresh.records.items() if key != ("uniform", 36)}, fresh.sets)
+    assert controls_markdown(few, without, longer, published, 4, folder) != page  # the control
     few = study.Study({key: one for key, one in without.records.items() if key[1] != 44}, without.sets)
-    assert controls_markdown(controls, few, longer, 4, folder) != page
+    assert controls_markdown(fresh, few, longer, published, 4, folder) != page
     few = study.Study({key: one for key, one in longer.records.items() if key[1] != 52}, longer.sets)
-    assert controls_markdown(controls, without, few, 4, folder) != page
+    assert controls_markdown(fresh, without, few, published, 4, folder) != page
 
 
 def test_more_rounds_are_not_shown_to_change_anything():
@@ -78,6 +79,17 @@ def test_more_rounds_are_not_shown_to_change_anything():
         found.append(statistics.t_estimate(growth(by_round(own), by_round(other))))
         assert not any(one.excludes_zero for one in found)
     assert statistics.t_estimate(growth(by_round(own), 0)).excludes_zero, "the control: what RL adds a round is seen"
+
+
+def test_what_is_said_of_all_students_together(published):
+    sets = [published, *(study.load(ROOT / "reports/cells" / n) for n in ("controls", "without_reports", "six_rounds"))]
+    shown = controls._pooled(sets).set_index(["against", "agents"])["points"]
+    low, high = shown.str.extract(r"\((\S+) to (\S+)\)").astype(float).to_numpy().T
+    ahead, behind = (dict(zip(shown.index, one, strict=True)) for one in (low > 0, high < 0))
+    assert {key for key in ahead if ahead[key]} == {(name(arm), 2) for arm in ("fixed", f"{report.TRAINED}_another")}
+    assert {key for key in behind if behind[key]} == {(name("evaluation_matched"), 3)}
+    apart = controls._pooled(sets[:2]).set_index(["against", "agents"])["points"]
+    assert apart[name("fixed"), 2] != shown[name("fixed"), 2]  # the control
 
 
 def test_differences_are_paired_corrected_together_and_listed(five):
