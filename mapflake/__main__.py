@@ -1,7 +1,7 @@
-"""A board in the terminal, to play, to solve or to draw: `python -m mapflake --help`. Needs the base install alone.
+"""In the terminal: a board to play, solve or draw, and the rounds of a recorded run. Needs the base install alone.
 
-Agents are numbers, `G1` is the goal of agent 1, `H` a hole. Colours are left out where the output is no terminal, and
-where the variable NO_COLOR is set.
+`python -m mapflake --help` has the commands. Agents are numbers, `G1` is the goal of agent 1, `H` a hole. Colours are
+left out where the output is no terminal, and where the variable NO_COLOR is set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import re
 import shutil
 import sys
 from dataclasses import replace
+from itertools import pairwise, zip_longest
+from pathlib import Path
 
+from mapflake import repro
+from mapflake.engineer import Round
+from mapflake.engineer.boards import sample_boards
 from mapflake.env import (
     MOVES,
     BudgetExceeded,
@@ -31,14 +36,16 @@ from mapflake.env import (
 from mapflake.env.instance import text_at
 
 AGENTS = (36, 33, 32, 35, 34, 31)  # colours of a terminal
+RECORD = "reports/cells/study/engineer_trained-0.json"
 HELP = f"A step is a letter of {MOVES} for each agent; W waits. Or: hint, back, quit."
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m mapflake", description="MAPF-FrozenLake in the terminal.")
-    parser.add_argument("command", nargs="?", choices=COMMANDS, default="play", help="default: play")
-    parser.add_argument("board", nargs="?", help="a file that holds a board as `draw` prints it; default: drawn anew")
+    parser.add_argument("command", nargs="?", choices=[*COMMANDS, "rounds"], default="play", help="default: play")
+    told = f"a file with a board as `draw` prints it (default: drawn anew); for `rounds` a record (default: {RECORD})"
+    parser.add_argument("file", nargs="?", help=told)
     parser.add_argument("--size", type=int, default=5, help="rows of the board (%(default)s)")
     parser.add_argument("--agents", type=int, default=2, help="number of agents (%(default)s)")
     parser.add_argument("--holes", type=float, default=0.2, help="share of the cells that are holes (%(default)s)")
@@ -47,11 +54,14 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     options = ("size", "agents", "holes", "wait", "seed")
     drawn = [key for key in options if getattr(asked, key) != parser.get_default(key)]
-    if asked.board and drawn:
-        parser.error(f"--{drawn[0]} is of a board that is drawn; {asked.board} has its own")
+    if drawn and (asked.file or asked.command == "rounds"):
+        parser.error(f"--{drawn[0]} is of a board that is drawn; {asked.file or RECORD} has its own")
     try:
-        if asked.board:
-            task = Task.of(read_board(asked.board))
+        if asked.command == "rounds":
+            show_rounds(asked.file or RECORD)
+            return 0
+        if asked.file:
+            task = Task.of(read_board(asked.file))
         else:
             config = EnvConfig.uniform([asked.size], asked.holes, 1.0 if asked.wait else None, asked.agents)
             (task,) = generate(config, 1, seed=asked.seed)
@@ -113,6 +123,51 @@ def play_board(task: Task) -> None:
 COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
 
 
+def show_rounds(path: str) -> None:
+    """Prints the rounds of a record in reports/cells: the report, the next configuration, its boards, what came out."""
+    rounds = recorded(Path(path))
+    for before, one in pairwise(rounds):
+        print(f"{outcome(before)}\nBy size, and what the next configuration asks for:\n")
+        print("       valid  with wait  without    boards  holes  waits")
+        reports, parts = {size.size: size for size in before.report.sizes}, one.config.sizes
+        for size in sorted({*reports, *(key for key, part in parts.items() if part.data_ratio)}):
+            seen, part = reports.get(size), parts.get(size)
+            told, asked = [""] * 3, [""] * 3
+            if seen:
+                easy = seen.valid - seen.wait_valid, seen.rollouts - seen.wait_rollouts
+                counts = (seen.valid, seen.rollouts), (seen.wait_valid, seen.wait_rollouts), easy
+                told = [f"{valid / count:.0%}" if count else "" for valid, count in counts]
+            if part and part.data_ratio:
+                waits = "any" if part.wait_ratio is None else f"{part.wait_ratio:.0%}"
+                asked = [f"{part.data_ratio:.0%}", f"{part.hole_ratio:.0%}", waits]
+            row = "{:>6}  {:>9}  {:>7}    {:>6}  {:>5}  {:>5}".format(*told, *asked)
+            print(f"{size}x{size}".ljust(6) + row.rstrip())
+        if one.proposal:
+            print(f"\nThe reply: {one.proposal.rejection or one.proposal.reply}")
+        count = int((one.training or {})["instances"])
+        boards, _ = sample_boards(one.config, count, seed=repro.seed_for(one.seed, "train", one.index))
+        first = {task.instance.size: task.instance.to_text() for task in reversed(boards)}
+        print(f"\nThe first of its {count} boards of each size:\n\n{side_by_side([first[s] for s in sorted(first)])}\n")
+    print(outcome(rounds[-1]))
+
+
+def recorded(path: Path) -> list[Round]:
+    """Returns the rounds of a record, after the round 0 that all arms share; that is in a record beside it."""
+    found = repro.read_json(path)
+    rounds = found.get("rounds") if isinstance(found, dict) else None
+    if not rounds:
+        raise ValueError(f"{path}: has no rounds; takes the record of an arm, such as {RECORD}")
+    shared = path.with_name(f"round_0-{path.stem.rpartition('-')[2]}.json")
+    if rounds[0]["index"] and shared.is_file():
+        rounds = repro.read_json(shared)["rounds"] + rounds
+    return [repro.from_json(Round, row, str(path)) for row in rounds]
+
+
+def outcome(one: Round) -> str:
+    """Returns a sentence on the validation boards after a round."""
+    return f"Round {one.index} is over: {one.report.valid_rate:.1%} of the answers to the validation boards are valid."
+
+
 def broken_rules(board: Instance, move: str) -> list[str]:
     """Returns a line for each rule that a joint move breaks, an empty list if it breaks none."""
     return [
@@ -128,12 +183,12 @@ def joint_move(plan: Plan, time: int) -> str:
 
 
 def side_by_side(pictures: list[str]) -> str:
-    """Returns pictures of equal height in rows as wide as the terminal."""
+    """Returns pictures in rows as wide as the terminal."""
     width = max(len(line) for picture in pictures for line in picture.splitlines()) + 3
     columns = max(1, shutil.get_terminal_size().columns // width)
     rows = []
     for first in range(0, len(pictures), columns):
-        lines = zip(*(picture.splitlines() for picture in pictures[first : first + columns]), strict=True)
+        lines = zip_longest(*(picture.splitlines() for picture in pictures[first : first + columns]), fillvalue="")
         rows.append("\n".join("".join(part.ljust(width) for part in line).rstrip() for line in lines))
     return painted("\n\n".join(rows))
 

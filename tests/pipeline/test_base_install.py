@@ -19,7 +19,10 @@ from pathlib import Path
 import pytest
 from small_repo import ROOT, done
 
-from mapflake.__main__ import joint_move, main
+from mapflake import repro
+from mapflake.__main__ import RECORD, joint_move, main
+from mapflake.engineer import Round
+from mapflake.engineer.boards import sample_boards
 from mapflake.env import EnvConfig, Instance, generate
 
 BASE = ("numpy", "pydantic", "pydantic_core", "annotated-types", "typing_extensions", "typing-inspection")
@@ -160,6 +163,28 @@ def test_a_board_in_the_terminal(python: Path, tmp_path: Path, capsys: pytest.Ca
     moves = "\n".join(joint_move(best.plan, time) for time in range(best.makespan))
     played = done(python, "-I", "-m", "mapflake", "play", *chosen, input=moves)
     assert f"all on their goals after {best.makespan} steps: that is optimal" in played
+
+
+def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With numpy and pydantic alone, against the record; a rule's record begins after the round 0 that arms share."""
+    said = done(python, "-I", "-m", "mapflake", "rounds", cwd=ROOT)
+    rows = json.loads((ROOT / RECORD).read_text())["rounds"]
+    rounds = [repro.from_json(Round, row, RECORD) for row in rows]
+    for one in rounds:
+        assert f"Round {one.index} is over: {one.report.valid_rate:.1%} of" in said
+        assert not one.proposal or one.proposal.reply in said
+    part, seen = rounds[1].config.sizes[4], rounds[0].report.at(4)
+    assert seen is not None
+    (row, *_) = (line.split() for line in said.splitlines() if line.startswith("4x4"))
+    shares = (seen.valid_rate, seen.wait_valid / seen.wait_rollouts, part.data_ratio, part.hole_ratio, part.wait_ratio)
+    assert [row[1], row[2], *row[4:]] == [f"{share:.0%}" for share in shares]
+    boards, _ = sample_boards(rounds[1].config, 640, seed=repro.seed_for(0, "train", 1))
+    four = next(task.instance.to_text() for task in boards if task.instance.size == 4)
+    assert all(line in said for line in four.splitlines())
+    assert main(["rounds", str(ROOT / "reports/cells/study/fixed-0.json")]) == 0
+    assert capsys.readouterr().out.startswith("Round 0 is over: ")
+    assert main(["rounds", str(ROOT / "reports/cells/study/boards.json")]) == 1
+    assert "boards.json: has no rounds; takes the record of an arm" in capsys.readouterr().err
 
 
 BOARD = "S1 .  .\nG2 H  .\nS2 .  G1\n"
