@@ -108,7 +108,7 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert re.search(
         r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", said, re.M
     )
-    assert re.search(r"^evaluation_matched: \+\d\.\d \(.*\) points, 4 seeds, p = \d\.\d+$", said, re.M)
+    assert re.search(r"^against engineer_trained: \+\d\.\d \(.*\) points, 4 seeds, p = \d\.\d+$", said, re.M)
     assert "x: 2 s, 1 CPU seconds" in said
 
 
