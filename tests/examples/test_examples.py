@@ -75,7 +75,7 @@ def test_a_script_prints_what_the_page_says(name: str) -> None:
         before, after = map(float, re.findall(r"valid (0\.\d+|1\.00)", ours))
         assert after > before + 0.1
     if name == "own_designer":  # a line for the recorded engineer and one for ours
-        assert len(re.findall(r"^round 1, wait ratios, (?:engineer|    ours): 3x3 [01]\.\d\d", ours, re.M)) == 2
+        assert len(re.findall(r"^round 1, wait ratios, (?:trained engineer| +ours): 3x3 [01]\.\d\d", ours, re.M)) == 2
 
 
 def test_a_designer_is_compared_with_ours_by_the_statistics_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
