@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import own_designer  # adds the arm waits_where_they_fail
-import pandas as pd
 import toy_learner
 
 from mapflake.env import EnvConfig, Task, generate
@@ -21,15 +21,15 @@ assert "waits_where_they_fail" in own_designer.RULES
 OTHERS, SEEDS = ("fixed", "heuristic", "learnability"), range(5)
 
 
-def rates(arm: str, boards: Sequence[Task], folder: Path) -> pd.DataFrame:
+def rates(arm: str, boards: Sequence[Task], folder: Path):
     """Returns the valid rate of an arm's last checkpoint, a row for each training seed and a column for each board."""
-    rows = {}
+    rollouts = []
     for seed in SEEDS:
         last = toy_learner.run(arm, folder / f"{seed}", seed=seed)[-1]
         policy = toy_learner.ToyLearner().load(last.checkpoint)
-        found = evaluate.frame(evaluate.rollout(policy, boards, samples=2, seed=seed))
-        rows[seed] = found.groupby("board")["valid"].mean()
-    return pd.DataFrame.from_dict(rows, orient="index")
+        rollouts += evaluate.rollout(policy, boards, samples=2, seed=seed)
+    found = evaluate.frame(rollouts)
+    return found.assign(seed=np.repeat(SEEDS, len(found) // len(SEEDS))).pivot_table("valid", "seed", "board")
 
 
 def main(folder: Path) -> None:

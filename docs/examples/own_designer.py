@@ -32,16 +32,16 @@ RULES["waits_where_they_fail"] = lambda inputs: waits_where_they_fail(inputs.siz
 
 
 def on_record() -> None:
-    """Prints what the rule asks for after round 0 of a published run, and what this run's engineer asked for."""
+    """Prints what the rule asks for after round 0 of a published run, and what its trained engineer asked for."""
     seed = min(int(path.stem.rpartition("-")[2]) for path in RECORDED.glob("engineer_trained-*.json"))
     rows = repro.read_json(RECORDED / f"engineer_trained-{seed}.json")["rounds"]
     rounds = tuple(repro.from_json(Round, row, "record") for row in rows)
     sizes = tuple(s.size for s in rounds[0].report.sizes)
     ours = waits_where_they_fail(sizes)(rounds[0].report, rounds[:1])
-    for name, proposal in (("engineer", rounds[1].proposal), ("ours", ours)):
+    for name, proposal in (("trained engineer", rounds[1].proposal), ("ours", ours)):
         if proposal and proposal.config:
             waits = ", ".join(f"{size}x{size} {part.wait_ratio:.2f}" for size, part in proposal.config.sizes.items())
-            print(f"round 1, wait ratios, {name:>8}: {waits}")
+            print(f"round 1, wait ratios, {name:>16}: {waits}")
 
 
 def in_the_loop(folder: Path) -> None:

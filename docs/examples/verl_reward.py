@@ -2,6 +2,7 @@
 
 python docs/examples/verl_reward.py    # writes runs/verl/train.parquet
 For verl: `data.train_files=runs/verl/train.parquet custom_reward_function.path=docs/examples/verl_reward.py`.
+own_loop.py lets a designer choose the boards of the next epoch; `rows(boards).to_parquet(...)` writes them.
 """
 
 from pathlib import Path

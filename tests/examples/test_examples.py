@@ -22,13 +22,25 @@ import pandas as pd
 import pytest
 
 from mapflake import repro
-from mapflake.engineer import VARIANTS
+from mapflake.engineer import (
+    VARIANTS,
+    EngineerParams,
+    Round,
+    RoundSettings,
+    Start,
+    format_config,
+    llm_engineer,
+    run_arm,
+    run_round,
+)
 from mapflake.engineer.designers import RULES
+from mapflake.env import EnvConfig, generate, judge_completion
 from mapflake.env.config import DIMENSIONS
+from mapflake.trainer.evaluate import Rollout, rollout
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "bring_your_own.md"
-SCRIPTS = ("own_designer", "own_reward", "own_variant", "own_policy", "own_maps", "own_dimension")
+SCRIPTS = ("own_designer", "own_reward", "own_variant", "own_policy", "own_loop", "own_maps", "own_dimension")
 PRINTS = r"(<!-- {} prints -->\n```text\n)(.*?)(```\n)"
 QUOTE = r"<!-- ([\w/]+\.(?:py|slurm|sh)) -->\n```\w+\n(.*?)```\n"
 LOCAL = ("before GRPO", "after GRPO", "round ")  # trained on this machine, or recorded by the last published run
@@ -75,7 +87,7 @@ def test_a_script_prints_what_the_page_says(name: str) -> None:
         before, after = map(float, re.findall(r"valid (0\.\d+|1\.00)", ours))
         assert after > before + 0.1
     if name == "own_designer":  # a line for the recorded engineer and one for ours
-        assert len(re.findall(r"^round 1, wait ratios, (?:engineer|    ours): 3x3 [01]\.\d\d", ours, re.M)) == 2
+        assert len(re.findall(r"^round 1, wait ratios, (?:trained engineer| +ours): 3x3 [01]\.\d\d", ours, re.M)) == 2
 
 
 def test_a_designer_is_compared_with_ours_by_the_statistics_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +105,56 @@ def test_a_page_quotes_the_scripts_as_they_are(page: str) -> None:
         assert code in (DOCS / "examples" / name).read_text(encoding="utf-8"), f"{name}: {code[:60]}"
 
 
+def test_a_trained_engineer_takes_what_the_page_says(tmp_path: Path) -> None:
+    import toy_learner
+
+    class Designing(toy_learner.ToyPolicy):
+        """A toy that also answers an engineer's prompt."""
+
+        def _one(self, prompt: str, luck: float) -> str:
+            asked = prompt.startswith("You are the environment engineer")
+            return format_config(design, "json") if asked else super()._one(prompt, luck)
+
+    class Learner(toy_learner.ToyLearner):
+        def load(self, checkpoint: str | Path) -> Designing:
+            return Designing(self._read(checkpoint))
+
+    sizes = (3, 4)
+    first, design = EnvConfig.uniform(sizes, 0.1), EnvConfig.uniform(sizes, 0.2, 0.5)
+    validation = generate(EnvConfig.uniform(sizes, 0.1, 0.5), 20, seed=0, split="validation")
+    settings = RoundSettings(tmp_path, Learner(), validation, seed=0)
+    given = {"Start": Start, "run_arm": run_arm, "run_round": run_round}
+    scope = {"first": first, "settings": settings, "sizes": sizes, **given}
+    blocks = re.findall(
+        r"<!-- a trained engineer -->\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    exec("".join(blocks), scope)
+    assert len(blocks) == 2
+    assert scope["prompts"]["prompt"][0][0]["content"].startswith("You are the environment engineer")
+    answers = [[{"role": "assistant", "content": text}] for text in (format_config(design, "json"), "no design")]
+    (reward,) = [reward for reward, weight in scope["rewards"].items() if weight]
+    values = reward(completions=answers, situation=scope["prompts"]["situation"][:2])
+    assert values[0] > values[1] == 0
+    rounds = scope["history"]
+    assert [one.arm for one in rounds] == ["shared", "engineer_trained", "engineer_trained"]
+    assert rounds[1].config == design
+    assert rounds[0].before_design_rl_sha256
+
+
+def test_the_loop_reads_answers_that_were_sampled_elsewhere() -> None:
+    loop = runpy.run_path(str(DOCS / "examples/own_loop.py"))
+    rollouts = rollout(loop["policy"], loop["validation"], seed=0)
+    (line,) = re.findall(r"`(Rollout\(task, .+?\))`\. ", PAGE.read_text(encoding="utf-8"))
+    scope = {"Rollout": Rollout, "judge_completion": judge_completion}
+    assert [eval(line, {**scope, "task": one.task, "text": one.completion}) for one in rollouts] == rollouts
+    (line,) = re.findall(r"`(llm_engineer\(.+?, seed=0\))`", PAGE.read_text(encoding="utf-8"))
+    design = eval(line, {**loop, "llm_engineer": llm_engineer, "EngineerParams": EngineerParams})
+    loop["policy"].complete = lambda prompts, **_: [[format_config(loop["config"], "json")]]
+    assert design(loop["report"], loop["history"]).config is not None
+    saved = [repro.to_json(one) for one in loop["history"]]
+    assert tuple(repro.from_json(Round, one, "round") for one in saved) == loop["history"]
+
+
 def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import toy_learner  # not above: run as a script, this file finds the examples later
 
@@ -108,7 +170,7 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert re.search(
         r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", said, re.M
     )
-    assert re.search(r"^evaluation_matched: \+\d\.\d \(.*\) points, 4 seeds, p = \d\.\d+$", said, re.M)
+    assert re.search(r"^against engineer_trained: \+\d\.\d \(.*\) points, 4 seeds, p = \d\.\d+$", said, re.M)
     assert "x: 2 s, 1 CPU seconds" in said
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -143,6 +144,15 @@ def test_what_an_extra_does_names_it(python: Path) -> None:
     told = done(python, "-I", "-c", tries).splitlines()
     for said, command in zip(told, NEEDS.values(), strict=True):
         assert re.fullmatch(rf'this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake', said)
+
+
+def test_an_example_runs_or_names_its_extra(python: Path) -> None:
+    examples = ROOT / "docs/examples"
+    told = done(python, "-E", examples / "own_loop.py")  # not -I: it imports another example
+    assert told in re.sub(r" +\n", "\n", (ROOT / "docs/bring_your_own.md").read_text(encoding="utf-8"))
+    asked = [python, "-E", examples / "compare_designers.py"]
+    failed = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert failed.stderr.endswith('ImportError: this needs pandas: pip install ".[lab]" in a clone of mapflake\n')
 
 
 # ---------------------------------------------------------------- python -m mapflake
