@@ -15,6 +15,7 @@ COMMANDS = re.findall(r"^\| .+? \| `(.+?)` \| \[", PAGE, re.MULTILINE)
 
 TESTED = {
     "python -m mapflake solve --wait": "tests/examples/test_i_want_to.py",
+    "python -m mapflake rounds": "tests/pipeline/test_base_install.py",
     "python docs/examples/compare_designers.py": "tests/examples/test_examples.py",
     "python docs/examples/own_loop.py": "tests/examples/test_examples.py",
     "python docs/examples/own_reward.py": "tests/examples/test_examples.py",
