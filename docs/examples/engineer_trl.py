@@ -27,14 +27,14 @@ def main(designer="learnability", folder="runs/trl", shown=600, instances=128, r
     warm_start(pairs, VOCABULARY, WarmStartParams(steps=shown), f"{folder}/start", seed=0)
     start = load_policy(f"{folder}/start")
 
+    name = designer if isinstance(designer, str) else getattr(designer, "__name__", "designer")
     boards = DesignedBoards(BOARDS, instances, seed=0, passes=passes, prompt_format=FORM)
     args = GRPOConfig(
-        f"{folder}/{designer}", num_train_epochs=rounds, shuffle_dataset=False, reward_weights=[*REWARD.values()],
+        f"{folder}/{name}", num_train_epochs=rounds, shuffle_dataset=False, reward_weights=[*REWARD.values()],
         per_device_train_batch_size=2 * instances, num_generations=8, max_completion_length=96, learning_rate=5e-4,
         lr_scheduler_type="constant", save_steps=4, logging_steps=1, **CPU,
     )  # fmt: skip
-    rewards = reward_functions(FORM)
-    trainer = GRPOTrainer(start.model, rewards, args, boards.dataset, processing_class=start.tokenizer)
+    trainer = GRPOTrainer(start.model, reward_functions(FORM), args, boards.dataset, processing_class=start.tokenizer)
     validation = generate(BOARDS, 60, seed=0, split="validation")
     engineer = EngineerCallback(trainer, boards, designer, validation=validation)
     for callback in (engineer, ManifestCallback()):

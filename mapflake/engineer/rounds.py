@@ -108,7 +108,8 @@ def run_round(
         ValueError: Round 0 lacks its start, or a later round its designer, or one has what is the other's; or the
             last round was measured on other validation boards; or whether the designer has changed cannot be told
             (`provenance.identity`); or `settings.about` says who designs, which is added to it.
-        TypeError: As for `designed`; or the trainer's `train` returned no curve.
+        TypeError: As for `designed`; or the trainer's `train` returned no curve, or its `describe` no parameters.
+        FileNotFoundError: The trainer's `train` wrote no checkpoint.
     """
     _check_about(settings)
     if history and start:
@@ -153,8 +154,11 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         )
     parent_sha256 = trainer.sha256(last.checkpoint)
     curve = trainer.train(last.checkpoint, tasks, checkpoint, seed=seed_for(seed, "grpo", index))
-    if curve is None:
-        raise TypeError("trainer: its train returned None; it returns the curve, a row a step, [] if there are none")
+    if not (isinstance(curve, Sequence) and all(isinstance(row, Mapping) for row in curve)):
+        said = "it returns the curve, a row (numbers by name) a step, [] if there are none"
+        raise TypeError(f"trainer: its train returned {shown(curve)}; {said}")
+    if not (checkpoint.is_file() or any(checkpoint.glob("*"))):
+        raise FileNotFoundError(f"trainer: its train wrote no checkpoint: {checkpoint} is not there, or is empty")
     rollouts = evaluate.rollout(
         trainer.load(checkpoint),
         settings.validation,
@@ -223,16 +227,17 @@ def run_arm(
         ValueError: The arm is unknown, lacks its base, the reports that it is told or the RL on designs that it begins
             with, or there is no history; or whether its designer has changed cannot be told (`provenance.identity`); or
             as for `run_round`.
-        LedgerError: As for `run_round`.
+        TypeError: The arm is not a name, or as for `run_round`.
+        LedgerError, FileNotFoundError: As for `run_round`.
     """
     _check_about(settings)
     trainer, sizes, rounds = settings.trainer, legal_sizes(sizes), whole(rounds, "rounds", 0)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
+    asked = params_of(arm, params or EngineerParams(), designers)
     if arm.endswith(DYNAMIC) and not trainer.describe().get("redraws"):
         raise ValueError(f"arm {arm!r} is a training with dynamic sampling: redraws of the trainer must be 1 or more")
     about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
-    asked = params_of(arm, params or EngineerParams(), designers)
     if asked is not None and asked.design_rl == "before" and history[0].before_design_rl_sha256 is None:
         raise ValueError(f"arm {arm!r} begins with RL on designs: its round 0 takes Start(before_design_rl=...)")
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
@@ -269,6 +274,8 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
     Not there: later rounds' configurations, which are designed, and the hash of weights that are a result of the round.
     """
     trainer, before = settings.trainer, None
+    if not isinstance(described := trainer.describe(), Mapping):
+        raise TypeError(f"trainer: its describe returned {shown(described)}; it returns its parameters by name")
     if start:
         parent = trainer.sha256(start.checkpoint)
         before = None if start.before_design_rl is None else trainer.sha256(start.before_design_rl)
@@ -282,7 +289,7 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
         "before_design_rl_sha256": before,
         "config": repro.to_json(start.config) if start else None,
         "instances": trainer.instances,
-        "trainer": trainer.describe(),
+        "trainer": dict(described),
         "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),
         "samples": settings.samples,
         "about": dict(settings.about),

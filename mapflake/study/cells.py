@@ -73,9 +73,17 @@ class Study:
 
         A board in several subsets of the benchmark is one. `index` is which of `measured_rounds` on the validation
         boards; the benchmark is of the last checkpoint.
+
+        Raises:
+            ValueError: There is no such arm, metric or round, or as for `chosen`.
         """
         if not self.seeds(arm):
             raise ValueError(f"{shown(arm)}: no such arm; the records have {', '.join(self.arms)}")
+        if metric not in METRICS:
+            raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
+        last = len(rounds := self.measured_rounds(arm)) - 1
+        if boards == "validation" and index not in range(-last - 1, last + 1):
+            raise ValueError(f"index: {shown(index)} is not in 0 to {last} (or -1, ...): {arm} has the rounds {rounds}")
         return self._rates(arm, metric, boards, index)[self.chosen(boards, kept)]
 
     def chosen(self, boards: str, kept: Mapping[str, Any]) -> list[int]:

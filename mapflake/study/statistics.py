@@ -71,8 +71,12 @@ class Estimate:
 
 
 def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
-    """Returns the mean of `values`, `[seeds, boards]`, with its 95% interval over seeds and boards."""
-    found = np.asarray(values, dtype=float)
+    """Returns the mean of `values`, `[seeds, boards]`, with its 95% interval over seeds and boards.
+
+    Raises:
+        ValueError: One of the values is not a finite number.
+    """
+    found = _finite(values)
     (seeds, boards), mean = found.shape, float(found.mean())
     if min(seeds, boards) == 1:
         return Estimate(mean, seeds, boards)
@@ -81,9 +85,21 @@ def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
 
 
 def t_estimate(values: Sequence[float] | np.ndarray) -> Estimate:
-    """Returns the mean of independent values, one a seed or a board, with Student's 95% t interval; `boards` is 1."""
-    found, n = np.asarray(values, dtype=float), len(values)
+    """Returns the mean of independent values, one a seed or a board, with Student's 95% t interval; `boards` is 1.
+
+    Raises:
+        ValueError: One of the values is not a finite number.
+    """
+    found, n = _finite(values), len(values)
     return _with_interval(Estimate(float(found.mean()), n, 1), float(stats.sem(found)) if n > 1 else 0.0, n - 1)
+
+
+def _finite(values: pd.DataFrame | Sequence[float] | np.ndarray) -> np.ndarray:
+    """Returns the values as an array; ValueError if one is NaN or infinite."""
+    found = np.asarray(values, dtype=float)
+    if wrong := int((~np.isfinite(found)).sum()):
+        raise ValueError(f"values: must be finite numbers, and {wrong} of {found.size} are NaN or infinite")
+    return found
 
 
 def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
@@ -123,8 +139,11 @@ def paired(own: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Returns `own` minus `other`, each `[seeds, boards]`, for the seeds that both have.
 
     Raises:
-        ValueError: They have no seed in common, or other boards.
+        ValueError: They have no seed in common, or other boards, or one has a seed more than once.
     """
+    for name, index in (("own", own.index), ("other", other.index)):
+        if index.has_duplicates:
+            raise ValueError(f"{name}: must have one row a seed, and has several of {index[index.duplicated()][0]}")
     if not own.columns.equals(other.columns):
         raise ValueError("not the same boards")
     seeds = own.index.intersection(other.index)
@@ -137,7 +156,13 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
     """Returns p-values corrected for their number m (Holm 1979); a None stays and does not count.
 
     The i-th smallest becomes the largest (m - j + 1) p_j of all j up to i, at most 1.
+
+    Raises:
+        ValueError: One is not in 0 to 1.
     """
+    for i, value in enumerate(p):
+        if value is not None and not 0 <= value <= 1:
+            raise ValueError(f"p[{i}]: must be in 0 to 1, or None, not {value}")
     order = sorted((value, i) for i, value in enumerate(p) if value is not None)
     found: list[float | None] = [None] * len(p)
     worst = 0.0
@@ -153,9 +178,9 @@ def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
     The mean squares of the differences `values`, `[seeds, boards]`, stand for those of the study to come.
 
     Raises:
-        ValueError: `values` has fewer than two seeds or fewer than two boards.
+        ValueError: `values` has fewer than two seeds or fewer than two boards, or one is not a finite number.
     """
-    found = np.asarray(values, dtype=float)
+    found = _finite(values)
     now, boards = found.shape
     between, by_board, rest = mean_squares(found)
     expected = max(rest, rest + (by_board - rest) * seeds / now)  # the effect of boards enters once for each seed

@@ -509,6 +509,15 @@ def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: p
     assert final(tmp_path / "killed") == final(tmp_path / "whole")
 
 
+@pytest.mark.slow
+def test_the_example_goes_on_with_a_function_too(tmp_path: Path) -> None:
+    main = runpy.run_path(str(EXAMPLE))["main"]
+    for rounds in (1, 2):  # another function each time, with the same name and source
+        history = main(asking(0.1), str(tmp_path), **SMALL | {"rounds": rounds})
+        assert [one.index for one in history] == [*range(rounds)]
+        assert {path.name for path in tmp_path.iterdir()} - {"start"} == {asking(0.1).__name__}
+
+
 def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a tiny model's folder in the place of the hub's name, and small numbers."""
     page = (Path(__file__).parents[2] / "docs/doors/trl.md").read_text()

@@ -136,6 +136,11 @@ def test_what_is_no_engineers_name():
     ):
         with pytest.raises(ValueError, match=said):
             params_of("fixed", EngineerParams(), designers)
+    with pytest.raises(TypeError, match=r"^arm: must be a name, not <function .* \(run_round takes functions\)$"):
+        params_of(engineer_arm, EngineerParams())
+    for arm in ("learnabilty", "engineer"):
+        with pytest.raises(ValueError, match=f"^arm: '{arm}' is none of the rules fixed, .*; a model's takes asked="):
+            designer_for(arm, inputs(None), load=None)
     with pytest.raises(ValueError, match="needs the checkpoint of the base model"):
         designer_for("engineer_base", inputs(None), params_of("engineer_base", EngineerParams()), load=None)
 

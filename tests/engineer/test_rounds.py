@@ -1,6 +1,7 @@
 """Rounds: the order of things, what is recorded, resuming, branching, replay."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -153,16 +154,33 @@ def tracked(train, curve):
     return lambda *given, **named: (train(*given, **named), curve)[1]
 
 
-def test_a_training_that_returns_no_curve_and_a_designer_that_is_none_are_named(tmp_path, first, monkeypatch):
+def test_a_backend_that_breaks_its_contract_is_named(tmp_path, first, monkeypatch):
+    def broken(name, member, error, said):
+        with monkeypatch.context() as patch:
+            patch.setattr(ScriptedTrainer, name, member)
+            with pytest.raises(error, match=said):
+                arm(tmp_path / "b", first)
+
+    for curve, said in ((None, "None"), ([0.5, 0.25], r"\[0.5, 0.25\]"), (iter([{}]), "<list_iterator")):
+        train = tracked(ScriptedTrainer.train, curve)
+        broken("train", train, TypeError, f"^trainer: its train returned {said}.*; it returns the curve, a row")
+    broken("describe", lambda self: None, TypeError, "^trainer: its describe returned None; it returns its parameters")
+    for train in (lambda *given, seed: [], lambda self, start, tasks, out, seed: (out.mkdir(parents=True), [])[1]):
+        shutil.rmtree(tmp_path / "b", ignore_errors=True)
+        broken("train", train, FileNotFoundError, "trainer: its train wrote no checkpoint: .*b/round-1/checkpoint is")
+    assert not (tmp_path / "b/rounds.jsonl").exists()
+    assert len(arm(tmp_path / "b", first)) == 2  # the control
+
+
+def test_designers_and_records_that_are_none_are_named(tmp_path, first):
     for changes, said in (({"engineer": 1}, "engineer"), ({"designer": ""}, "designer"), ({"sizes": [3]}, "sizes")):
         for run in (lambda s: run_round(s, first, lambda report, history: None), lambda s: go_on("fixed", s, first)):
             with pytest.raises(ValueError, match=f"about: {said} is said by the round itself"):
                 run(settings(tmp_path, about=changes))
     with pytest.raises(TypeError, match=r"designer: a function of report and history, not 'uniform' \(run_arm takes"):
         run_round(settings(tmp_path), first, "uniform")
-    monkeypatch.setattr(ScriptedTrainer, "train", tracked(ScriptedTrainer.train, None))
-    with pytest.raises(TypeError, match="trainer: its train returned None; it returns the curve"):
-        arm(tmp_path / "b", first)
+    with pytest.raises(TypeError, match=r"arm: must be a name, not <function .* \(run_round takes functions\)"):
+        go_on(lambda report, history: None, settings(tmp_path / "b"), first)
     with pytest.raises(FileNotFoundError, match="no such file"):
         replay("typo/rounds.jsonl")
 

@@ -144,6 +144,8 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
         (lambda cells: study.compare(cells, "engineer", "fixed"), "arms: takes a list of names, not 'engineer'"),
         (lambda cells: study.compare(cells, ["engineer"], "fixed", "vaild"), "metric: 'vaild' is none of valid, optim"),
         (lambda cells: study.compare(cells, ["engineer"], "fixed", waits=True), "waits: boards have agents, size, nee"),
+        (lambda cells: cells.rates("fixed", "vaild"), "^metric: 'vaild' is none of valid, optimal, soc_optimal$"),
+        (lambda cells: cells.rates("fixed", boards="validation", index=7), r"^index: 7 is not in 0 to 1 .* \[1, 2\]$"),
         (lambda cells: cells.rates("fixed", boards="wr9"), "boards: 'wr9' is none of benchmark, validation, wr025"),
     ],
 )

@@ -62,6 +62,20 @@ def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies
     assert t_estimate([0.1, 0.1, 0.1 + 1e-9]).p is not None  # the control
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_no_mean_is_taken_of_what_is_no_number(wrong):
+    values = np.array([[0.1, 0.2, 0.3], [0.2, wrong, 0.1]])
+    for function, taken in (
+        (estimate, values),
+        (estimate, values[1:]),
+        (estimate, pd.DataFrame(values)),
+        (lambda taken: statistics.detectable(taken, 5), values),
+        (t_estimate, values[1]),
+    ):
+        with pytest.raises(ValueError, match=r"^values: must be finite numbers, and 1 of [36] are NaN or infinite$"):
+            function(taken)
+
+
 @given(st.integers(2, 5), st.integers(2, 30), st.floats(-3, 3), st.integers(0, 10**6))
 @settings(max_examples=25)
 def test_estimate_moves_and_turns_with_its_values(seeds, boards, shift, number):
@@ -80,6 +94,10 @@ def test_holm_is_worked_by_hand():
     assert statistics.holm([0.01, None, 0.04, 0.03, 0.005]) == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
     assert statistics.holm([0.6, 0.7]) == [1.0, 1.0]
     assert statistics.holm([]) == []
+    assert statistics.holm([0, 1.0]) == [0.0, 1.0]
+    for wrong in (np.nan, 2.0, -1):
+        with pytest.raises(ValueError, match=rf"^p\[1\]: must be in 0 to 1, or None, not {wrong}$"):
+            statistics.holm([0.01, wrong, None, 0.03])
 
 
 def test_paired_takes_common_seeds():
@@ -88,6 +106,9 @@ def test_paired_takes_common_seeds():
     assert statistics.paired(own, other).to_numpy() == pytest.approx(np.full((2, 2), 0.7))
     with pytest.raises(ValueError, match="no seed in common"):
         statistics.paired(own, frame(0.1, [3]))
+    for name, pair in (("own", (frame(0.9, [0, 1, 1]), other)), ("other", (other, frame(0.9, [0, 1, 1])))):
+        with pytest.raises(ValueError, match=f"^{name}: must have one row a seed, and has several of 1$"):
+            statistics.paired(*pair)
     with pytest.raises(ValueError, match="not the same boards"):
         statistics.paired(own, other.rename(columns={7: 9}))
 

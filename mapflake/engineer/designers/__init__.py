@@ -98,7 +98,10 @@ def params_of(
     Raises:
         ValueError: No arm has this name, or `RULES` or `designers` has a name that is taken or is none.
         ParamError: A parameter in which it differs is none, or is not legal.
+        TypeError: `arm` is not a name, or `params` are none.
     """
+    if not isinstance(arm, str):
+        raise TypeError(f"arm: must be a name, not {shown(arm)} (run_round takes functions)")
     if not isinstance(params, EngineerParams):
         raise TypeError(f"params: must be EngineerParams(...), not {shown(params)}")
     designers = designers or {}
@@ -137,10 +140,17 @@ def designer_for(
 ) -> Designer:
     """Returns the designer of an arm; `asked` is what `params_of` gives, None for a rule.
 
-    `base` is the checkpoint of the model before any RL (ValueError if the arm needs it), `load` gives a policy.
+    `base` is the checkpoint of the model before any RL, `load` gives a policy.
+
+    Raises:
+        ValueError: `asked` is None and the arm is not a rule, or the arm lacks its base.
+        TypeError: The entry in `RULES` is no function that returns a designer.
     """
     if asked is None:
         arm = arm.removesuffix(DYNAMIC)
+        if arm not in RULES:
+            names = ", ".join(RULES)
+            raise ValueError(f"arm: {shown(arm)} is none of the rules {names}; a model's takes asked=params_of(...)")
         try:
             designer = RULES[arm](inputs)
         except TypeError as error:
