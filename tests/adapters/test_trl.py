@@ -141,6 +141,7 @@ class Still:
 
     def train(self, start: Any, tasks: Any, out: Path, *, seed: int) -> list[dict[str, Any]]:
         self.trained.append([tasks[i].instance.key for i in order_of_rows(8, 2, seed)])
+        repro.write_json(out / "trained.json", self.trained[-1])
         return []
 
     def load(self, checkpoint: Any) -> Any:
