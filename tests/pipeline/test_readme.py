@@ -178,7 +178,7 @@ def test_the_lead_is_seen_with_one_of_the_banks_of_real_students(cells: dict[str
 def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, Study]) -> None:
     assert (
         "it survives correction for the three questions asked, or for the arms in the table of"
-        " [results](reports/results.md), but not for [two arms more](docs/claims.md)." in README
+        " [results](reports/results.md), but not for [two arms more](docs/claims.md#what-else-to-know)." in README
     )
     study, *_ = cells.values()
     asked = ["fixed", "engineer_trained_another", "evaluation_matched"]
