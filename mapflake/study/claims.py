@@ -170,8 +170,8 @@ CLAIMS = (
         *("engineer_trained", "engineer", "less", ("", ""), {"agents": 3}, ("no difference",)),
     ),
     Claim(
-        "In the study, **with 3 agents it is behind *evaluation-matched***, too; on the first fresh students this is not"
-        " shown.",
+        "In the study, **with 3 agents it is behind *evaluation-matched***, too; on the first fresh students this is"
+        " not shown.",
         *("engineer_trained", "evaluation_matched", "less", ("", ""), {"agents": 3}, ("no difference",)),
     ),
     Claim(
