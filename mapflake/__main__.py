@@ -17,7 +17,6 @@ from pathlib import Path
 
 from mapflake import repro
 from mapflake.engineer import Round
-from mapflake.engineer.boards import sample_boards
 from mapflake.env import (
     MOVES,
     BudgetExceeded,
@@ -144,10 +143,10 @@ def show_rounds(path: str) -> None:
             print(f"{size}x{size}".ljust(6) + row.rstrip())
         if one.proposal:
             print(f"\nThe reply: {one.proposal.rejection or one.proposal.reply}")
-        count = int((one.training or {})["instances"])
-        boards, _ = sample_boards(one.config, count, seed=repro.seed_for(one.seed, "train", one.index))
+        boards = one.boards()
         first = {task.instance.size: task.instance.to_text() for task in reversed(boards)}
-        print(f"\nThe first of its {count} boards of each size:\n\n{side_by_side([first[s] for s in sorted(first)])}\n")
+        pictures = side_by_side([first[size] for size in sorted(first)])
+        print(f"\nThe first of its {len(boards)} boards of each size:\n\n{pictures}\n")
     print(outcome(rounds[-1]))
 
 

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import own_designer  # adds the arm waits_where_they_fail
 import toy_learner
 
@@ -21,15 +20,15 @@ assert "waits_where_they_fail" in own_designer.RULES
 OTHERS, SEEDS = ("fixed", "heuristic", "learnability"), range(5)
 
 
-def rates(arm: str, boards: Sequence[Task], folder: Path):
+def rates(arm: str, boards: Sequence[Task], folder: Path):  # a pandas.DataFrame
     """Returns the valid rate of an arm's last checkpoint, a row for each training seed and a column for each board."""
-    rollouts = []
+    by_seed = []
     for seed in SEEDS:
         last = toy_learner.run(arm, folder / f"{seed}", seed=seed)[-1]
         policy = toy_learner.ToyLearner().load(last.checkpoint)
-        rollouts += evaluate.rollout(policy, boards, samples=2, seed=seed)
-    found = evaluate.frame(rollouts)
-    return found.assign(seed=np.repeat(SEEDS, len(found) // len(SEEDS))).pivot_table("valid", "seed", "board")
+        found = evaluate.frame(evaluate.rollout(policy, boards, samples=2, seed=seed))
+        by_seed.append(found.groupby("board")["valid"].mean().rename(seed))
+    return by_seed[0].to_frame().join(by_seed[1:], how="outer").T
 
 
 def main(folder: Path) -> None:

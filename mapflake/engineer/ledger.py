@@ -19,10 +19,10 @@ from pydantic import ConfigDict, Field
 
 from mapflake import repro
 from mapflake.engineer.actions import project
-from mapflake.engineer.boards import Fallback, apply_fallback
+from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
 from mapflake.engineer.reply import Proposal, read_replies
 from mapflake.engineer.report import FailureReport
-from mapflake.env import EnvConfig
+from mapflake.env import EnvConfig, Task
 from mapflake.repro import shown
 
 logger = logging.getLogger(__name__)
@@ -97,6 +97,11 @@ class Round:
     def was_rejected(self) -> bool:
         """Whether there was a proposal, and it was rejected."""
         return self.proposal is not None and self.proposal.config is None
+
+    def boards(self) -> list[Task]:
+        """Returns the boards of the round's training set, drawn again."""
+        seed = repro.seed_for(self.seed, "train", self.index)
+        return sample_boards(self.config, self.training["instances"], seed=seed)[0]
 
 
 History = tuple[Round, ...]

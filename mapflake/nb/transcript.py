@@ -9,9 +9,8 @@ from mapflake.extras import needs
 with needs("lab"):
     import pandas as pd
 
-from mapflake import env, repro
+from mapflake import env
 from mapflake.engineer import Proposal, Round
-from mapflake.engineer.boards import sample_boards
 from mapflake.plots.boards import describe_all
 from mapflake.study import Study
 from mapflake.study.names import name
@@ -53,10 +52,7 @@ def _transcript(arm: str, one: Round, proposal: Proposal) -> list[str]:
     if proposal.config is None:
         return [*lines, f"The reply was rejected: {proposal.rejection}. The configuration stayed as it was."]
     ratios = pd.DataFrame([{"size": f"{size}x{size}"} | c.ratios for size, c in sorted(one.config.sizes.items())])
-    boards, _ = sample_boards(
-        one.config, int(one.training["instances"]), seed=repro.seed_for(one.seed, "train", one.index)
-    )
-    shown = {task.instance.size: task for task in reversed(boards)}
+    shown = {task.instance.size: task for task in reversed(one.boards())}
     drawn = [_text(task.instance.to_text()) for _, task in sorted(shown.items())][:DRAWN]
     lines += ["The ratios that were trained on:", ratios.to_markdown(index=False, floatfmt=".2f")]
     return [*lines, "The first of its boards of each size:", "\n\n---\n\n".join(drawn)]

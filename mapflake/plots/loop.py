@@ -10,11 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
 from mapflake.engineer import History, Round
-from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.report import FailureExample
 from mapflake.env import Instance, Plan, check
 from mapflake.plots import boards, style
-from mapflake.repro import seed_for
 
 TITLES = (
     "1. The policy fails on\nvalidation boards",
@@ -97,7 +95,5 @@ def _sizes(ax: Axes, sizes: Sequence[int], *, legend: bool) -> None:
 
 def _boards(place: SubFigure, round_: Round) -> None:
     """Draws the first four boards of a round, with their optimal plans."""
-    seed = seed_for(round_.seed, "train", round_.index)
-    tasks, _ = sample_boards(round_.config, round_.training["instances"], seed=seed)
-    for ax, task in zip(place.subplots(2, 2).ravel(), tasks, strict=False):
+    for ax, task in zip(place.subplots(2, 2).ravel(), round_.boards(), strict=False):
         boards.draw_plan(ax, task.instance, task.solution.plan)

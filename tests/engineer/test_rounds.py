@@ -103,6 +103,7 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
     assert [t["start"] for t in s.trainer.trained] == [r.checkpoint_sha256 for r in history[:2]]
     expected = generate(WANTED, 6, seed=repro.seed_for(3, "train", 1), split="train")
     assert s.trainer.trained[0]["tasks"] == [t.instance.key for t in expected]
+    assert history[1].boards() == expected
 
 
 def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, first, monkeypatch):

@@ -23,7 +23,6 @@ from small_repo import ROOT, done
 from mapflake import repro
 from mapflake.__main__ import RECORD, joint_move, main
 from mapflake.engineer import Round
-from mapflake.engineer.boards import sample_boards
 from mapflake.env import EnvConfig, Instance, generate
 
 BASE = ("numpy", "pydantic", "pydantic_core", "annotated-types", "typing_extensions", "typing-inspection")
@@ -188,8 +187,7 @@ def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]
     (row, *_) = (line.split() for line in said.splitlines() if line.startswith("4x4"))
     shares = (seen.valid_rate, seen.wait_valid / seen.wait_rollouts, part.data_ratio, part.hole_ratio, part.wait_ratio)
     assert [row[1], row[2], *row[4:]] == [f"{share:.0%}" for share in shares]
-    boards, _ = sample_boards(rounds[1].config, 640, seed=repro.seed_for(0, "train", 1))
-    four = next(task.instance.to_text() for task in boards if task.instance.size == 4)
+    four = next(task.instance.to_text() for task in rounds[1].boards() if task.instance.size == 4)
     assert all(line in said for line in four.splitlines())
     assert main(["rounds", str(ROOT / "reports/cells/study/fixed-0.json")]) == 0
     assert capsys.readouterr().out.startswith("Round 0 is over: ")

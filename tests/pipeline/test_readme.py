@@ -1,6 +1,7 @@
 """The README's numbers are those of the committed records, it is short, and what it shows and names is there."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -182,7 +183,13 @@ def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, St
     )
     study, *_ = cells.values()
     asked = ["fixed", "engineer_trained_another", "evaluation_matched"]
-    assert against_each(study, "engineer_trained", asked, agents=2)[0].significant
+    row = against_each(study, "engineer_trained", asked, agents=2)[0]
+    assert row.significant
+    assert "for the 16 seeds of claim 4 it gives nearly the p of Student's test." in CLAIMS
+    flipped = np.array(list(itertools.product((1, -1), repeat=len(row.by_seed)))) @ row.by_seed
+    p = (abs(flipped) >= abs(sum(row.by_seed)) - 1e-12).mean()
+    assert row.estimate.p == pytest.approx(p, rel=0.1)
+    assert 3 * p < 0.05  # for three questions
     (of_all,) = (row for row in compare(study, study.arms, "fixed", agents=2) if row.arm == "engineer_trained")
     assert not of_all.significant
     others = [arm for arm in study.arms if not arm.startswith("language_model")]
