@@ -58,6 +58,8 @@ REGIMES = {  # of a round: boards, boards a step, answers to each, learning rate
     "longer": (640, 32, 16, 1e-4),
     "few_longer": (160, 8, 16, 1e-4),
     "groups_of_8": (640, 32, 8, 1e-4),
+    "quarter": (160, 32, 8, 1e-4),
+    "quarter_double_rate": (160, 32, 8, 2e-4),
 }
 DRAWS = tuple(f"draw {number}" for number in range(6))
 CONSTANTS = ("uniform", "benchmark")  # designs that take no search
