@@ -227,15 +227,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "`python -m benchmarks.laboratory` runs more. Planned were five students, 21 designs and three training seeds "
         "([log](log.md)); an empty cell was not run.",
         "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
-        f"are random configurations. The round of the study, *{CHOSEN}*, has {REGIMES[CHOSEN][0]} boards, "
-        f"{REGIMES[CHOSEN][1]} a step, {REGIMES[CHOSEN][2]} answers each. At *equal tokens*, a gain is scaled to the "
-        "mean number of sampled tokens.",
+        f"are random configurations. {rounds_of(rows)} At *equal tokens*, a gain is scaled to the mean number of "
+        "sampled tokens.",
     ]
     parts: list[str] = []
     table: dict[str, dict[str, str]] = {}
     if len((screened := recipes(rows)).columns) > 1:
         parts += ["## The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
-    for regime in dict.fromkeys(row["regime"] for row in rows):
+    for regime in tabled(rows):
         own = of_designs(rows, regime, DESIGNS)
         picture = f"![Gains by student and design](laboratory/{regime}.png)"
         parts += [f"## Single designs, {regime}", picture, shown(matrix(own, DESIGNS))]
@@ -287,6 +286,23 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True),
         ]
     return "\n\n".join(head + parts) + "\n"
+
+
+def tabled(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Returns the regimes of which more was tried than the part of the table that compares recipes."""
+    screened = {*SCREENED["designs"]}
+    return [*dict.fromkeys(row["regime"] for row in rows if row["design"] not in screened)]
+
+
+def rounds_of(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Returns what a round has in each of the regimes that have a table."""
+    shapes = {name: REGIMES[name] for name in tabled(rows)}
+    said = [
+        f"{'The round of the study' if name == CHOSEN else 'A round'}, *{name}*, has {boards} boards, {step} a step, "
+        f"{answers} answers each, at a learning rate of {rate:g}."
+        for name, (boards, step, answers, rate) in shapes.items()
+    ]
+    return " ".join(said)
 
 
 def gates(found: gate.Trials) -> dict[str, dict[str, Estimate]]:
@@ -459,7 +475,7 @@ def main() -> None:
         run(given.regime, tables[given.command][0], part, parts, folder, reports / "laboratory.jsonl")
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
-        for regime in dict.fromkeys(row["regime"] for row in rows):
+        for regime in tabled(rows):
             show(figure(of_designs(rows, regime, DESIGNS)), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows))
         found = whole(of_designs(rows, CHOSEN, DESIGNS))

@@ -68,6 +68,18 @@ def test_the_page_has_the_gate_of_what_is_complete():
     assert laboratory.matrix([], laboratory.DESIGNS).empty
 
 
+def test_a_round_of_which_only_recipes_are_known_has_no_section():
+    few = [*rows("quarter", laboratory.SCREENED["students"], (0,), laboratory.SCREENED["designs"])]
+    text = laboratory.page([*rows("half_rate"), *few])
+    assert "## Single designs, half_rate" in text
+    assert "## Single designs, quarter" not in text
+    assert "A round, *half_rate*, has 320 boards" in text
+    assert "A round, *quarter*" not in text
+    (head,) = (line for line in text.splitlines() if line.startswith("|") and "quarter" in line)
+    assert [cell.strip() for cell in head.split("|")[2:-1]] == ["half_rate", "quarter"]  # the recipes
+    assert "## Single designs, quarter" in laboratory.page([*rows("half_rate"), *rows("quarter")])
+
+
 def test_a_seed_whose_students_have_other_weights_is_told_apart():
     first, (*last,) = rows("half_rate", seeds=(0, 1)), rows("half_rate", seeds=(2,))
     first = [*first]
