@@ -22,7 +22,7 @@ import numpy as np
 
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
-from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
+from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
@@ -152,6 +152,7 @@ class EngineerCallback(TrainerCallback):
             raise ValueError(
                 f"validation: takes tasks, as `generate` or `tasks_of` gives them, not {shown(validation)}"
             )
+        warn_of_training_boards(validation)
         self.trainer, self.boards, self.validation, self.samples = trainer, boards, validation, samples
         model = trainer.accelerator.unwrap_model(trainer.model)
         self.policy = policy or Policy(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, Task, generate
 from mapflake.env.config import PAPER
+from mapflake.env.splits import split_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,17 @@ def sample_boards(
                 raise
             logger.warning("%s; going on with %s", error, easier)
             fallback[error.size] = {"asked": _levels(config.sizes[error.size]), "got": easier}
+
+
+def warn_of_training_boards(validation: Sequence[Task]) -> None:
+    """Logs a warning if some validation boards are of the split from which `sample_boards` draws."""
+    if shared := sum(split_of(task.instance) == "train" for task in validation):
+        logger.warning(
+            "validation: %d of %d boards are of the train split, so a round may train on them; "
+            'generate(..., split="validation") draws others',
+            shared,
+            len(validation),
+        )
 
 
 def apply_fallback(config: EnvConfig, fallback: Fallback) -> EnvConfig:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
-from mapflake.engineer.boards import apply_fallback, sample_boards
+from mapflake.engineer.boards import apply_fallback, sample_boards, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
@@ -145,6 +145,8 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         for key in ("validation_sha256", "samples", "seed"):  # the designer is told, and noise is shared
             if (before := history[-1].parameters.get(key, parameters[key])) != parameters[key]:
                 raise ValueError(f"history: its last round was measured with {key} {before}, not {parameters[key]}")
+    else:
+        warn_of_training_boards(settings.validation)
     proposal = designed(designer, history) if designer else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.

@@ -69,6 +69,20 @@ def first(tmp_path):
     return first_round(tmp_path / "a")
 
 
+def test_validation_boards_of_the_train_split_are_told_of(tmp_path, caplog):
+    first_round(tmp_path / "apart")
+    assert not caplog.records
+    drawn = generate(EnvConfig.uniform(SIZES, 0.15), 3, seed=1, split="train")
+    shared = settings(tmp_path / "shared", validation=[*drawn, *VALIDATION], trainer=ScriptedTrainer(drawn, [GOOD]))
+    history = (run_round(shared, (), start=Start("warm", FIRST)),)
+    assert caplog.messages == [
+        "validation: 3 of 11 boards are of the train split, so a round may train on them; "
+        'generate(..., split="validation") draws others'
+    ]
+    run_arm("fixed", shared, history, rounds=1, sizes=SIZES)
+    assert len(caplog.messages) == 1  # once a run
+
+
 def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     s = settings(tmp_path, samples=2)
     one = run_round(s, (), start=Start("warm", FIRST))
