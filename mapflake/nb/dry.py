@@ -132,7 +132,8 @@ def works(run: RunParams, sections: Sections) -> pd.DataFrame:
     seeds, bank_rounds = len(run.seeds), len(run.bank) * bank.rounds
     rounds = seeds * (2 + 2 * loop.rounds)  # of a seed two rounds 0, and those of fixed and the engineer
     rounds += seeds * sum(rounds_of(arm, run, sections) for arm in run.arms)
-    designers = 1 + sum(sections.asked("run.arms", arm) is not None for arm in run.arms)
+    asking = [sections.asked("run.arms", arm) for arm in run.arms]
+    designers = 1 + sum(one is not None and one.model != "search" for one in asking)
     measured = 3 + 1 + len(run.arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
     table = len(kinds(sections.env_design.sizes)) * engineer.before.tables.boards * engineer.before.tables.samples
     taught = sections.students.training or sections.warm_start.training

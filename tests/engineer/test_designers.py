@@ -119,6 +119,11 @@ def test_a_grammar_is_a_parameter():
             "trained engineer, another's report, V3",
         ),
         ("engineer_trained_dynamic", {"design_rl": "before"}, "trained engineer"),
+        (
+            "engineer_search_mean",
+            {"model": "search", "base_url": None, "report": "mean"},
+            "search by the reward, mean report",
+        ),
     ],
 )
 def test_an_engineers_name_is_its_parameters(arm, changes, label):
@@ -127,7 +132,10 @@ def test_an_engineers_name_is_its_parameters(arm, changes, label):
 
 
 def test_what_is_no_engineers_name():
-    for arm in ("trained", "trained_dynamic", "engineer_v7", "engineer_v3_none", "engineer_mean_base"):
+    for arm in (
+        *("trained", "trained_dynamic", "engineer_v7", "engineer_v3_none", "engineer_mean_base"),
+        *("engineer_search_v3", "engineer_search_none"),  # it has no prompt
+    ):
         with pytest.raises(ValueError, match=r"is none of fixed, .*, frontier, mine, engineer\[_base\|"):
             params_of(arm, EngineerParams(), {"mine": {}})
     for designers, said in (

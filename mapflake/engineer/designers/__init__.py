@@ -17,6 +17,7 @@ from typing import Any
 from mapflake.engineer.designers import rules
 from mapflake.engineer.designers.llm import EngineerParams, llm_engineer
 from mapflake.engineer.designers.measured import frontier
+from mapflake.engineer.designers.search import reward_search
 from mapflake.engineer.ledger import Designer, History
 from mapflake.env import EnvConfig
 from mapflake.repro import shown
@@ -40,6 +41,7 @@ class RuleInputs:
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "base": ({"model": "base", "base_url": None}, "base model as engineer"),  # before any RL; the policy trains
     "trained": ({"design_rl": "before"}, "trained engineer"),  # reinforced over designs before round 0
+    "search": ({"model": "search", "base_url": None}, "search by the reward"),  # of RL on designs, without a model
     "another": ({"report": "another"}, "another's report"),  # of a student of another age
     "near": ({"report": "near"}, "report of a neighbouring age"),
     "mean": ({"report": "mean"}, "mean report"),
@@ -48,7 +50,8 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
 }
 """Part of an engineer's name -> the parameters in which it differs from `engineer`, and its label."""
 
-ENGINEER = re.compile("engineer(?:_(base|trained))?(?:_(none)|(?:_(another|near|mean))?(?:_(v[1-6]))?)")
+REPORT = "(?:_(another|near|mean))?"
+ENGINEER = re.compile(f"engineer(?:_(search){REPORT}|(?:_(base|trained))?(?:_(none)|{REPORT}(?:_(v[1-6]))?))")
 """An engineer's name: whose weights, whose report, which context; what is left out is the default."""
 
 RULES: dict[str, Callable[[RuleInputs], Designer]] = {
@@ -84,7 +87,8 @@ def engineer_arm(arm: str) -> tuple[dict[str, Any], str] | None:
     parts = [part for part in match.groups() if part]
     changes = {key: value for part in parts for key, value in PARTS[part][0].items()}
     labels = [PARTS[part][1] for part in parts]
-    return changes, ", ".join(labels if match[1] else ["paper's engineer", *labels])
+    current = not {"search", "base", "trained"} & {*parts}
+    return changes, ", ".join(["paper's engineer", *labels] if current else labels)
 
 
 def params_of(
@@ -123,7 +127,7 @@ def params_of(
         return None
     known = engineer_arm(arm)
     if known is None and arm not in designers:
-        engineer = "engineer[_base|_trained][_another|_near|_mean|_none][_v1 ... _v6]"
+        engineer = "engineer[_base|_trained|_search][_another|_near|_mean|_none][_v1 ... _v6]"
         names = ", ".join([*RULES, *designers])
         raise ValueError(f"arm: {shown(arm)} is none of {names}, {engineer}, nor one of them with {DYNAMIC}")
     changes = known[0] if known else designers[arm]
@@ -160,6 +164,8 @@ def designer_for(
         if not callable(designer):
             raise TypeError(f"RULES[{arm!r}]: must return a designer, not {shown(designer)}")
         return designer
+    if asked.model == "search":
+        return reward_search(inputs.sizes)
     weights = asked.weights(base)
 
     def policy_for(history: History) -> Completer:

@@ -38,7 +38,8 @@ class EngineerParams(Params):
 
     Attributes:
         model: `current` (the checkpoint just trained), `base` (the model before any RL), a checkpoint's folder or a
-            name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server.
+            name on the Hugging Face hub, or `openai:<name>`, a model behind an OpenAI-compatible server; or `search`:
+            no model, but the design that is worth most by the reward of RL on designs (`designers.search`).
         base_url: The server's address; None: the one that the `openai` client takes from the environment.
         variant: The prompt's sections: a name in `VARIANTS`, or `{guideline: true, history: all}`.
         report: Whose report is shown: `current`, or, as a control, other students' (`students.told`).
@@ -81,7 +82,7 @@ class EngineerParams(Params):
 
     def weights(self, base: str | Path | None) -> str | Path | None:
         """Returns the fixed weights that are asked, None if there are none; ValueError if `base` is needed and None."""
-        if self.model == "current" or self.model.startswith("openai:"):
+        if self.model in ("current", "search") or self.model.startswith("openai:"):
             return None
         if self.model == "base" and base is None:
             raise ValueError("model: 'base' needs the checkpoint of the base model")

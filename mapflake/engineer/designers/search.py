@@ -1,0 +1,76 @@
+"""The designer that searches for the design that is worth most by the reward of RL on designs.
+
+RL on designs teaches a policy to write designs that earn this reward. This rule finds them without a model, by success
+rates that it guesses from the report, and takes no answer beyond the report's: the control of RL on designs. All of it
+is our choice. The reward knows boards with two agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mapflake.engineer.actions import ratios
+from mapflake.engineer.designers.rules import ruled
+from mapflake.engineer.ledger import Designer, History
+from mapflake.engineer.reply import Proposal
+from mapflake.engineer.report import FailureReport
+from mapflake.engineer.situations import VALIDATED_HOLES, Kind, Reward, Situation, expected_gain, kinds, table
+from mapflake.env import EnvConfig
+
+# Log-odds of success: on a 3x3 board without a wait, lost with each size, lost where a wait is needed. Means and
+# deviations are about those of made-up policies (`compact.demonstrations`), and so is what holes cost.
+MEANS, DEVIATIONS = np.array([1.25, 0.65, 1.5]), np.array([2.0, 0.5, 1.0])
+PER_HOLE = 4.0  # log-odds lost with a unit of the hole ratio
+
+
+def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Designer:
+    """Returns the designer that asks for the best of `candidates` by a reward, at success rates that it guesses."""
+    designs = candidates(sizes)
+
+    def design(report: FailureReport, history: History) -> Proposal:
+        success = guessed(report, sizes)
+        learnability = {kind: 4 * p * (1 - p) for kind, p in success.items()}
+        situation = Situation(report, history, table(success), table(learnability))
+        worth = [reward(situation, config) for config in designs]
+        best = int(np.argmax(worth))
+        why = f"worth {worth[best]:.3f}, the best of {len(designs)} designs"
+        return ruled(ratios(designs[best]), history, why, sizes)
+
+    return design
+
+
+def candidates(sizes: Sequence[int]) -> list[EnvConfig]:
+    """Returns the designs that are compared: neighbouring sizes in equal parts, one hole ratio, one share of waits."""
+    rows = sorted(sizes)
+    neighbours = [rows[i:j] for i in range(len(rows)) for j in range(i + 1, len(rows) + 1)]
+    return [
+        EnvConfig.uniform(some, holes, waits)
+        for some in neighbours
+        for holes in (0.0, 0.15, 0.3)
+        for waits in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+
+
+def guessed(report: FailureReport, sizes: Sequence[int]) -> dict[Kind, float]:
+    """Returns the chance of success by kind of boards, of all `sizes`: a logistic regression on the report's counts.
+
+    Log-odds fall with the size, where a wait is needed, and with holes. The three numbers are the most probable ones
+    under a normal prior, so a report without any success, or without a failure, has an answer too.
+    """
+    seen = [(s.size, False, s.valid - s.wait_valid, s.rollouts - s.wait_rollouts) for s in report.sizes]
+    seen += [(s.size, True, s.wait_valid, s.wait_rollouts) for s in report.sizes]
+    size, wait, valid, asked = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
+    x = np.stack([np.ones_like(size), 3 - size, -wait], axis=1)  # [kinds, 3]
+    told = MEANS.copy()
+    for _ in range(50):  # Newton's method on a concave function, with steps of at most 1
+        p = 1 / (1 + np.exp(-x @ told))
+        gradient = x.T @ (valid - asked * p) - (told - MEANS) / DEVIATIONS**2
+        curvature = (x.T * (asked * p * (1 - p))) @ x + np.diag(1 / DEVIATIONS**2)
+        step = np.linalg.solve(curvature, gradient)
+        told += step / max(1.0, float(np.linalg.norm(step)))
+    return {
+        kind: float(1 / (1 + np.exp(-(told @ (1, 3 - kind[0], -kind[2])) + PER_HOLE * (kind[1] - VALIDATED_HOLES))))
+        for kind in kinds(sizes)
+    }

@@ -1,0 +1,91 @@
+"""The search by the reward of RL on designs: what it guesses, what it earns, and that it reads the report."""
+
+import math
+
+import numpy as np
+import pytest
+from engineer_samples import REPORTS, SIZES, history
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from mapflake.engineer import EngineerParams, designer_for
+from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.designers import RuleInputs, params_of
+from mapflake.engineer.designers.search import DEVIATIONS, MEANS, candidates, guessed, reward_search
+from mapflake.engineer.reading import elsewhere, worth
+from mapflake.engineer.report import FailureReport, SizeReport
+from mapflake.engineer.situations import expected_gain
+from mapflake.env import KINDS
+
+MADE_UP = [made_up(i, SIZES, seed=17) for i in range(24)]
+
+
+def report(counts):
+    """A report of (valid, rollouts) on boards without a wait and with one, by size."""
+    rows = []
+    for size, ((calm, of), (wait, of_wait)) in counts.items():
+        valid, rollouts = calm + wait, of + of_wait
+        failures = tuple(rollouts - valid if kind == "goal" else 0 for kind in KINDS)
+        rows.append(SizeReport(size, rollouts, valid, valid, of_wait, wait, 0, failures))
+    return FailureReport(tuple(rows))
+
+
+def test_from_reports_alone_it_earns_what_there_is_to_be_earned():
+    designs = [reward_search(SIZES)(one.report, one.history).config for one in MADE_UP]
+    best = [max(candidates(SIZES), key=lambda config, one=one: expected_gain(one, config)) for one in MADE_UP]
+    assert 0.95 * worth(best, MADE_UP) < worth(designs, MADE_UP) <= worth(best, MADE_UP)
+    reading = worth(designs, MADE_UP) - elsewhere(designs, MADE_UP)
+    assert reading > 0.9 * (worth(best, MADE_UP) - elsewhere(best, MADE_UP)) > 0.03
+    told = [*MADE_UP[1:], MADE_UP[0]]  # the control: another's report
+    swapped = [reward_search(SIZES)(other.report, other.history).config for other in told]
+    assert worth(swapped, MADE_UP) < 0.8 * worth(designs, MADE_UP)
+
+
+counts = st.integers(0, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@settings(max_examples=25)
+@given(st.fixed_dictionaries({size: st.tuples(counts, counts) for size in SIZES}))
+def test_its_guess_is_the_most_probable_one(drawn):
+    """The oracle: a general minimiser, of the same posterior written out."""
+
+    def unlikely(told):
+        total = float((((told - MEANS) / DEVIATIONS) ** 2).sum() / 2)
+        for size, kinds in drawn.items():
+            for wait, (valid, asked) in enumerate(kinds):
+                odds = told[0] - told[1] * (size - 3) - told[2] * wait
+                total += valid * np.logaddexp(0, -odds) + (asked - valid) * np.logaddexp(0, odds)
+        return total
+
+    skill, per_size, per_wait = minimize(
+        unlikely, MEANS, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}
+    ).x
+    found = guessed(report(drawn), (*SIZES, 9))
+    for (size, hole, wait), chance in found.items():
+        odds = skill - per_size * (size - 3) - per_wait * wait - 4 * (hole - 0.15)
+        assert chance == pytest.approx(1 / (1 + math.exp(-odds)), abs=2e-3)
+
+
+def test_reports_without_success_or_failure_have_a_design_too():
+    sizes = {}
+    for name, valid in (("none", 0), ("all", 200)):
+        told = report(dict.fromkeys(SIZES, ((valid, 200), (valid, 200))))
+        config = reward_search(SIZES)(told, history(1)).config
+        sizes[name] = sum(size * part.data_ratio for size, part in config.sizes.items())
+    assert sizes["none"] == min(SIZES)
+    assert sizes["all"] > sizes["none"] + 1
+    never = report(dict.fromkeys(SIZES, ((100, 200), (0, 0))))  # no board needs a wait
+    assert reward_search(SIZES)(never, history(1)).config is not None
+
+
+def test_it_is_an_engineer_without_a_model():
+    asked = params_of("engineer_search_another", EngineerParams())
+    assert (asked.model, asked.report) == ("search", "another")
+    inputs = RuleInputs(SIZES, 0, lambda past: pytest.fail("no policy is asked"))
+    designer = designer_for("engineer_search", inputs, asked, load=lambda path: pytest.fail("no weights are loaded"))
+    proposal = designer(REPORTS[0], history(1))
+    assert proposal.reply.startswith("worth 0.")
+    assert proposal.reply.endswith(f"the best of {len(candidates(SIZES))} designs")
+    assert not proposal.replies
+    assert not proposal.extra_cost
