@@ -15,7 +15,7 @@ from mapflake.plots import show
 from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
 from mapflake.study import Study
-from mapflake.study.controls import controls_markdown
+from mapflake.study.controls import SETS, controls_markdown
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
@@ -33,13 +33,11 @@ def write(root: Path) -> None:
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     sets = cells_by_title(cells)
-    earlier, controls, without = sets.values()
     for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
         repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
-    longer, folder = study.load(cells / "six_rounds"), cells / "without_reports"
-    page = controls_markdown(controls, without, longer, earlier, ages, folder)
-    repro.write_text(root / REPORTS / "controls.md", page)
+    every = {name: study.load(cells / name) for name in SETS}
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(every, ages, cells / "without_reports"))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")
     show(leads(sets | {STUDY: own}), root / REPORTS / "leads.png")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +17,9 @@ from mapflake.study.engineers import earns_more, load, mean_size, solving
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
 from mapflake.study.statistics import estimate, paired
+
+SETS = ("study", "controls", "without_reports", "six_rounds")
+"""Folders of reports/cells; no two of them have a student in common."""
 
 WITHOUT = "trained_without_reports"
 ANOTHER = f"{TRAINED}_another"
@@ -154,13 +157,12 @@ questions for other students, and decides none.
 """
 
 
-def controls_markdown(study: Study, without: Study, longer: Study, earlier: Study, ages: int, folder: Path) -> str:
-    """Returns the text of reports/controls.md, from the cells of fresh students, who have so many ages.
+def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str:
+    """Returns the text of reports/controls.md, from the cells of `SETS`, whose students have so many ages.
 
-    `without` has the cells of the engineer that was trained without reports, of other students; `folder` is theirs, and
-    has the records of design RL of both engineers. `longer` has cells of more rounds, again of other students, and
-    `earlier` those of the study.
+    `folder` has the records of RL on designs of the engineers that were trained with reports and without.
     """
+    earlier, study, without, longer = (sets[name] for name in SETS)
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {

@@ -157,6 +157,7 @@ class Still:
 @pytest.mark.parametrize(
     ("arm", "changed"),
     [
+        ("engineer_search", {}),  # an engineer that asks no model
         ("frontier", {}),  # asks for the policy; the other one for the seed
         ("domain_randomisation", {"dataloader_num_workers": 1}),
         # The same generation batches in two parts.

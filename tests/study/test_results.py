@@ -45,23 +45,23 @@ def published():
     return study.load(ROOT / "reports/cells/study")
 
 
-def test_the_page_of_the_controls_has_the_tables_of_its_records(published):
-    folder = ROOT / "reports/cells/without_reports"
-    fresh, without = study.load(ROOT / "reports/cells/controls"), study.load(folder)
-    longer = study.load(ROOT / "reports/cells/six_rounds")
+def test_the_page_of_the_controls_has_the_tables_of_its_records():
+    cells = ROOT / "reports/cells"
+    sets, folder = {one: study.load(cells / one) for one in controls.SETS}, cells / "without_reports"
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    assert controls_markdown(fresh, without, longer, published, 4, folder) == page, "python -m mapflake.nb readme"
-    extra = spent(fresh)["extra"]
+    assert controls_markdown(sets, 4, folder) == page, "python -m mapflake.nb readme"
+    extra = spent(fresh := sets["controls"])["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
     rest = study.Study({key: one for key, one in fresh.records.items() if key[0] != "fixed"}, fresh.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
-    few = study.Study({key: one for key, one in fresh.records.items() if key != ("uniform", 36)}, fresh.sets)
-    assert controls_markdown(few, without, longer, published, 4, folder) != page  # the control
-    few = study.Study({key: one for key, one in without.records.items() if key[1] != 44}, without.sets)
-    assert controls_markdown(fresh, few, longer, published, 4, folder) != page
-    few = study.Study({key: one for key, one in longer.records.items() if key[1] != 52}, longer.sets)
-    assert controls_markdown(fresh, without, few, published, 4, folder) != page
+    dropped = {"controls": [("uniform", 36)]}  # the control: a cell, or a student, that is not there
+    for one in controls.SETS[2:]:
+        first = sets[one].seeds("fixed")[0]
+        dropped[one] = [key for key in sets[one].records if key[1] == first]
+    for one, gone in dropped.items():
+        few = study.Study({key: cell for key, cell in sets[one].records.items() if key not in gone}, sets[one].sets)
+        assert controls_markdown(sets | {one: few}, 4, folder) != page, one
 
 
 def test_more_rounds_are_not_shown_to_change_anything():
@@ -82,7 +82,7 @@ def test_more_rounds_are_not_shown_to_change_anything():
 
 
 def test_what_is_said_of_all_students_together(published):
-    sets = [published, *(study.load(ROOT / "reports/cells" / n) for n in ("controls", "without_reports", "six_rounds"))]
+    sets = [published, *(study.load(ROOT / "reports/cells" / one) for one in controls.SETS[1:])]
     shown = controls._pooled(sets).set_index(["against", "agents"])["points"]
     low, high = shown.str.extract(r"\((\S+) to (\S+)\)").astype(float).to_numpy().T
     ahead, behind = (dict(zip(shown.index, one, strict=True)) for one in (low > 0, high < 0))
