@@ -9,6 +9,7 @@ from mapflake.engineer.backend import Grpo, TrainingBackend
 from mapflake.engineer.compact.demonstrations import demonstrations
 from mapflake.engineer.designers import RULES, EngineerParams, RuleInputs, designer_for, llm_engineer, params_of
 from mapflake.engineer.designers.rules import random_config, ruled
+from mapflake.engineer.designers.search import reward_search
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, replay
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import Proposal, format_config, read_replies, read_reply, reply_grammar
@@ -49,6 +50,7 @@ __all__ = [
     "read_reply",
     "replay",
     "reply_grammar",
+    "reward_search",
     "ruled",
     "run_arm",
     "run_round",
