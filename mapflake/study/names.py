@@ -27,7 +27,6 @@ NAMES = {
     "evaluation_matched": "evaluation-matched",
     "fixed_longer": "fixed, trained longer",
     **{f"{arm}{DYNAMIC}": "" for arm in ("fixed", "engineer_trained", "evaluation_matched")},
-    **{arm: arm for arm in ("engineer_search", "engineer_search_another")},
     "language_model": "language model",
     "language_model_another": "language model, another's report",
 }

@@ -20,9 +20,9 @@ from mapflake.engineer.situations import VALIDATED_HOLES, Kind, Reward, Situatio
 from mapflake.env import EnvConfig
 
 # Log-odds of success: on a 3x3 board without a wait, lost with each size, lost where a wait is needed. Means and
-# deviations are about those of made-up policies (`compact.demonstrations`), and so is what holes cost.
+# deviations are about those of made-up policies (`compact.demonstrations`), and so is the cost of holes.
 MEANS, DEVIATIONS = np.array([1.25, 0.65, 1.5]), np.array([2.0, 0.5, 1.0])
-PER_HOLE = 4.0  # log-odds lost with a unit of the hole ratio
+HOLE_COST = 4.0  # log-odds lost with a unit of the hole ratio
 
 
 def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Designer:
@@ -71,6 +71,6 @@ def guessed(report: FailureReport, sizes: Sequence[int]) -> dict[Kind, float]:
         step = np.linalg.solve(curvature, gradient)
         told += step / max(1.0, float(np.linalg.norm(step)))
     return {
-        kind: float(1 / (1 + np.exp(-(told @ (1, 3 - kind[0], -kind[2])) + PER_HOLE * (kind[1] - VALIDATED_HOLES))))
+        kind: float(1 / (1 + np.exp(-(told @ (1, 3 - kind[0], -kind[2])) + HOLE_COST * (kind[1] - VALIDATED_HOLES))))
         for kind in kinds(sizes)
     }
