@@ -299,7 +299,7 @@ class RunParams(Params):
     bank: Annotated[list[Seed], Field(min_length=2), Once]
 
 
-TAKEN = {"log", "history", "results", "controls", "laboratory", "without_reports", "six_rounds"}
+TAKEN = {"log", "history", "results", "controls", "laboratory", "without_reports", "six_rounds", "search"}
 """Names in reports/ that a profile's own page or records would replace."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -18,10 +19,10 @@ from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
 from mapflake.study.statistics import estimate, paired
 
-SETS = ("study", "controls", "without_reports", "six_rounds")
+SETS = ("study", "controls", "without_reports", "six_rounds", "search")
 """Folders of reports/cells; no two of them have a student in common."""
 
-WITHOUT = "trained_without_reports"
+WITHOUT, SEARCH = "trained_without_reports", "engineer_search"
 ANOTHER = f"{TRAINED}_another"
 PUBLISHED = (
     "engineer",
@@ -42,8 +43,9 @@ new training seeds, {seeds}, students of all four ages, and are not pooled with 
 planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
 [log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
 other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other fresh students,
-{seeds_without}, and more rounds on {seeds_longer}; these questions were written down before any of those cells. The
-[glossary](../docs/glossary.md) explains the names of arms and columns.
+{seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on {seeds_search}; these
+questions were written down before any of those cells. The [glossary](../docs/glossary.md) explains the names of arms
+and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
@@ -141,6 +143,29 @@ On the validation boards, after each designed round, in percent and points; thes
 So more rounds are not shown to change anything: neither difference is clear of zero, and neither is shown to grow
 from round to round. With so few students the intervals are wide.
 
+## Does it take RL on designs to design by its reward?
+
+The [reward](../docs/method.md#training-the-engineer) of RL on designs is a formula in success rates. *Search by the
+reward* guesses these rates from the report and asks for the design that is worth most. It takes no training and no
+extra samples. Here are other fresh students, of the training seeds {seeds_search} (`reports/cells/search`), each told
+its own report or that of another student, two ages older or younger. Two differences were asked before the first of
+these cells:
+
+{search}
+
+Beside them, not corrected:
+
+{search_beside}
+
+By student: the valid rate on the validation boards after round 0, the mean side length of the boards that were asked
+for first, and what the search is ahead on the benchmark's boards with 2 agents, in points:
+
+{search_by_student}
+
+So the search is ahead of *fixed*, without RL on designs, and is not shown to be ahead of evaluation-matched. For each
+of these students its own report is worth more than another's; that is not shown beyond them, for it is much for one
+student and little for the others.
+
 ## All students together, after the fact
 
 Each set of students has its own questions, and they were not to be pooled. After all results were known, we pooled them
@@ -162,7 +187,7 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
 
     `folder` has the records of RL on designs of the engineers that were trained with reports and without.
     """
-    earlier, study, without, longer = (sets[name] for name in SETS)
+    earlier, study, without, longer, search = (sets[name] for name in SETS)
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
@@ -174,16 +199,24 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
         "added": corrected([row for arm in plain for row in compare(study, [f"{arm}{DYNAMIC}"], arm, agents=2)]),
     }
     tables["without"] = against_each(without, TRAINED, [WITHOUT, "fixed"], agents=2)
-    beside = ((WITHOUT, 2), (TRAINED, 3), (WITHOUT, 3))
+    to_fixed = ((WITHOUT, 2), (TRAINED, 3), (WITHOUT, 3))
     tables["without_fixed"] = corrected(
-        [row for arm, n in beside for row in compare(without, [arm], "fixed", agents=n)]
+        [row for arm, n in to_fixed for row in compare(without, [arm], "fixed", agents=n)]
     )
     checkpoint_over_base = compare(study, ["engineer"], "engineer_base", agents=2)
     tables["published"] = corrected(checkpoint_over_base + compare(study, PUBLISHED, "fixed", agents=2))
     tables["more_contexts"] = against_each(without, TRAINED, [f"{TRAINED}_{v}" for v in ("v3", "v4", "v5")], agents=2)
     tables["longer"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=2)
     tables["longer_beside"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=3)
+    tables["search"] = against_each(search, SEARCH, [f"{SEARCH}_another", "fixed"], agents=2)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
+    others = ("fixed", f"{SEARCH}_another", "evaluation_matched")
+    beside = against_each(search, SEARCH, others[2:], agents=2) + against_each(search, SEARCH, others, agents=3)
+    beside += against_each(search, SEARCH, others, boards="validation")
+    uncorrected = listed([replace(row, holm=None) for row in beside]).drop(columns="p")
+    shown["search_beside"] = uncorrected.to_markdown(disable_numparse=True)
+    shown["search_by_student"] = _searched(search).to_markdown(disable_numparse=True)
+    shown["seeds_search"] = _span(search)
     shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
     shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
     shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
@@ -220,6 +253,20 @@ def _first_sizes(study: Study) -> pd.DataFrame:
                 f"{name(arm)}: valid": f"{first.report.valid_rate:.1%}",
                 f"{name(arm)}: size": f"{mean_size(asked):.1f}" if asked else "rejected",
             }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
+
+
+def _searched(study: Study) -> pd.DataFrame:
+    """Returns what the search asks for first and its leads with 2 agents: a row a training seed, the weakest first."""
+    arms, rows = {"own": SEARCH, "another's": f"{SEARCH}_another"}, {}
+    ends = {arm: study.rates(arm, agents=2).mean(axis=1) for arm in ("fixed", *arms.values())}
+    rounds = {seed: {arm: study.history(arm, seed)[:2] for arm in arms.values()} for seed in study.seeds(SEARCH)}
+    for seed in sorted(rounds, key=lambda seed: rounds[seed][SEARCH][0].report.valid_rate):
+        row = {"round 0: valid": f"{rounds[seed][SEARCH][0].report.valid_rate:.1%}"}
+        row |= {f"size, {told} report": f"{mean_size(rounds[seed][arm][1].config):.1f}" for told, arm in arms.items()}
+        for title, other in (("own - fixed", "fixed"), ("own - another's", arms["another's"])):
+            row[title] = f"{100 * (ends[SEARCH][seed] - ends[other][seed]):+.1f}"
+        rows[seed] = row
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
 
 

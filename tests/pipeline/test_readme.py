@@ -28,27 +28,34 @@ README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
-    """All committed records that claims are about, by the title of their column."""
-    folder, there = tmp_path_factory.mktemp("committed"), [f"reports/cells/{name}" for name in CELLS]
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with all committed records that claims are about."""
+    folder, there = tmp_path_factory.mktemp("committed"), [f"reports/cells/{name}" for name in (*CELLS, "search")]
     packed = subprocess.run(["git", "archive", "HEAD", *there], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder)
-    return readme.cells_by_title(folder / "reports/cells")
+    return folder / "reports/cells"
+
+
+@pytest.fixture(scope="module")
+def cells(folder: Path) -> dict[str, Study]:
+    """The records of `study.CLAIMS`, by the title of their column."""
+    return readme.cells_by_title(folder)
 
 
 @pytest.mark.parametrize("at", ["README.md", readme.ALL_CLAIMS])
-def test_claims_are_those_of_the_committed_records(cells: dict[str, Study], at: str) -> None:
+def test_claims_are_those_of_the_committed_records(folder: Path, cells: dict[str, Study], at: str) -> None:
+    search = readme.searched(folder)
     gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / at).read_text(encoding="utf-8")
-    assert readme.with_claims(page, at, cells, gate, 4) == page, "python -m mapflake.nb readme"
+    assert readme.with_claims(page, at, cells, search, gate, 4) == page, "python -m mapflake.nb readme"
     claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
     other = page.replace(claims, claims.replace("points", "pts"))
     assert other != page
-    assert readme.with_claims(other, at, cells, gate, 4) == page
+    assert readme.with_claims(other, at, cells, search, gate, 4) == page
     with pytest.raises(ValueError, match=rf"^{at} has no marks <!-- claims: "):
-        readme.with_claims(page.replace("<!-- /claims -->", ""), at, cells, gate, 4)
+        readme.with_claims(page.replace("<!-- /claims -->", ""), at, cells, search, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(page, at, cells, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(page, at, cells, search, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
 
 
 def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
@@ -72,17 +79,19 @@ def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
 
 def test_all_claims_begin_with_those_of_the_readme() -> None:
     shown, there = ([line for line in text.splitlines() if re.match(r"\| \d", line)] for text in (README, CLAIMS))
-    assert [row.replace("](../", "](") for row in there[: len(shown)]] == shown
-    assert len(there) > len(shown) > 9
-    assert f"In claims 4 to {len(shown)}, †" in README
-    assert f"In 4 to {len(there)}, †" in CLAIMS
-    assert f"from {len(shown) + 1} on they are here alone" in CLAIMS
-    study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in there[3:]}
+    number = [int(row.split()[1]) for row in shown]
+    assert [row.replace("](../", "](") for i, row in enumerate(there, 1) if i in number] == shown
+    first, last = number.index(26), len(there)
+    assert number == [*range(1, first + 1), *range(26, last + 1)]
+    assert f"In 4 to {last}, †" in CLAIMS
+    assert f"Claims 1 to {first} and 26 to {last} are those of [README.md](../README.md);" in CLAIMS
+    assert f"{first + 1} to 25 are here alone." in CLAIMS
+    study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in there[3:25]}
     few = {seeds: [number for number, found in study.items() if f" {seeds} seeds" in found] for seeds in (8, 10, 3)}
     assert few == {8: ["8", "22", "23"], 10: ["5", "6", "15", "24"], 3: ["17"]}
     assert "claims 8, 22 and 23 have 8 of the study's 16 seeds" in CLAIMS
     assert "Claims 5, 6, 15 and 24 have 10, claim 17 has 3" in CLAIMS
-    assert f"go on to {len(there)}" in README
+    assert f"[All claims](docs/claims.md) has {first + 1} to 25:" in README
 
 
 def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> None:
@@ -215,7 +224,7 @@ def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, St
 
 def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) -> None:
     root = repository(tmp_path, "params.yaml")
-    for folder in (*CELLS, "six_rounds"):
+    for folder in (*CELLS, "six_rounds", "search"):
         shutil.copytree(ROOT / "reports/cells" / folder, root / "reports/cells" / folder)
     for page in ("README.md", readme.ALL_CLAIMS):
         emptied = readme.MARKS.sub(r"\1\2", (ROOT / page).read_text(encoding="utf-8"))
