@@ -52,7 +52,7 @@ class Study:
         arms = {arm for arm, _ in self.records} - {*BEGINNINGS}
         return sorted(arms, key=lambda arm: (order.index(arm) if arm in NAMES else len(order), arm))
 
-    @functools.cached_property
+    @property
     def boards(self) -> pd.DataFrame:
         """Those of the benchmark (`about`)."""
         return self.about("benchmark")
@@ -100,11 +100,13 @@ class Study:
             there = sorted(about[key].unique().tolist())
             if absent := [shown(value) for value in values if value not in there]:
                 raise ValueError(f"{boards} has no boards of {key} {', '.join(absent)}: there are {there}")
-        numbers = about.index[about.isin(legal)[[*kept]].all(axis=1)].tolist()
-        if not numbers:
+        for key, values in legal.items():
+            about = about[about[key].isin(values)]
+        if about.empty:
             raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
-        return numbers
+        return about.index.tolist()
 
+    @functools.cache  # noqa: B019 - a study lives as long as the analysis
     def about(self, boards: str) -> pd.DataFrame:
         """Returns agents, size and `needs_wait` of each board of a set, or of the whole benchmark, by its number."""
         rows = pd.concat([self.sets[name] for name in self._subsets(boards)])
@@ -115,7 +117,7 @@ class Study:
             raise ValueError(f"boards: {shown(boards)} is none of benchmark, {', '.join(self.sets)}")
         return [name for name in self.sets if name != "validation"] if boards == "benchmark" else [boards]
 
-    @functools.cache  # noqa: B019 - a study lives as long as the analysis
+    @functools.cache  # noqa: B019
     def _rates(self, arm: str, metric: str, boards: str, index: int) -> pd.DataFrame:
         names = self._subsets(boards)
         numbers, place = np.unique(np.concatenate([self.sets[name]["board"] for name in names]), return_inverse=True)

@@ -229,9 +229,9 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     shown["by_round"] = _by_round(longer).to_markdown(disable_numparse=True)
     shown["rounds"], shown["seeds_longer"] = str(longer.measured_rounds("fixed")[-1]), _span(longer)
     shown["pooled"] = _pooled([earlier, study, without, longer]).to_markdown(index=False, disable_numparse=True)
-    others = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
+    base = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     mark = "## Other differences"  # the part before it is for one arm against others
-    rest = results_markdown(study, "study", others, ages=ages).split(mark, 1)[1]
+    rest = results_markdown(study, "study", base, ages=ages).split(mark, 1)[1]
     return f"{CONTROLS.format(seeds=_span(study), **shown)}\n{mark}{rest}"
 
 
