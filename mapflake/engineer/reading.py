@@ -189,7 +189,7 @@ def response(
     rows = []
     for i, (row, level) in enumerate(moves):
         kept = [one for one in designs[i * replies : (i + 1) * replies] if one is not None]
-        asked = [_waits(one) if row is None else one.data_ratios.get(row, 0.0) for one in kept]
+        asked = [waits(one) if row is None else one.data_ratios.get(row, 0.0) for one in kept]
         moved, mean = "waits" if row is None else str(row), float(np.mean(asked)) if asked else float("nan")
         rows.append({"moved": moved, "told": level, "asked": mean, "accepted": len(kept) / replies})
     return pd.DataFrame(rows)
@@ -206,7 +206,7 @@ def _report(success: Mapping[int, float], waiting: float) -> FailureReport:
     return FailureReport(tuple(rows))
 
 
-def _waits(config: EnvConfig) -> float:
+def waits(config: EnvConfig) -> float:
     """Returns the share of a configuration's boards that need a wait."""
     return sum(share for (_, _, waits), share in kind_shares(config).items() if waits)
 

@@ -152,11 +152,12 @@ CLAIMS = (
         *("evaluation_matched_dynamic", "fixed_dynamic", "more", ("", LATE)),
     ),
     Claim(
-        "With dynamic sampling, the trained engineer beats *fixed* without it, but not after correction for all arms.",
+        "With dynamic sampling, the trained engineer is ahead of *fixed* without it, but not after correction for all"
+        " arms.",
         *("engineer_trained_dynamic", "fixed", "more"),
     ),
     Claim(
-        "So does *evaluation-matched*, also after correction.",
+        "*Evaluation-matched* is ahead of it, too, also after correction.",
         *("evaluation_matched_dynamic", "fixed", "more"),
     ),
     Claim(
@@ -187,8 +188,8 @@ HEADLINES = 7
 
 SEARCH_CLAIMS = (
     Claim(
-        "***Search by the reward* beats *fixed***: it guesses success rates from the report and asks for the design"
-        " that is worth most by the reward of RL on designs, without a model or training.",
+        "***Search by the reward* beats *fixed***: it guesses success rates from the report and asks for the best of"
+        " some hundred designs by the reward of RL on designs, without a model or training.",
         *("engineer_search", "fixed", "more", (ASKED, ASKED)),
     ),
     Claim(
@@ -196,8 +197,8 @@ SEARCH_CLAIMS = (
         *("engineer_search", "engineer_search_another", "no difference", (ASKED, ASKED)),
     ),
     Claim(
-        "The search is **not shown to beat *evaluation-matched***.",
-        *("engineer_search", "evaluation_matched", "no difference"),
+        "The search is **not shown to beat *evaluation-matched***, which is ahead of *fixed* on these students, too.",
+        *("engineer_search", "evaluation_matched", "no difference", (ASKED,)),
     ),
 )
 

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.stats import f_oneway
 
 from mapflake.engineer.designers import DYNAMIC
+from mapflake.engineer.reading import waits
 from mapflake.study import paper
 from mapflake.study.cells import Study
 from mapflake.study.claims import head_start
@@ -39,13 +40,13 @@ CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
 sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
-new training seeds, {seeds}, students of all four ages, and are not pooled with the study's. Eight students were
-planned; of the last only round 0 is on record, for its report was told to the engineer of another student. The
-[log](log.md) has the questions and what was expected, written down before the cells that were run for them; cells of
-other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other fresh students,
-{seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on {seeds_search}; these
-questions were written down before any of those cells. The [glossary](../docs/glossary.md) explains the names of arms
-and columns.
+new training seeds, {seeds}, students of all four ages, and are pooled with the study's in one table alone. Eight
+students were planned; of the last only round 0 is on record, for its report was told to the engineer of another
+student. The [log](log.md) has the questions and what was expected, written down before the cells that were run for
+them; cells of other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other
+fresh students, {seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on
+{seeds_search}; these questions were written down before any of those cells. The [glossary](../docs/glossary.md)
+explains the names of arms and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
@@ -146,10 +147,11 @@ from round to round. With so few students the intervals are wide.
 ## Does it take RL on designs to design by its reward?
 
 The [reward](../docs/method.md#training-the-engineer) of RL on designs is a formula in success rates. *Search by the
-reward* guesses these rates from the report and asks for the design that is worth most. It takes no training and no
-extra samples. Here are other fresh students, of the training seeds {seeds_search} (`reports/cells/search`), each told
-its own report or that of another student, two ages older or younger. Two differences were asked before the first of
-these cells:
+reward* guesses these rates from the report and asks for the best of some hundred designs. It takes no training and no
+extra samples; that the reward was chosen in [trials](laboratory.md) is not counted. No trained engineer was run on
+these students, so the two are not compared. Here are other fresh students, of the training seeds {seeds_search}
+(`reports/cells/search`), each told its own report or that of another student, two ages older or younger. Two
+differences were asked before the first of these cells:
 
 {search}
 
@@ -157,14 +159,15 @@ Beside them, not corrected:
 
 {search_beside}
 
-By student: the valid rate on the validation boards after round 0, the mean side length of the boards that were asked
-for first, and what the search is ahead on the benchmark's boards with 2 agents, in points:
+By student: the valid rate on the validation boards after round 0; of the first design, told the own report or
+another's, the mean side length and the share of boards that need a wait; and how many points the search is ahead of
+*fixed*, and of itself told another's report, on the benchmark's boards with 2 agents:
 
 {search_by_student}
 
-So the search is ahead of *fixed*, without RL on designs, and is not shown to be ahead of evaluation-matched. For each
-of these students its own report is worth more than another's; that is not shown beyond them, for it is much for one
-student and little for the others.
+So the search is ahead of *fixed*, without RL on designs, and is not shown to be ahead of evaluation-matched. What it
+loses by another's report is not shown to be more than nothing on average. One student loses much of it: told the
+weakest student's report, it was given no boards that need a wait, and lost what it could do on them.
 
 ## All students together, after the fact
 
@@ -175,8 +178,8 @@ an analysis of variance between the sets of students.
 
 {pooled}
 
-So over all students, the trained engineer leads *fixed* with 2 agents, and its own student's report leads another's by
-a little; against evaluation-matched, no lead is shown. With 3 agents, which are in no training boards of a round, it is
+So over these students, the trained engineer leads *fixed* with 2 agents, and its own student's report leads another's
+by a little; against evaluation-matched, no lead is shown. With 3 agents, which are in no training boards of a round, it is
 not shown to lead any of the three, and is behind evaluation-matched. Nobody asked this beforehand, so it can suggest
 questions for other students, and decides none.
 """
@@ -211,7 +214,11 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     tables["search"] = against_each(search, SEARCH, [f"{SEARCH}_another", "fixed"], agents=2)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     others = ("fixed", f"{SEARCH}_another", "evaluation_matched")
-    beside = against_each(search, SEARCH, others[2:], agents=2) + against_each(search, SEARCH, others, agents=3)
+    beside = (
+        compare(search, others[2:], "fixed", agents=2)
+        + against_each(search, SEARCH, others[2:], agents=2)
+        + against_each(search, SEARCH, others, agents=3)
+    )
     beside += against_each(search, SEARCH, others, boards="validation")
     uncorrected = listed([replace(row, holm=None) for row in beside]).drop(columns="p")
     shown["search_beside"] = uncorrected.to_markdown(disable_numparse=True)
@@ -263,7 +270,9 @@ def _searched(study: Study) -> pd.DataFrame:
     rounds = {seed: {arm: study.history(arm, seed)[:2] for arm in arms.values()} for seed in study.seeds(SEARCH)}
     for seed in sorted(rounds, key=lambda seed: rounds[seed][SEARCH][0].report.valid_rate):
         row = {"round 0: valid": f"{rounds[seed][SEARCH][0].report.valid_rate:.1%}"}
-        row |= {f"size, {told} report": f"{mean_size(rounds[seed][arm][1].config):.1f}" for told, arm in arms.items()}
+        asked = {told: rounds[seed][arm][1].config for told, arm in arms.items()}
+        row |= {f"size, {told}": f"{mean_size(config):.1f}" for told, config in asked.items()}
+        row |= {f"waits, {told}": f"{waits(config):.2f}" for told, config in asked.items()}
         for title, other in (("own - fixed", "fixed"), ("own - another's", arms["another's"])):
             row[title] = f"{100 * (ends[SEARCH][seed] - ends[other][seed]):+.1f}"
         rows[seed] = row

@@ -91,7 +91,7 @@ def test_all_claims_begin_with_those_of_the_readme() -> None:
     assert few == {8: ["8", "22", "23"], 10: ["5", "6", "15", "24"], 3: ["17"]}
     assert "claims 8, 22 and 23 have 8 of the study's 16 seeds" in CLAIMS
     assert "Claims 5, 6, 15 and 24 have 10, claim 17 has 3" in CLAIMS
-    assert f"[All claims](docs/claims.md) has {first + 1} to 25:" in README
+    assert f"[All claims](docs/claims.md) has {first + 1} to 25." in README
 
 
 def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> None:
@@ -133,8 +133,8 @@ def test_what_claims_say_of_corrected_differences(cells: dict[str, Study]) -> No
     *_, matched = compare(fresh, arms, "fixed_dynamic", agents=2)
     assert matched.arm == arms[-1]
     assert not matched.significant
-    assert "beats *fixed* without it, but not after correction for all arms." in CLAIMS
-    assert "So does *evaluation-matched*, also after correction." in CLAIMS
+    assert "is ahead of *fixed* without it, but not after correction for all arms." in CLAIMS
+    assert "*Evaluation-matched* is ahead of it, too, also after correction." in CLAIMS
     ahead = {row.arm: row.significant for row in compare(fresh, fresh.arms, "fixed", agents=2)}
     assert [ahead[f"{arm}_dynamic"] for arm in ("engineer_trained", "evaluation_matched")] == [False, True]
     assert "it is ahead, but this was not asked and does not hold after correction for all arms." in CLAIMS
