@@ -179,8 +179,8 @@ an analysis of variance between the sets of students.
 {pooled}
 
 So over these students, the trained engineer leads *fixed* with 2 agents, and its own student's report leads another's
-by a little; against evaluation-matched, no lead is shown. With 3 agents, which are in no training boards of a round, it is
-not shown to lead any of the three, and is behind evaluation-matched. Nobody asked this beforehand, so it can suggest
+by a little; against evaluation-matched, no lead is shown. With 3 agents, which are in no training boards of a round, it
+is not shown to lead any of the three, and is behind evaluation-matched. Nobody asked this beforehand, so it can suggest
 questions for other students, and decides none.
 """
 
