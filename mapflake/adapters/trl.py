@@ -41,6 +41,7 @@ with needs("train"):
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from trl import GRPOTrainer
 
+    from mapflake.trainer.checkpoint import origin_of
     from mapflake.trainer.dynamic_sampling import DynamicSampling
     from mapflake.trainer.grpo import order_of_rows
     from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_policy
@@ -194,7 +195,13 @@ class EngineerCallback(TrainerCallback):
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
-            how = provenance.identity(RULES[rule]) if asked is None else asked.model_dump(mode="json")
+            if asked is None:
+                how: dict[str, Any] = dict(provenance.identity(RULES[rule]))
+            else:
+                weights = asked.weights(None)
+                code = provenance.code_sha256("mapflake.engineer.designers.llm", "mapflake.engineer.designers.search")
+                model_sha256 = None if weights is None else origin_of(weights)
+                how = asked.model_dump(mode="json") | {"code_sha256": code, "model_sha256": model_sha256}
             self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
         elif not callable(designer):
             raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")
@@ -283,7 +290,7 @@ class EngineerCallback(TrainerCallback):
         report = diagnose(
             rollouts,
             training=environment_statistics(self.boards.tasks),
-            behaviour=behaviour_of(curve) if curve else None,
+            behaviour=behaviour_of(curve),
             before=self.history[-1].report if self.history else None,
         )
         return Round(

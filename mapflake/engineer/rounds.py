@@ -1,7 +1,8 @@
 """The method: failures -> design -> configuration -> training -> failures, one recorded round at a time.
 
-`run_round` is the paper's figure; `run_arm` repeats it with one designer. A round that is killed starts anew: designers
-are deterministic given their seed, and the training goes on from its own last checkpoint. The benchmark is not seen.
+`run_round` is the paper's figure; `run_arm` repeats it with one designer. A round that is killed goes on with the last
+save of its training, and with its design, for a model behind a server may answer otherwise the next time. The benchmark
+is not seen.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
+from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling
 from mapflake.engineer.variants import BUILT_IN, VARIANTS
@@ -147,14 +149,14 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
                 raise ValueError(f"history: its last round was measured with {key} {before}, not {parameters[key]}")
     else:
         warn_of_training_boards(settings.validation)
-    proposal = designed(designer, history) if designer else None
+    kept = folder / "proposal.json"
+    proposal = _proposal(designer, history, parameters, kept) if designer else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
     with tqdm(total=trainer.instances, desc=f"round {index}: boards", unit="board") as bar:
         tasks, fallback = sample_boards(
             config, trainer.instances, seed=seed_for(seed, "train", index), progress=bar.update
         )
-    parent_sha256 = trainer.sha256(last.checkpoint)
     curve = trainer.train(last.checkpoint, tasks, checkpoint, seed=seed_for(seed, "grpo", index))
     if not (isinstance(curve, Sequence) and all(isinstance(row, Mapping) for row in curve)):
         said = "it returns the curve, a row (numbers by name) a step, [] if there are none"
@@ -188,7 +190,7 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         seed=seed,
         proposal=proposal,
         fallback=fallback,
-        parent_sha256=parent_sha256,
+        parent_sha256=parameters["parent_sha256"],
         before_design_rl_sha256=parameters["before_design_rl_sha256"],
         training={
             "instances": trainer.instances,
@@ -203,7 +205,18 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         versions=provenance.versions(),
     )
     ledger.append(finished)
+    kept.unlink(missing_ok=True)
     return finished
+
+
+def _proposal(designer: Designer, history: History, parameters: Mapping[str, Any], path: Path) -> Proposal:
+    """Returns the designer's proposal: the one that a killed round with the same parameters left in `path`, or anew."""
+    mark = repro.json_sha256(parameters)
+    if path.is_file() and (kept := repro.read_json(path))["parameters_sha256"] == mark:
+        return repro.from_json(Proposal, kept["proposal"], str(path))
+    proposal = designed(designer, history)
+    repro.write_json(path, {"parameters_sha256": mark, "proposal": repro.to_json(proposal)})
+    return proposal
 
 
 def run_arm(

@@ -2,6 +2,7 @@
 
 Students come in groups: a training seed's group has one student of each age (`StudentParams.ages`), so that every
 student has a partner of another strength. Only reports are exchanged; the designs in the history are those of the run.
+In the pipeline, the reports of other students are those of their *fixed* runs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Literal
 
-from mapflake.engineer.ledger import Designer, History
+from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport, SizeReport
 
@@ -54,12 +55,9 @@ def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
     """Returns a designer that is told these reports, one a round; what they say of training boards stays the run's."""
 
     def design(report: FailureReport, history: History) -> Proposal:
-        if len(history) > len(reports):
-            raise ValueError(f"round {len(history) - 1}: the reports that are told end after {len(reports)} rounds")
-        past = tuple(
-            replace(one, report=replace(other, training=one.report.training))
-            for one, other in zip(history, reports, strict=False)
-        )
+        if next_index(history) > len(reports):
+            raise ValueError(f"round {history[-1].index}: the reports that are told end after {len(reports)} rounds")
+        past = tuple(replace(one, report=replace(reports[one.index], training=one.report.training)) for one in history)
         return designer(past[-1].report, past)
 
     return design

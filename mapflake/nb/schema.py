@@ -244,7 +244,7 @@ class Sections(Params):
         one = next(one for one in early if len(one.history) == 1)
         for arm in dict.fromkeys((*sorted(arms), *self.ablations.designers)):
             asked = self.asked(f"{where}.ablations", arm)
-            if asked is None:
+            if asked is None or asked.model == "search":
                 continue
             form = reply_format(self.warm_start.prompt_format) if asked.model in ("current", "base") else "json"
             limit = asked.prompt_tokens
@@ -265,8 +265,8 @@ class Sections(Params):
     def check_arms(self, where: str, run: RunParams) -> None:
         """Raises ParamError that begins with `where` if an arm of a run is none, or lacks what it takes."""
         ages, engineer = len(self.students.ages), self.engineer_loop.engineer
-        if engineer.model == "base" or engineer.design_rl != "none" or engineer.told_others:
-            others = "model base, design_rl and report are of arms such as engineer_base"
+        if engineer.model in ("base", "search") or engineer.design_rl != "none" or engineer.told_others:
+            others = "models base and search, design_rl and report are of arms such as engineer_base"
             raise ParamError(f"{where}: engineer_loop.engineer is the current policy, told its own report; {others}")
         for arm in run.arms:
             asked = self.asked(where, arm)

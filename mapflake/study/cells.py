@@ -106,10 +106,13 @@ class Study:
             raise ValueError(f"{boards} has no boards of {', '.join(f'{key} {value}' for key, value in kept.items())}")
         return about.index.tolist()
 
-    @functools.cache  # noqa: B019 - a study lives as long as the analysis
     def about(self, boards: str) -> pd.DataFrame:
         """Returns agents, size and `needs_wait` of each board of a set, or of the whole benchmark, by its number."""
-        rows = pd.concat([self.sets[name] for name in self._subsets(boards)])
+        return self._about(*self._subsets(boards)).copy()
+
+    @functools.cache  # noqa: B019 - a study lives as long as the analysis
+    def _about(self, *names: str) -> pd.DataFrame:
+        rows = pd.concat([self.sets[name] for name in names])
         return rows.drop_duplicates("board").set_index("board").sort_index()
 
     def _subsets(self, boards: str) -> list[str]:

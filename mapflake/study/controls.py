@@ -69,8 +69,8 @@ What dynamic sampling adds to each arm (the first row answers a question, too):
 
 ## Is the report worth anything?
 
-The same trained engineer, with the same weights, is told its own student's report, another student's, or no report. RL
-on designs always told it a report; the supervised start has shown it prompts without one.
+The same trained engineer, with the same weights, is told its own student's report, another student's (of the *fixed*
+run), or no report. RL on designs always told it a report; the supervised start has shown it prompts without one.
 
 {reading}
 
@@ -150,8 +150,8 @@ The [reward](../docs/method.md#training-the-engineer) of RL on designs is a form
 reward* guesses these rates from the report and asks for the best of some hundred designs. It takes no training and no
 extra samples; that the reward was chosen in [trials](laboratory.md) is not counted. No trained engineer was run on
 these students, so the two are not compared. Here are other fresh students, of the training seeds {seeds_search}
-(`reports/cells/search`), each told its own report or that of another student, two ages older or younger. Two
-differences were asked before the first of these cells:
+(`reports/cells/search`), each told its own report or that of another student, two ages older or younger, after the same
+round of the *fixed* run. Two differences were asked before the first of these cells:
 
 {search}
 

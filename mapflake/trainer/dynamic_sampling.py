@@ -46,6 +46,8 @@ class DynamicSampling(GRPOTrainer):
             raise ValueError(f"redraws: {redraws} is negative")
         if redraws and self.multi_objective_aggregation != "sum_then_normalize":
             raise ValueError("multi_objective_aggregation: redraws take 'sum_then_normalize'")
+        if redraws and self.scale_rewards == "batch":
+            raise ValueError("scale_rewards: redraws take 'group' or 'none': the batch of a redraw is a smaller one")
         self.redraws = redraws
         self._redraw = 0  # the number of the redraw that is being sampled, 0 for the first draw
 

@@ -248,7 +248,7 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
     folder = checkpoint.resumable(out, input_hash)
     settle(params.precision, start, folder)  # once: the processes only read it
     job = folder / "job.pickle"
-    job.write_bytes(pickle.dumps((start, problem, params, out, seed)))
+    job.write_bytes(pickle.dumps((dict(REWARD), start, problem, params, out, seed)))
     launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={params.processes}"]
     if params.sharding != "none":
         config = ACCELERATE / f"{params.sharding}.yaml"
@@ -260,5 +260,7 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
 
 
 if __name__ == "__main__":  # as one process of several
-    *job, seed = pickle.loads(Path(sys.argv[1]).read_bytes())
+    own, *job, seed = pickle.loads(Path(sys.argv[1]).read_bytes())
+    REWARD.clear()
+    REWARD.update(own)
     train_round(*job, seed=seed)

@@ -24,7 +24,7 @@ from peft import LoraConfig
 from starts import byte_level_tokenizer
 from trl import GRPOConfig, GRPOTrainer
 
-from mapflake import env, repro
+from mapflake import env, provenance, repro
 from mapflake.adapters import trl as door
 from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallback
 from mapflake.engineer import ENGINEER_WORDS, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
@@ -468,6 +468,29 @@ def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pyte
     trainer, engineer = begun(rounds=3)
     trainer.train(resume_from_checkpoint=True)
     assert len(engineer.history) == 3  # the control
+
+
+def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a resume is refused, as for rules, if either has changed."""
+
+    def known(name: str, **options: Any) -> Any:
+        return make(tmp_path, name, **options)[1].parameters["designer"]["how"]
+
+    def write(seed: int) -> EngineerParams:
+        policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=seed)
+        save_policy(policy.model, policy.tokenizer, tmp_path / "model")
+        return EngineerParams(model=str(tmp_path / "model"))
+
+    fixed = {"params": write(1)}
+    before = known("engineer", **fixed), known("engineer_search")
+    assert before == (known("engineer", **fixed), known("engineer_search"))  # the control
+    write(2)
+    files = provenance.package_files()
+    search = {name: text.replace("0.15, 0.3", "0.1, 0.3") for name, text in files.items() if name.endswith("search.py")}
+    monkeypatch.setattr(provenance, "package_files", lambda: files | search)
+    after = known("engineer", **fixed), known("engineer_search")
+    assert after[0]["model_sha256"] != before[0]["model_sha256"]
+    assert after[1]["code_sha256"] != before[1]["code_sha256"]
 
 
 # ---------------------------------------------------------------- the example, and the page

@@ -31,6 +31,7 @@ from mapflake.engineer import (
 from mapflake.engineer.designers import RULES
 from mapflake.engineer.ledger import CHECKSUM, _checksum
 from mapflake.env import DIMENSIONS, REWARD, Dimension, EnvConfig, GenerationError, SizeConfig, generate
+from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import load_rollouts
 
 GOOD = "size3 p50 p10 p50 size4 p50 p00 any end"
@@ -278,6 +279,32 @@ def test_finished_rounds_are_never_run_again(tmp_path, first):
     assert longer[:2] == finished
     assert len(again.trainer.trained) == 1
     assert (tmp_path / "b" / "rounds.jsonl").read_text().startswith(before)
+
+
+def test_a_killed_round_goes_on_with_its_design(tmp_path, first, monkeypatch):
+    """A designer that never asks for the same twice, as a model behind a server may."""
+    asked = []
+
+    def designer(report, history):
+        asked.append(0.1 * (len(asked) + 1))
+        return ruled({3: {"data_ratio": 1, "hole_ratio": asked[-1], "wait_ratio": 0.5}}, history, "so", SIZES)
+
+    designer.version = "1"  # else its list is a part of it
+
+    def kill(s):
+        with monkeypatch.context() as patch:
+            patch.delattr(evaluate, "rollout")  # after the training
+            with pytest.raises(AttributeError, match="rollout"):
+                run_round(s, first, designer)
+
+    kill(s := settings(tmp_path / "own"))
+    done = run_round(s, first, designer)
+    assert asked == [0.1]
+    assert done.config.sizes[3].hole_ratio == 0.1
+    assert not [*(tmp_path / "own").rglob("proposal.json")]
+    kill(settings(tmp_path / "two"))
+    run_round(settings(tmp_path / "two", arm="mine"), first, designer)  # the control: another round
+    assert len(asked) == 3
 
 
 def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):

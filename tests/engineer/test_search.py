@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from engineer_samples import REPORTS, SIZES, history
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -43,17 +43,19 @@ def test_from_reports_alone_it_earns_what_there_is_to_be_earned():
 
 
 counts = st.integers(0, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+kinds = st.tuples(counts, counts)
 
 
 @settings(max_examples=25)
-@given(st.fixed_dictionaries({size: st.tuples(counts, counts) for size in SIZES}))
+@given(st.sampled_from([SIZES, (3, 10)]).flatmap(lambda sizes: st.fixed_dictionaries(dict.fromkeys(sizes, kinds))))
+@example({3: ((0, 2), (3, 3)), 10: ((4, 4), (0, 5))})  # whole steps go to and fro here
 def test_its_guess_is_the_most_probable_one(drawn):
     """The oracle: a general minimiser, of the same posterior written out."""
 
     def unlikely(told):
         total = float((((told - MEANS) / DEVIATIONS) ** 2).sum() / 2)
-        for size, kinds in drawn.items():
-            for wait, (valid, asked) in enumerate(kinds):
+        for size, told_of in drawn.items():
+            for wait, (valid, asked) in enumerate(told_of):
                 odds = told[0] - told[1] * (size - 3) - told[2] * wait
                 total += valid * np.logaddexp(0, -odds) + (asked - valid) * np.logaddexp(0, odds)
         return total
@@ -61,7 +63,7 @@ def test_its_guess_is_the_most_probable_one(drawn):
     skill, per_size, per_wait = minimize(
         unlikely, MEANS, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}
     ).x
-    found = guessed(report(drawn), (*SIZES, 9))
+    found = guessed(report(drawn), (*drawn, 9))
     for (size, hole, wait), chance in found.items():
         odds = skill - per_size * (size - 3) - per_wait * wait - 4 * (hole - 0.15)
         assert chance == pytest.approx(1 / (1 + math.exp(-odds)), abs=2e-3)
@@ -77,6 +79,23 @@ def test_reports_without_success_or_failure_have_a_design_too():
     assert sizes["all"] > sizes["none"] + 1
     never = report(dict.fromkeys(SIZES, ((100, 200), (0, 0))))  # no board needs a wait
     assert reward_search(SIZES)(never, history(1)).config is not None
+
+
+def test_sizes_that_are_validated_count_where_they_are_no_legal_ones():
+    told = report({3: ((60, 60), (60, 60)), 6: ((30, 60), (20, 60)), 7: ((5, 60), (0, 60))})
+    asked = reward_search([3, 4, 5])(told, history(1)).config
+    assert [*asked.sizes] == [5]  # the nearest to what can be learned; nothing is to be learned on 3x3
+
+
+def test_what_only_a_model_has_is_refused():
+    assert params_of("engineer_search", EngineerParams(samples=9, variant="V3")) == EngineerParams(model="search")
+    for arm, designers in (
+        ("engineer_none", None),
+        ("mine", {"mine": {"model": "search", "samples": 9}}),
+    ):
+        plain = EngineerParams(model="search" if designers is None else "current")
+        with pytest.raises(ValueError, match=f"{arm}: (variant|samples): the search asks no model"):
+            params_of(arm, plain, designers)
 
 
 def test_it_is_an_engineer_without_a_model():

@@ -61,6 +61,9 @@ def test_reports_are_exchanged_and_designs_are_not() -> None:
     assert report.training == own[-1].report.training  # of its own boards
     asked = telling(heuristic_expert(SIZES), reports)(own[-1].report, own)
     assert asked.config != heuristic_expert(SIZES)(own[-1].report, own).config  # the control: it matters to a rule
+    later = (replace(own[-1], index=1),)  # a history that begins after round 0
+    telling(spy, reports)(later[-1].report, later)
+    assert seen[-1][0].sizes == reports[1].sizes
     with pytest.raises(ValueError, match="round 1: the reports that are told end after 1 rounds"):
         telling(heuristic_expert(SIZES), reports[:1])(own[-1].report, own)
     with pytest.raises(ValueError, match="report 'another': training seed 1 has no recorded round"):

@@ -99,6 +99,7 @@ from pathlib import Path
 sys.path.insert(0, {here!r})
 import starts
 from transformers import TrainerCallback
+from mapflake.env import REWARD
 from mapflake.trainer import grpo
 from mapflake.trainer.params import RLParams
 
@@ -112,6 +113,7 @@ def train(out):  # the folder of saves is made once, as by the process that star
         time.sleep(0.01)
     grpo.train_round({start!r}, grpo.Boards(starts.TASKS), RLParams.parse({params!r}, "rl"), out, seed=0)
 
+REWARD["optimal"] = 0.25
 original = grpo.run
 train({wholly!r})
 grpo.run = lambda trainer, *rest: trainer.add_callback(Kill()) or original(trainer, *rest)
@@ -120,7 +122,9 @@ train({broken!r})
 
 
 def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, monkeypatch):
+    """With a reward that is not the built-in one, which processes that are started do not have by themselves."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setitem(REWARD, "optimal", 0.25)
     params = RLParams.parse(PARAMS.model_dump() | {"learning_rate": 1e-2, "processes": 2, "microbatch": 4}, "rl")
     wholly, broken = tmp_path / "wholly", tmp_path / "broken"
     paths = {"start": str(chat_start), "wholly": str(wholly), "broken": str(broken)}

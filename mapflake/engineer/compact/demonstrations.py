@@ -32,7 +32,7 @@ from mapflake.engineer.ledger import History, Round
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import Proposal, format_config, rounded
 from mapflake.engineer.report import FailureReport, SizeReport
-from mapflake.engineer.situations import Situation, kinds, table
+from mapflake.engineer.situations import VALIDATED_HOLES, Situation, kinds, table
 from mapflake.engineer.variants import DEFAULT_VARIANT, VARIANTS, known_variant
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import custom_dimensions
@@ -41,7 +41,6 @@ from mapflake.repro import rng_for
 ROUNDS_SHOWN = (0.4, 0.3, 0.2, 0.1)  # chance that the last round of a pair's run is 0, 1, 2, 3
 RANDOM_DESIGN = 1 / 8  # chance that an answer ignores the report
 PER_HOLE = 8.0
-REPORTED_HOLES = 0.15
 REJECTED = 0.05  # chance that a past round's reply is marked as rejected
 FAILURE_MIX = {  # concentrations of the Dirichlet distribution of a made-up policy's failures
     "parse": 0.3, "agents": 0.1, "move": 0.1, "bounds": 0.3, "hole": 1.0, "vertex": 1.0, "edge": 0.3, "goal": 1.0,
@@ -123,12 +122,12 @@ def made_up(number: int, sizes: Iterable[int], *, seed: int, reported: Iterable[
     """Returns a made-up situation, whose learnability is 4 p (1 - p) with p the made-up policy's success.
 
     Holes cost it up to `PER_HOLE` log-odds a unit of the hole ratio, at random; the reported rates are at the ratio
-    `REPORTED_HOLES`. All of it is our choice. `reported` is as for `demonstrations`.
+    `VALIDATED_HOLES`. All of it is our choice. `reported` is as for `demonstrations`.
     """
     one = synthetic_report(number, sizes, seed=seed, reported=reported)
     per_hole = rng_for(seed, "per hole", number).uniform(0, PER_HOLE)
     chances = {
-        (size, hole, waits): _sigmoid(one.logits[size] - per_hole * (hole - REPORTED_HOLES) - one.per_wait * waits)
+        (size, hole, waits): _sigmoid(one.logits[size] - per_hole * (hole - VALIDATED_HOLES) - one.per_wait * waits)
         for size, hole, waits in kinds(one.logits)
     }
     learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()})

@@ -20,7 +20,7 @@ from mapflake.engineer.designers.measured import frontier
 from mapflake.engineer.designers.search import reward_search
 from mapflake.engineer.ledger import Designer, History
 from mapflake.env import EnvConfig
-from mapflake.repro import shown
+from mapflake.repro import ParamError, shown
 from mapflake.trainer.evaluate import Completer
 
 
@@ -41,7 +41,7 @@ class RuleInputs:
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "base": ({"model": "base", "base_url": None}, "base model as engineer"),  # before any RL; the policy trains
     "trained": ({"design_rl": "before"}, "trained engineer"),  # reinforced over designs before round 0
-    "search": ({"model": "search", "base_url": None}, "search by the reward"),  # of RL on designs, without a model
+    "search": ({"model": "search"}, "search by the reward"),  # of RL on designs, without a model
     "another": ({"report": "another"}, "another's report"),  # of a student of another age
     "near": ({"report": "near"}, "report of a neighbouring age"),
     "mean": ({"report": "mean"}, "mean report"),
@@ -101,7 +101,7 @@ def params_of(
 
     Raises:
         ValueError: No arm has this name, or `RULES` or `designers` has a name that is taken or is none.
-        ParamError: A parameter in which it differs is none, or is not legal.
+        ParamError: A parameter in which it differs is none, or is not legal, or is of a model and it asks none.
         TypeError: `arm` is not a name, or `params` are none.
     """
     if not isinstance(arm, str):
@@ -127,10 +127,17 @@ def params_of(
         return None
     known = engineer_arm(arm)
     if known is None and arm not in designers:
-        engineer = "engineer[_base|_trained|_search][_another|_near|_mean|_none][_v1 ... _v6]"
+        engineer = (
+            "engineer[_base|_trained][_another|_near|_mean][_v1 ... _v6], engineer[_base|_trained]_none,"
+            " engineer_search[_another|_near|_mean]"
+        )
         names = ", ".join([*RULES, *designers])
         raise ValueError(f"arm: {shown(arm)} is none of {names}, {engineer}, nor one of them with {DYNAMIC}")
     changes = known[0] if known else designers[arm]
+    if changes.get("model", params.model) == "search":
+        if spoken := sorted({*changes} - {"model", "report"}):
+            raise ParamError(f"designers.{arm}: {', '.join(spoken)}: the search asks no model")
+        params = EngineerParams(model="search")
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 
 

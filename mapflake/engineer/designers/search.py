@@ -7,7 +7,7 @@ is our choice. The reward knows boards with two agents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Desig
     designs = candidates(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
-        success = guessed(report, sizes)
+        success = guessed(report, {*sizes, *(row.size for row in report.sizes)})  # validated sizes count, legal or not
         learnability = {kind: 4 * p * (1 - p) for kind, p in success.items()}
         situation = Situation(report, history, table(success), table(learnability))
         worth = [reward(situation, config) for config in designs]
@@ -53,7 +53,7 @@ def candidates(sizes: Sequence[int]) -> list[EnvConfig]:
     ]
 
 
-def guessed(report: FailureReport, sizes: Sequence[int]) -> dict[Kind, float]:
+def guessed(report: FailureReport, sizes: Iterable[int]) -> dict[Kind, float]:
     """Returns the chance of success by kind of boards, of all `sizes`: a logistic regression on the report's counts.
 
     Log-odds fall with the size, where a wait is needed, and with holes. The three numbers are the most probable ones
@@ -64,12 +64,12 @@ def guessed(report: FailureReport, sizes: Sequence[int]) -> dict[Kind, float]:
     size, wait, valid, asked = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
     x = np.stack([np.ones_like(size), 3 - size, -wait], axis=1)  # [kinds, 3]
     told = MEANS.copy()
-    for _ in range(50):  # Newton's method on a concave function, with steps of at most 1
+    for _ in range(100):  # Newton's method on a concave function; longer steps may go to and fro for ever
         p = 1 / (1 + np.exp(-x @ told))
         gradient = x.T @ (valid - asked * p) - (told - MEANS) / DEVIATIONS**2
         curvature = (x.T * (asked * p * (1 - p))) @ x + np.diag(1 / DEVIATIONS**2)
         step = np.linalg.solve(curvature, gradient)
-        told += step / max(1.0, float(np.linalg.norm(step)))
+        told += step / max(1.0, 2 * float(np.linalg.norm(step)))
     return {
         kind: float(1 / (1 + np.exp(-(told @ (1, 3 - kind[0], -kind[2])) + HOLE_COST * (kind[1] - VALIDATED_HOLES))))
         for kind in kinds(sizes)
