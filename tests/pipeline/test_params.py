@@ -126,6 +126,8 @@ MISTAKES = [  # one of each kind
     (r"- \{agents: 3, sizes: \[3, 4\]\}", "- {agents: 1, sizes: [3]}", r"benchmark: one agent waits for nobody: wait_"),
     (CURRENT, r"\g<0>\n    report: another", r"^run\.arms: engineer_loop\.engineer is the current policy"),
     (CURRENT, r"\g<0>\n    model: base", r"^run\.arms: engineer_loop\.engineer is the current policy"),
+    (CURRENT, r"\g<0>\n    model: search", r"^run\.arms: engineer_loop\.engineer is the current policy"),
+    (OWN, "  designers: {v1: {model: search, samples: 9}} ", r"designers\.v1: samples: the search asks no model$"),
     (r"^  weights: pretrained", "  weights: random", r"^warm_start: weights: a policy from scratch \(base null"),
     (LORA, r"\g<0>, lora: null, beta: 0.1", r"trained_engineer\.before\.rl\.beta: with whole weights"),
     (SMOKE, r"\1constant, \2", r"^runs\.smoke\.arms: 'constant' asks for size 5, which is not in env_design\.si"),

@@ -35,7 +35,7 @@ class Scores:
         return [float(i % SIZE == 0 and key in self.teaching) for i, key in enumerate(keys)]
 
 
-def stock(start, folder, scores, redraws=20):
+def stock(start, folder, scores, redraws=20, **changed):
     """Returns a trainer that samples as TRL does."""
     policy = load_policy(start)
     settings = {
@@ -44,9 +44,20 @@ def stock(start, folder, scores, redraws=20):
         "report_to": "none", "logging_steps": 1, "max_steps": 2, "disable_tqdm": True, "learning_rate": 1e-2,
     }  # fmt: skip
     return DynamicSampling(
-        policy.model, scores, GRPOConfig(**settings), to_dataset(BOARDS, "compact"),
+        policy.model, scores, GRPOConfig(**settings | changed), to_dataset(BOARDS, "compact"),
         processing_class=policy.tokenizer, redraws=redraws,
     )  # fmt: skip
+
+
+def test_arguments_with_which_redraws_would_count_otherwise_are_refused(start, tmp_path):
+    """`stock` itself is the control."""
+    for redraws, changed, said in (
+        (-1, {}, "redraws: -1 is negative"),
+        (1, {"multi_objective_aggregation": "normalize_then_sum"}, "redraws take 'sum_then_normalize'"),
+        (1, {"scale_rewards": "batch"}, "scale_rewards: redraws take 'group' or 'none'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            stock(start, tmp_path, Scores(set()), redraws, **changed)
 
 
 def inputs():
