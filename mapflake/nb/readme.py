@@ -21,7 +21,8 @@ MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
 
 ALL_CLAIMS = "docs/claims.md"
-STUDY = "the study's students"
+CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search",)
+"""Sets of cells that claims are about: those of `study.CLAIMS`, and those in which the search was run."""
 
 
 def write(root: Path) -> None:
@@ -32,30 +33,22 @@ def write(root: Path) -> None:
     cells, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
-    sets, search = cells_by_title(cells), searched(cells)
+    sets = {name: study.load(cells / name) for name in SETS}
     for name in ("README.md", ALL_CLAIMS):
         text = (root / name).read_text(encoding="utf-8")
-        repro.write_text(root / name, with_claims(text, name, sets, search, gate, ages))
-    every = {name: study.load(cells / name) for name in SETS}
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(every, ages, cells / "without_reports"))
+        repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, cells / "without_reports"))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")
-    show(leads(sets | {STUDY: own} | search), root / REPORTS / "leads.png")
+    show(leads(titled(sets | {"study": own}, (*CLAIMED, *SEARCHED))), root / REPORTS / "leads.png")
 
 
-def cells_by_title(folder: Path) -> dict[str, Study]:
-    """Returns the sets of cells in reports/cells that claims are about, no two of which have a student in common."""
-    return {STUDY: study.load(folder / "study")} | _fresh(folder / name for name in ("controls", "without_reports"))
-
-
-def searched(folder: Path) -> dict[str, Study]:
-    """Returns the sets of cells in reports/cells in which the search by the reward was run, like `cells_by_title`."""
-    return _fresh([folder / "search"])
-
-
-def _fresh(folders: Iterable[Path]) -> dict[str, Study]:
-    sets = [study.load(folder) for folder in folders]
-    return {f"fresh students {one.seeds('fixed')[0]} to {one.seeds('fixed')[-1]}": one for one in sets}
+def titled(sets: Mapping[str, Study], names: Iterable[str]) -> dict[str, Study]:
+    """Returns the named ones of `SETS` by the titles of their columns."""
+    spans = {name: sets[name].seeds("fixed") for name in names}
+    titles = {name: f"fresh students {seeds[0]} to {seeds[-1]}" for name, seeds in spans.items()}
+    titles["study"] = "the study's students"
+    return {titles[name]: sets[name] for name in spans}
 
 
 def examples(cells: Study) -> dict[str, History]:
@@ -69,15 +62,16 @@ def examples(cells: Study) -> dict[str, History]:
     }
 
 
-def with_claims(
-    text: str, name: str, sets: Mapping[str, Study], search: Mapping[str, Study], gate: Mapping[str, Any], ages: int
-) -> str:
+def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) -> str:
     """Returns the page `name`, whose content is `text`, with the claims between its marks: `ALL_CLAIMS` has them all.
 
-    The rest is as for `study.claims_markdown`. Raises ValueError if the page has no marks, or a claim does not hold.
+    `sets` are those of `SETS`, and the rest is as for `study.claims_markdown`.
+
+    Raises:
+        ValueError: The page has no marks, or a claim does not hold.
     """
     shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
-    claims = study.claims_markdown(sets, search, gate, ages, shown)
+    claims = study.claims_markdown(titled(sets, CLAIMED), titled(sets, SEARCHED), gate, ages, shown)
     if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)

@@ -18,44 +18,42 @@ from small_repo import ROOT, committed, done, files, repository
 from benchmarks import laboratory
 from mapflake import repro
 from mapflake.nb import params, publish, readme
-from mapflake.study import Study, compare, controls, designs
+from mapflake.study import Study, compare, controls, designs, load
 from mapflake.study.comparisons import against_each, corrected
 from mapflake.study.gate import differences, interaction
 from mapflake.study.statistics import Estimate, holm, t_estimate
 
-CELLS = ("study", "controls", "without_reports")
 README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with all committed records that claims are about."""
-    folder, there = tmp_path_factory.mktemp("committed"), [f"reports/cells/{name}" for name in (*CELLS, "search")]
-    packed = subprocess.run(["git", "archive", "HEAD", *there], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
+    """All committed sets of cells, by the name of their folder."""
+    folder = tmp_path_factory.mktemp("committed")
+    packed = subprocess.run(["git", "archive", "HEAD", "reports/cells"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder)
-    return folder / "reports/cells"
+    return {name: load(folder / "reports/cells" / name) for name in controls.SETS}
 
 
 @pytest.fixture(scope="module")
-def cells(folder: Path) -> dict[str, Study]:
-    """The records of `study.CLAIMS`, by the title of their column."""
-    return readme.cells_by_title(folder)
+def cells(every: dict[str, Study]) -> dict[str, Study]:
+    """Those of `study.CLAIMS`."""
+    return {name: every[name] for name in readme.CLAIMED}
 
 
 @pytest.mark.parametrize("at", ["README.md", readme.ALL_CLAIMS])
-def test_claims_are_those_of_the_committed_records(folder: Path, cells: dict[str, Study], at: str) -> None:
-    search = readme.searched(folder)
+def test_claims_are_those_of_the_committed_records(every: dict[str, Study], at: str) -> None:
     gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / at).read_text(encoding="utf-8")
-    assert readme.with_claims(page, at, cells, search, gate, 4) == page, "python -m mapflake.nb readme"
+    assert readme.with_claims(page, at, every, gate, 4) == page, "python -m mapflake.nb readme"
     claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
     other = page.replace(claims, claims.replace("points", "pts"))
     assert other != page
-    assert readme.with_claims(other, at, cells, search, gate, 4) == page
+    assert readme.with_claims(other, at, every, gate, 4) == page
     with pytest.raises(ValueError, match=rf"^{at} has no marks <!-- claims: "):
-        readme.with_claims(page.replace("<!-- /claims -->", ""), at, cells, search, gate, 4)
+        readme.with_claims(page.replace("<!-- /claims -->", ""), at, every, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(page, at, cells, search, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(page, at, every, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
 
 
 def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
@@ -161,7 +159,7 @@ def test_the_lead_is_seen_with_one_of_the_banks_of_real_students(cells: dict[str
         " another, and students 52 to 55 a third." in CLAIMS
     )
     banks: dict[str, list[float]] = {"first": [], "second": []}
-    for folder, study in zip(CELLS, cells.values(), strict=True):
+    for folder, study in cells.items():
         ahead = study.rates("engineer_trained", agents=2).mean(axis=1) - study.rates("fixed", agents=2).mean(axis=1)
         for seed, lead in ahead.dropna().items():
             path = ROOT / f"reports/cells/{folder}/design_rl/{seed}.json"  # of 36 to 42 the log alone says the bank
@@ -224,7 +222,7 @@ def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, St
 
 def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) -> None:
     root = repository(tmp_path, "params.yaml")
-    for folder in (*CELLS, "six_rounds", "search"):
+    for folder in controls.SETS:
         shutil.copytree(ROOT / "reports/cells" / folder, root / "reports/cells" / folder)
     for page in ("README.md", readme.ALL_CLAIMS):
         emptied = readme.MARKS.sub(r"\1\2", (ROOT / page).read_text(encoding="utf-8"))
