@@ -17,11 +17,13 @@ from small_repo import ROOT, committed, done, files, repository
 
 from benchmarks import laboratory
 from mapflake import repro
+from mapflake.engineer.reading import waits
+from mapflake.engineer.students import told_seeds
 from mapflake.nb import params, publish, readme
 from mapflake.study import Study, compare, controls, designs, load
 from mapflake.study.comparisons import against_each, corrected
 from mapflake.study.gate import differences, interaction
-from mapflake.study.statistics import Estimate, holm, t_estimate
+from mapflake.study.statistics import Estimate, holm, paired, t_estimate
 
 README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))
 
@@ -202,6 +204,28 @@ def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, St
     others = [arm for arm in study.arms if not arm.startswith("language_model")]
     (without,) = (row for row in compare(study, others, "fixed", agents=2) if row.arm == "engineer_trained")
     assert without.significant  # as in reports/results.md
+
+
+def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
+    assert "which is ahead of *fixed* on these students, too." in README
+    search = every["search"]
+    (row,) = compare(search, ["evaluation_matched"], "fixed", agents=2)
+    assert (row.estimate.low or 0) > 0
+    page = committed("reports/controls.md")
+    assert "it was given no boards that need a wait, and lost what it could do on them." in page
+    arms = [f"engineer_search{told}" for told in ("", "_another")]
+    lost = {
+        wait: paired(*(search.rates(arm, agents=2, needs_wait=wait) for arm in arms)).mean(axis=1)
+        for wait in (True, False)
+    }
+    most = lost[True].idxmax()
+    assert lost[True][most] > 0.2
+    assert (lost[True].drop(most) < 0.06).all()  # the control: the others, and boards that need no wait
+    assert lost[False][most] < 0
+    asked = search.history(arms[1], most)[1].config
+    assert waits(asked) == 0
+    weakest = min(search.seeds("fixed"), key=lambda seed: search.history("round_0", seed)[0].report.valid_rate)
+    assert weakest in told_seeds("another", most, 4)
 
 
 def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, Study]) -> None:
