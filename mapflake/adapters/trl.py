@@ -23,11 +23,12 @@ import numpy as np
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards, warn_of_training_boards
-from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.identity import arm_values, own_values
 from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
-from mapflake.engineer.rounds import behaviour_of, own_values, own_variant
+from mapflake.engineer.rounds import behaviour_of
 from mapflake.engineer.words import ENGINEER_WORDS
 from mapflake.env import EnvConfig, Task, render_prompt, to_dataset
 from mapflake.extras import needs
@@ -170,7 +171,6 @@ class EngineerCallback(TrainerCallback):
             tokens = encode_prompts(trainer.processing_class, texts, args.chat_template_kwargs)
             check_room(model, tokens, args.max_completion_length)
         who: Mapping[str, Any]
-        asked: EngineerParams | None = None
         if isinstance(designer, str):
             legal = legal_sizes({task.instance.size for task in validation} if sizes is None else sizes)
             asked = params_of(designer, EngineerParams() if params is None else params)
@@ -195,14 +195,9 @@ class EngineerCallback(TrainerCallback):
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
             self.designer = designer_for(designer, inputs, asked, load=load_policy)
-            if asked is None:
-                how: dict[str, Any] = dict(provenance.identity(RULES[rule]))
-            else:
-                weights = asked.weights(None)
-                code = provenance.code_sha256("mapflake.engineer.designers.llm", "mapflake.engineer.designers.search")
-                model_sha256 = None if weights is None else origin_of(weights)
-                how = asked.model_dump(mode="json") | {"code_sha256": code, "model_sha256": model_sha256}
-            self.arm, who = designer, {"arm": designer, "sizes": list(legal), "how": how}
+            code = provenance.code_sha256("mapflake.engineer.designers.llm", "mapflake.engineer.designers.search")
+            values = arm_values(designer, asked, legal, sha256=origin_of)
+            self.arm, who = designer, {"arm": designer, "code_sha256": code, **values}
         elif not callable(designer):
             raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")
         elif params is not None or sizes is not None:
@@ -219,7 +214,6 @@ class EngineerCallback(TrainerCallback):
             "validation_sha256": repro.json_sha256([task.instance.key for task in validation]),
             "samples": samples,
             **own_values(),
-            **own_variant(asked),
         }
         self.history: History = ()
         self.proposal: Proposal | None = None

@@ -18,15 +18,13 @@ from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards, warn_of_training_boards
-from mapflake.engineer.designers import DYNAMIC, RULES, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
+from mapflake.engineer.identity import arm_values, own_values
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling
-from mapflake.engineer.variants import BUILT_IN, VARIANTS
-from mapflake.env import REWARD, EnvConfig, Task
-from mapflake.env.config import custom_dimensions
-from mapflake.env.rewards import BUILT_IN as BUILT_IN_REWARD
+from mapflake.env import EnvConfig, Task
 from mapflake.extras import needs
 from mapflake.repro import seed_for, shown, whole
 from mapflake.trainer import evaluate
@@ -39,6 +37,8 @@ BEHAVIOUR = {  # a report's words for columns of the trainer's log
     "groups without signal": "frac_reward_zero_std",
 }
 
+PROPOSAL = "proposal.json"
+"""The design of an unfinished round, in the round's folder: a round that is killed keeps it."""
 
 ADDED = {"designer", "engineer", "sizes", "constant", "told_sha256", "model_sha256", "variant"}
 """What rounds and arms add to `RoundSettings.about`: who designs."""
@@ -139,6 +139,7 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
     parameters = _parameters(settings, history, start)
     ledger = Ledger(folder.with_name("rounds.jsonl"))
     if finished := ledger.recorded(index, parameters, settings.stale):
+        _tidy(folder)
         _check_weights(trainer, finished)
         return finished
 
@@ -149,8 +150,7 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
                 raise ValueError(f"history: its last round was measured with {key} {before}, not {parameters[key]}")
     else:
         warn_of_training_boards(settings.validation)
-    kept = folder / "proposal.json"
-    proposal = _proposal(designer, history, parameters, kept) if designer else None
+    proposal = _proposal(designer, history, parameters, folder / PROPOSAL) if designer else None
     config = proposal.config if proposal and proposal.config else last.config  # a rejection changes nothing
     # No arm's name is in a seed, so that arms are paired; the noise of validation is the same in all rounds too.
     with tqdm(total=trainer.instances, desc=f"round {index}: boards", unit="board") as bar:
@@ -205,7 +205,7 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         versions=provenance.versions(),
     )
     ledger.append(finished)
-    kept.unlink(missing_ok=True)
+    _tidy(folder)
     return finished
 
 
@@ -217,6 +217,12 @@ def _proposal(designer: Designer, history: History, parameters: Mapping[str, Any
     proposal = designed(designer, history)
     repro.write_json(path, {"parameters_sha256": mark, "proposal": repro.to_json(proposal)})
     return proposal
+
+
+def _tidy(folder: Path) -> None:
+    """Removes from a recorded round's folder what only an unfinished one needs, and files that were half written."""
+    for left in [*folder.glob(PROPOSAL), *folder.glob(".*.json*.tmp")]:
+        left.unlink()
 
 
 def run_arm(
@@ -252,20 +258,12 @@ def run_arm(
     asked = params_of(arm, params or EngineerParams(), designers)
     if arm.endswith(DYNAMIC) and not trainer.describe().get("redraws"):
         raise ValueError(f"arm {arm!r} is a training with dynamic sampling: redraws of the trainer must be 1 or more")
-    about: dict[str, Any] = {**settings.about, "sizes": list(sizes)}
     if asked is not None and asked.design_rl == "before" and history[0].before_design_rl_sha256 is None:
         raise ValueError(f"arm {arm!r} begins with RL on designs: its round 0 takes Start(before_design_rl=...)")
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
     designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
-    if asked is None:
-        rule = arm.removesuffix(DYNAMIC)
-        about["designer"] = provenance.identity(RULES[rule])
-        if rule == "constant":
-            about["constant"] = repro.to_json(constant)
-    else:  # a model designs
-        weights = asked.weights(base)
-        model_sha256 = None if weights is None else trainer.sha256(weights)
-        about |= {"engineer": asked.model_dump(mode="json"), "model_sha256": model_sha256, **own_variant(asked)}
+    values = arm_values(arm, asked, sizes, sha256=trainer.sha256, base=base, constant=constant)
+    about: dict[str, Any] = {**settings.about, **values}
     if asked is not None and asked.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
@@ -313,25 +311,6 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
     if type(trainer).__module__.split(".")[0] != "mapflake":
         parameters["trainer_code"] = provenance.identity(type(trainer))
     return json.loads(repro.dumps(parameters))  # as it will be read back
-
-
-def own_values() -> dict[str, Any]:
-    """Returns what differs from the package's own: the reward, and dimensions."""
-    own: dict[str, Any] = {"reward": dict(REWARD)} if REWARD != BUILT_IN_REWARD else {}
-    if custom := custom_dimensions():
-        own["dimensions"] = {
-            name: [one.meaning, one.top, one.nullable, one.transform and provenance.identity(one.transform)]
-            for name, one in custom.items()
-        }
-    return own
-
-
-def own_variant(asked: EngineerParams | None) -> dict[str, Any]:
-    """Returns the variant that a model is asked by, if it has a name and is none of the package's own."""
-    variant = asked.variant if asked else None
-    if not isinstance(variant, str) or VARIANTS[variant] == BUILT_IN.get(variant):
-        return {}
-    return {"variant": VARIANTS[variant].model_dump(mode="json")}
 
 
 def _check_weights(trainer: TrainingBackend, one: Round) -> None:

@@ -30,6 +30,7 @@ from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallb
 from mapflake.engineer import ENGINEER_WORDS, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
 from mapflake.engineer.designers import RULES
+from mapflake.engineer.variants import VARIANTS, Variant
 from mapflake.env import (
     REWARD,
     EnvConfig,
@@ -474,7 +475,7 @@ def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkey
     """So that a resume is refused, as for rules, if either has changed."""
 
     def known(name: str, **options: Any) -> Any:
-        return make(tmp_path, name, **options)[1].parameters["designer"]["how"]
+        return make(tmp_path, name, **options)[1].parameters["designer"]
 
     def write(seed: int) -> EngineerParams:
         policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=seed)
@@ -484,6 +485,10 @@ def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkey
     fixed = {"params": write(1)}
     before = known("engineer", **fixed), known("engineer_search")
     assert before == (known("engineer", **fixed), known("engineer_search"))  # the control
+    assert "variant" not in before[0]
+    monkeypatch.setitem(VARIANTS, "V6", Variant(summary=True))
+    assert known("engineer", **fixed)["variant"] == Variant(summary=True).model_dump()
+    monkeypatch.undo()
     write(2)
     files = provenance.package_files()
     search = {name: text.replace("0.15, 0.3", "0.1, 0.3") for name, text in files.items() if name.endswith("search.py")}

@@ -14,7 +14,8 @@ KILLS = {
         ("save", 1, 6), ("step", 35), ("manifest", 1), ("publish", 1, 3), ("replace", 3),
     ],
     "shared": [("token", 5), ("save", 1, 9), ("step", 3), ("publish", 1, 4), ("torn append", 1)],  # 4 steps, saved each
-    "arm": [("token", 3), ("replace", 1), ("step", 1), ("torn append", 1)],
+    # while a design is asked for, and is kept, while it is trained, when the round is recorded, and when failures are
+    "arm": [("token", 3), ("replace", 1), ("step", 1), ("torn append", 1), ("replace", 2)],
     # 6 and 4 supervised steps, then rounds of 2 on boards, over designs, and of a design
     "language_model": [("step", 3), ("step", 5), ("token", 9), ("save", 4, 8), ("step", 3), ("torn append", 1)],
 }  # fmt: skip
