@@ -15,13 +15,13 @@ from mapflake.plots import show
 from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
 from mapflake.study import Study
-from mapflake.study.controls import SETS, controls_markdown
+from mapflake.study.controls import SETS, controls_markdown, together
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
 
 ALL_CLAIMS = "docs/claims.md"
-CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search",)
+CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search", "search_again")
 """Sets of cells that claims are about: those of `study.CLAIMS`, and those in which the search was run."""
 
 
@@ -71,7 +71,8 @@ def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[s
         ValueError: The page has no marks, or a claim does not hold.
     """
     shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
-    claims = study.claims_markdown(titled(sets, CLAIMED), titled(sets, SEARCHED), gate, ages, shown)
+    searched = titled(sets, SEARCHED) | {"both together": together(*(sets[one] for one in SEARCHED))}
+    claims = study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, shown)
     if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)

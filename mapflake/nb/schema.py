@@ -299,7 +299,10 @@ class RunParams(Params):
     bank: Annotated[list[Seed], Field(min_length=2), Once]
 
 
-TAKEN = {"log", "history", "results", "controls", "laboratory", "without_reports", "six_rounds", "search"}
+TAKEN = {
+    *("log", "history", "results", "controls", "laboratory"),
+    *("without_reports", "six_rounds", "search", "search_again"),
+}
 """Names in reports/ that a profile's own page or records would replace."""
 
 

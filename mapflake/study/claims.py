@@ -189,16 +189,19 @@ HEADLINES = 7
 SEARCH_CLAIMS = (
     Claim(
         "***Search by the reward* beats *fixed***: it guesses success rates from the report and asks for the best of"
-        " some hundred designs by the reward of RL on designs, without a model or training.",
-        *("engineer_search", "fixed", "more", (ASKED,)),
+        " some hundred designs by the reward of RL on designs, without a model or training. On the second four students"
+        " alone this is not shown; on all eight it is.",
+        *("engineer_search", "fixed", "more", (ASKED, ASKED, LATE), TWO_AGENTS, ("no difference", "more")),
     ),
     Claim(
         "**A student's own report is not shown to be worth more** to the search than another student's.",
-        *("engineer_search", "engineer_search_another", "no difference", (ASKED,)),
+        *("engineer_search", "engineer_search_another", "no difference", (ASKED, ASKED, LATE)),
     ),
     Claim(
-        "The search is **not shown to beat *evaluation-matched***, which is ahead of *fixed* on these students, too.",
-        *("engineer_search", "evaluation_matched", "no difference", (ASKED,)),
+        "In neither set of four students is the search **shown to beat *evaluation-matched***. On all eight it is ahead"
+        " by a little, uncorrected.",
+        *("engineer_search", "evaluation_matched", "no difference", (ASKED, ASKED, LATE), TWO_AGENTS),
+        elsewhere=("no difference", "more"),
     ),
 )
 

@@ -31,6 +31,10 @@ seeds are 0 to 0.05 there.
 So where seeds differ little a p-value is too large. Where they differ much one far below 5% is too small, by a factor
 of up to 3 with five or six seeds and of up to 1.6 with ten. Holm's correction uses such small ones: a corrected p just
 below 5% from five seeds is not safe. One seed or one board gives no interval. Not covered: variation over base models.
+
+Where seeds come in a number A of ages that were chosen beforehand, they may be compared *within their age*: $\bar d$ in
+$M_S$ and $\bar d_b$, $\bar d$ in $M_E$ are then the means of the seed's age, and S - 1 becomes S - A. The interval is
+about seeds of these ages, and what all seeds of an age have in common does not widen it.
 """
 
 from __future__ import annotations
@@ -70,17 +74,20 @@ class Estimate:
         return f"{mean} ({scale * self.low:{form}} to {scale * self.high:{form}})"
 
 
-def estimate(values: pd.DataFrame | np.ndarray) -> Estimate:
+def estimate(values: pd.DataFrame | np.ndarray, ages: Sequence[int] | None = None) -> Estimate:
     """Returns the mean of `values`, `[seeds, boards]`, with its 95% interval over seeds and boards.
 
+    With `ages`, one for each seed, seeds are compared within their age.
+
     Raises:
-        ValueError: One of the values is not a finite number.
+        ValueError: One of the values is not a finite number, or ages are not one a seed, each as often as any other and
+            at least twice.
     """
     found = _finite(values)
     (seeds, boards), mean = found.shape, float(found.mean())
-    if min(seeds, boards) == 1:
+    if min(seeds, boards) == 1 and ages is None:
         return Estimate(mean, seeds, boards)
-    variance, df = _variance(*mean_squares(found), seeds, boards)
+    variance, df = _variance(*mean_squares(found, ages), seeds, boards, ages=len({*ages}) if ages is not None else 1)
     return _with_interval(Estimate(mean, seeds, boards), variance**0.5, df)
 
 
@@ -111,26 +118,35 @@ def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
     return replace(found, low=mean - half, high=mean + half, p=p)
 
 
-def mean_squares(values: np.ndarray) -> tuple[float, float, float]:
-    """Returns the mean squares between seeds, between boards, and of the rest; takes at least 2 seeds and 2 boards."""
+def mean_squares(values: np.ndarray, ages: Sequence[int] | None = None) -> tuple[float, float, float]:
+    """Returns the mean squares between seeds, between boards, and of the rest; takes at least 2 seeds and 2 boards.
+
+    With `ages`, one for each seed, seeds are compared within their age; raises as for `estimate`.
+    """
     seeds, boards = values.shape
     if min(seeds, boards) < 2:
         raise ValueError(f"mean squares take at least 2 seeds and 2 boards, not {seeds} and {boards}")
-    by_seed, by_board, mean = values.mean(1, keepdims=True), values.mean(0, keepdims=True), values.mean()
-    rest = values - by_seed - by_board + mean
+    labels = np.zeros(seeds) if ages is None else np.asarray(ages)
+    _, age, often = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(age) != seeds or {*often} != {often[0]} or often[0] < 2:
+        raise ValueError(f"ages: takes one a seed, each as often as any other, at least twice, not {labels.tolist()}")
+    own = values - np.stack([values[age == i].mean(0) for i in range(len(often))])[age]
+    by_seed, by_board, free = own.mean(1, keepdims=True), values.mean(0), seeds - len(often)
     return (
-        float(boards * ((by_seed - mean) ** 2).sum() / (seeds - 1)),
-        float(seeds * ((by_board - mean) ** 2).sum() / (boards - 1)),
-        float((rest**2).sum() / ((seeds - 1) * (boards - 1))),
+        float(boards * (by_seed**2).sum() / free),
+        float(seeds * ((by_board - values.mean()) ** 2).sum() / (boards - 1)),
+        float(((own - by_seed) ** 2).sum() / (free * (boards - 1))),
     )
 
 
-def _variance(between: float, by_board: float, rest: float, seeds: int, boards: int) -> tuple[float, float]:
+def _variance(
+    between: float, by_board: float, rest: float, seeds: int, boards: int, ages: int = 1
+) -> tuple[float, float]:
     """Returns the variance of the mean and its degrees of freedom, see the module."""
-    total = between + by_board - rest
-    parts = (between, seeds - 1), (by_board, boards - 1), (rest, (seeds - 1) * (boards - 1))
+    total, free = between + by_board - rest, seeds - ages
+    parts = (between, free), (by_board, boards - 1), (rest, free * (boards - 1))
     below = sum(square**2 / df for square, df in parts)
-    fewest = min(seeds, boards) - 1
+    fewest = min(free, boards - 1)
     df = max(total**2 / below, fewest) if below else fewest
     return max(total, between, by_board) / (seeds * boards), df
 

@@ -17,6 +17,7 @@ from mapflake.nb.__main__ import main
 from mapflake.nb.code import stage_code
 from mapflake.nb.folders import NOTEBOOKS
 from mapflake.repro import ParamError, read_json
+from mapflake.study import controls
 
 
 def edit(root: Path, old: str, new: str) -> None:
@@ -32,6 +33,10 @@ def test_check_finds_the_repository_in_order() -> None:
     assert file.run == file.runs["default"]  # the committed one
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
     assert stages["ablations"]["matrix"] == {"arm": "${run.arms}", "seed": "${run.seeds}"}
+
+
+def test_no_profile_replaces_the_records_of_the_controls() -> None:
+    assert {*controls.SETS} - {"study"} <= schema.TAKEN
 
 
 def test_a_command_does_not_wait_for_what_others_import() -> None:

@@ -53,6 +53,35 @@ def test_estimate_agrees_with_a_table_worked_by_hand():
     assert (found.mean, found.low, found.high, found.p) == pytest.approx((4.0, 4 - half, 4 + half, p))
 
 
+def test_students_are_compared_within_their_age():
+    """What all students of an age have in common, on all boards or on some, is no part of the interval."""
+    ages, half = [0, 1, 2, 3] * 2, slice(0, 150)
+
+    def aged(values):  # a mean of zero over the ages
+        values[2::4] += 0.12
+        values[0::4, half] -= 0.24
+        return values
+
+    within, without = (
+        covered(lambda values, ages=ages: estimate(aged(values), ages), 8, 300, 0.02) for ages in (ages, None)
+    )
+    assert as_often_as_claimed(within)
+    assert not as_often_as_claimed(without)  # the control: it is too wide
+    values = simulate(rng_for(1, "ages"), 0.02, 8, 300, 0.02)
+    assert estimate(values, [5] * 8) == estimate(values)
+    one, moved = estimate(values, ages), estimate(values + np.array(ages)[:, None], ages)
+    assert (moved.high - moved.low, moved.mean) == pytest.approx((one.high - one.low, one.mean + 1.5))
+    assert statistics.mean_squares(values, ages)[0] == pytest.approx(
+        300 * np.mean([values.mean(1)[[i, i + 4]].var(ddof=1) for i in range(4)])
+    )
+
+
+@pytest.mark.parametrize("ages", [[0, 1, 2, 3], [0, 0, 0, 1], [0, 0, 1], [0, 0, 0, 0, 1, 1]])
+def test_ages_are_one_a_seed_and_each_has_as_many_seeds(ages):
+    with pytest.raises(ValueError, match=r"^ages: takes one a seed, each as often as any other, at least twice, not "):
+        estimate(np.arange(12.0).reshape(4, 3) ** 2, ages)
+
+
 @pytest.mark.parametrize("values", [np.arange(4.0)[None], np.arange(4.0)[:, None], np.full((3, 4), 1 / 3)])
 def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values):
     found = estimate(values)
