@@ -61,7 +61,11 @@ def test_the_page_of_the_controls_has_the_tables_of_its_records():
         dropped[one] = [key for key in sets[one].records if key[1] == first]
     for one, gone in dropped.items():
         few = study.Study({key: cell for key, cell in sets[one].records.items() if key not in gone}, sets[one].sets)
-        assert controls_markdown(sets | {one: few}, 4, folder) != page, one
+        if one.startswith("search"):  # whose students are compared within their age
+            with pytest.raises(ValueError, match=r"^ages: takes one a seed, each as often as any other"):
+                controls_markdown(sets | {one: few}, 4, folder)
+        else:
+            assert controls_markdown(sets | {one: few}, 4, folder) != page, one
 
 
 def test_more_rounds_are_not_shown_to_change_anything():
