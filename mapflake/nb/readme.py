@@ -40,7 +40,8 @@ def write(root: Path) -> None:
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, cells / "without_reports"))
     own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(own)), root / REPORTS / "loop.png")
-    show(leads(titled(sets | {"study": own}, (*CLAIMED, *SEARCHED))), root / REPORTS / "leads.png")
+    drawn = {"study": own, "searched": together(*(sets[one] for one in SEARCHED))}
+    show(leads(titled(sets | drawn, (*CLAIMED, "searched"))), root / REPORTS / "leads.png")
 
 
 def titled(sets: Mapping[str, Study], names: Iterable[str]) -> dict[str, Study]:

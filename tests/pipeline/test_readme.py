@@ -225,6 +225,7 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert 0 < (row.estimate.low or 0) < 0.01  # the control: all eight, by a little
 
     page = committed("reports/controls.md")
+    assert "though two of the eight lose much by another's." in README
     assert "they were given no boards that need a wait, and lost what they could do" in page.replace("\n", " ")
     lost = {
         wait: paired(*(search.rates(arm, agents=2, needs_wait=wait) for arm in arms)).mean(axis=1)
