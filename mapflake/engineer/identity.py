@@ -16,6 +16,9 @@ from mapflake.env import REWARD, EnvConfig
 from mapflake.env.config import custom_dimensions
 from mapflake.env.rewards import BUILT_IN as BUILT_IN_REWARD
 
+ARM_KEYS = {"sizes", "designer", "constant", "engineer", "model_sha256", "variant"}
+"""The keys that `arm_values` may have."""
+
 
 def arm_values(
     arm: str,

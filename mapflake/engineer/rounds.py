@@ -19,7 +19,7 @@ from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
-from mapflake.engineer.identity import arm_values, own_values
+from mapflake.engineer.identity import ARM_KEYS, arm_values, own_values
 from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
@@ -40,8 +40,8 @@ BEHAVIOUR = {  # a report's words for columns of the trainer's log
 PROPOSAL = "proposal.json"
 """The design of an unfinished round, in the round's folder: a round that is killed keeps it."""
 
-ADDED = {"designer", "engineer", "sizes", "constant", "told_sha256", "model_sha256", "variant"}
-"""What rounds and arms add to `RoundSettings.about`: who designs."""
+ADDED = {*ARM_KEYS, "told_sha256"}
+"""What rounds and arms add to `RoundSettings.about`: who designs, and what it is told."""
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ SEARCH_CLAIMS = (
     Claim(
         "In neither set of four students is the search **shown to beat *evaluation-matched***. On all eight it is ahead"
         " by a little, uncorrected.",
-        *("engineer_search", "evaluation_matched", "no difference", (ASKED, ASKED, LATE), TWO_AGENTS),
+        *("engineer_search", "evaluation_matched", "no difference", (ASKED, ASKED), TWO_AGENTS),
         elsewhere=("no difference", "more"),
     ),
 )

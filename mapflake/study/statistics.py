@@ -85,7 +85,7 @@ def estimate(values: pd.DataFrame | np.ndarray, ages: Sequence[int] | None = Non
     """
     found = _finite(values)
     (seeds, boards), mean = found.shape, float(found.mean())
-    if min(seeds, boards) == 1 and ages is None:
+    if min(seeds, boards) == 1:
         return Estimate(mean, seeds, boards)
     variance, df = _variance(*mean_squares(found, ages), seeds, boards, ages=len({*ages}) if ages is not None else 1)
     return _with_interval(Estimate(mean, seeds, boards), variance**0.5, df)

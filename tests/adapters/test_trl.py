@@ -30,6 +30,7 @@ from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallb
 from mapflake.engineer import ENGINEER_WORDS, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
 from mapflake.engineer.designers import RULES
+from mapflake.engineer.identity import ARM_KEYS
 from mapflake.engineer.variants import VARIANTS, Variant
 from mapflake.env import (
     REWARD,
@@ -488,6 +489,8 @@ def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkey
     assert "variant" not in before[0]
     monkeypatch.setitem(VARIANTS, "V6", Variant(summary=True))
     assert known("engineer", **fixed)["variant"] == Variant(summary=True).model_dump()
+    every = {key for name in ("engineer", "uniform") for key in known(name, **(fixed if name == "engineer" else {}))}
+    assert every == {"arm", "code_sha256", *ARM_KEYS} - {"constant"}  # which this trainer has not
     monkeypatch.undo()
     write(2)
     files = provenance.package_files()
