@@ -13,24 +13,30 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from mapflake.extras import needs
 
 with needs("train"):
     from datasets import Dataset
+    from tqdm import trange
 
 from mapflake import repro
+from mapflake.engineer.compact.base import BaseParams, base_pairs
 from mapflake.engineer.compact.demonstrations import made_up
+from mapflake.engineer.designers.search import candidates
 from mapflake.engineer.prompt import build_prompt
-from mapflake.engineer.reply import format_config, read_reply, reply_format
-from mapflake.engineer.situations import DesignRLParams, Reward, Situation, expected_gain, kinds
+from mapflake.engineer.reply import format_config, read_reply, reply_format, rounded
+from mapflake.engineer.situations import DesignRLParams, LessonParams, Reward, Situation, best, expected_gain, kinds
 from mapflake.engineer.variants import DEFAULT_VARIANT, Variant
 from mapflake.env import EnvConfig, generate
 from mapflake.env.rewards import answer_of
 from mapflake.provenance import code_sha256, identity
 from mapflake.trainer.grpo import Boards, Mixture, Problem
+from mapflake.trainer.warmstart import warm_start
 
 BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing; our choice
 
@@ -128,12 +134,50 @@ def mixed(
     ]
 
 
+def taught(
+    params: LessonParams,
+    base: BaseParams,
+    start: str | Path,
+    boards: Path,
+    out: Path,
+    sizes: Sequence[int],
+    *,
+    variant: str | Variant = DEFAULT_VARIANT,
+    reward: Reward = expected_gain,
+    reported: Sequence[int] | None = None,
+    seed: int,
+) -> Path:
+    """Returns `out`, the checkpoint `start` after supervised lessons in designing; what was made before stays.
+
+    A lesson is a made-up situation and, of the designs that the search compares (`designers.search.candidates`), the
+    one that is worth most there. Solved boards as of the warm start `base`, of notebook 01's folder `boards`, are shown
+    beside them. `sizes`, `variant` and `reward` are as in `Designs`, `reported` as in `mixed`.
+
+    Raises:
+        ValueError, CheckpointError: As for `warm_start` and `base_pairs`.
+    """
+    own, form, designs = repro.seed_for(seed, "lessons"), reply_format(base.prompt_format), candidates(sizes)
+    asked: dict[str, Any] = {"variant": variant, "prompt_format": form}
+    shown = []
+    for i in trange(params.situations, desc="lessons: situations", unit="situation"):
+        one = made_up(i, sizes, seed=own, reported=reported)
+        answer = format_config(rounded(best(one, designs, reward)), form)
+        shown.append((build_prompt(one.report, one.history, sizes, **asked), answer))
+    lessons = base.model_copy(update={"engineer_share": 0.0, "seed": own})
+    pairs = base_pairs(lessons, boards, params.boards) + list(islice(cycle(shown), params.rows - params.boards))
+    warm_start(pairs, start, params.training, out, seed=own)
+    return out
+
+
 def cost(
     params: DesignRLParams, sizes: Sequence[int], *, tables: int = 1, each: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Returns what design RL takes, where `tables` policies were measured and the training of each took `each`."""
+    """Returns what design RL and its lessons take, where `tables` policies were measured, each trained for `each`."""
     boards = len(kinds(sizes)) * params.tables.boards
     samples = params.rl.epochs * params.rl.generations  # of each prompt
+    tables = tables if params.real_share else 0
     found = {what: tables * n for what, n in (each or {}).items()}
+    if one := params.lessons:
+        found["demonstrations"] = found.get("demonstrations", 0) + one.boards
     found["rollouts"] = found.get("rollouts", 0) + tables * boards * params.tables.samples + params.boards * samples
     return found | {"replies": (params.rl.instances - params.boards) * samples}

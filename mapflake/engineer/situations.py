@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -24,7 +25,7 @@ from mapflake.env import EnvConfig, GenerationError, Task, board_statistics, gen
 from mapflake.repro import Params
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Completer
-from mapflake.trainer.params import RLParams
+from mapflake.trainer.params import RLParams, WarmStartParams
 
 HOLES = (0.0, 0.15, 0.3, 0.45)
 """The hole ratios at which tables are measured; between them they are interpolated (our choice)."""
@@ -45,16 +46,42 @@ class TableParams(Params):
     samples: int = Field(default=4, ge=2)
 
 
+class LessonParams(Params):
+    """Supervised lessons in designing: the best designs of made-up situations (`design_rl.taught`).
+
+    Attributes:
+        situations: How many situations there are; each is shown as often as the others.
+        boards_share: Share of solved boards among what is shown, so that less of solving is forgotten.
+        training: The recipe.
+    """
+
+    situations: int = Field(ge=1)
+    boards_share: float = Field(default=0.5, ge=0, lt=1)
+    training: WarmStartParams
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that are shown."""
+        return self.training.steps * self.training.batch_size
+
+    @property
+    def boards(self) -> int:
+        """The number of solved boards among the rows."""
+        return round(self.boards_share * self.rows)
+
+
 class DesignRLParams(Params):
     """Reinforcement over designs.
 
     Attributes:
+        lessons: Supervised lessons in designing before it; None: none.
         boards_share: Share of the prompts that are boards to be solved, so that less of solving is forgotten.
         real_share: Share of the other prompts that are measured situations; the rest are made up.
         tables: How much is sampled where a policy's tables are measured.
         rl: GRPO: `instances` prompts in all, `prompts` a step, `generations` replies to each.
     """
 
+    lessons: LessonParams | None = Field(default=None, exclude_if=lambda value: value is None)
     boards_share: float = Field(default=0.0, ge=0, lt=1)
     real_share: float = Field(default=0.5, ge=0, le=1)
     tables: TableParams = TableParams()
@@ -104,9 +131,12 @@ class KindTable:
             raise ValueError(f"holes {hole}: the table has {', '.join(map(str, HOLES))}")
         return self.values[size][HOLES.index(hole)][waits]
 
+    @functools.cached_property
     def vector(self) -> np.ndarray:
-        """Returns the values of all kinds, in the order of `kinds`."""
-        return np.array([self.value(kind) for kind in kinds(self.values)])
+        """The values of all kinds, in the order of `kinds`."""
+        found = np.array([self.value(kind) for kind in kinds(self.values)])
+        found.flags.writeable = False  # it is kept
+        return found
 
 
 @functools.cache
@@ -166,8 +196,8 @@ class ExpectedGain:
             seen[one.size, VALIDATED_HOLES, True] = one.wait_rollouts
             seen[one.size, VALIDATED_HOLES, False] = one.rollouts - one.wait_rollouts
         asked, some = kind_shares(config), kinds(situation.learnability.values)
-        learnability = situation.learnability.vector()
-        success = np.array([situation.success.value(kind) for kind in some])
+        learnability = situation.learnability.vector
+        success = np.array([situation.success.value(kind) for kind in some])  # its table may have more sizes
         q = np.array([asked.get(kind, 0.0) for kind in some])
         w = np.array([seen.get(kind, 0) * kind[0] ** self.size_power for kind in some], dtype=float)
         w /= w.sum() or 1.0
@@ -190,7 +220,8 @@ expected_gain = ExpectedGain()
 """The reward of design RL."""
 
 
-def kind_shares(config: EnvConfig) -> dict[Kind, float]:
+@functools.lru_cache(maxsize=1 << 12)  # a search asks for the same designs again and again
+def kind_shares(config: EnvConfig) -> Mapping[Kind, float]:
     """Returns the share of each kind among a configuration's boards; they sum to 1.
 
     A hole ratio between two of `HOLES` counts as a mixture of both; boards whose waits are left to chance need one as
@@ -208,7 +239,12 @@ def kind_shares(config: EnvConfig) -> dict[Kind, float]:
             for wait, share in ((False, 1 - waits), (True, waits)):
                 if share:
                     shares[size, hole, wait] = part.data_ratio * near * share
-    return shares
+    return MappingProxyType(shares)  # it is kept
+
+
+def best(situation: Situation, designs: Iterable[EnvConfig], reward: Reward = expected_gain) -> EnvConfig:
+    """Returns the design that is worth most in a situation, the first of equals."""
+    return max(designs, key=lambda config: reward(situation, config))
 
 
 def best_of_one_size(situation: Situation, reward: Reward = expected_gain) -> EnvConfig:
@@ -218,7 +254,7 @@ def best_of_one_size(situation: Situation, reward: Reward = expected_gain) -> En
     """
     sizes = situation.learnability.values
     designs = [EnvConfig.uniform([size], hole, waits) for size in sizes for hole in HOLES for waits in (0.0, 0.5, 1.0)]
-    return max(designs, key=lambda config: reward(situation, config))
+    return best(situation, designs, reward)
 
 
 def kinds(sizes: Iterable[int]) -> list[Kind]:

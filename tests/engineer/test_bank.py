@@ -29,8 +29,8 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
     assert [one.report for one in found] == [one.history[-1].report for one in found]
     assert found[0].history[0].config != found[1].history[1].config  # a new random configuration every round
     for one in found:
-        assert 0 < max(one.learnability.vector()) <= 1.34  # unbiased: 4 samples can say 4/3
-        assert 0 < max(one.success.vector()) <= 1
+        assert 0 < max(one.learnability.vector) <= 1.34  # unbiased: 4 samples can say 4/3
+        assert 0 < max(one.success.vector) <= 1
         assert one.origin == "run 0"
     again = run(tmp_path / "a")
     assert again == found

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from mapflake import env
+from mapflake import env, repro
+from mapflake.engineer.compact.base import BaseParams
 from mapflake.engineer.compact.demonstrations import demonstrations, made_up
-from mapflake.engineer.design_rl import Designs, beside_boards, cost, mixed
+from mapflake.engineer.design_rl import Designs, beside_boards, cost, mixed, taught
+from mapflake.engineer.reading import reading
 from mapflake.engineer.reply import read_reply
-from mapflake.engineer.situations import DesignRLParams, kind_shares
+from mapflake.engineer.situations import DesignRLParams, LessonParams, expected_gain, kind_shares
 from mapflake.engineer.words import ENGINEER_WORDS, reply_words
 from mapflake.trainer.grpo import Boards, Mixture, train_round
 from mapflake.trainer.params import ModelParams, RLParams, WarmStartParams
@@ -70,6 +72,32 @@ def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(spe
         torch.equal(a, b)
         for a, b in zip(*(load_policy(p).model.parameters() for p in (speaker, tmp_path / "nothing")), strict=True)
     )
+
+
+def test_lessons_teach_the_designs_that_are_worth_most(speaker, tmp_path):
+    boards = env.generate(env.EnvConfig.uniform(SIZES, 0.1), 40, seed=0, split="train")
+    env.save_tasks(tmp_path / "demonstrations.jsonl", boards)
+    repro.write_json(tmp_path / "settings.json", {"sizes": SIZES, "validated": SIZES})
+    recipe = WarmStartParams(steps=60, batch_size=32, microbatch=32, learning_rate=5e-3, warmup_steps=5)
+    base = BaseParams(seed=0, hard_share=0.5, engineer_share=0.5, engineer_variants=["V1"], training=recipe)
+    params = LessonParams(situations=200, boards_share=0.25, training=recipe)
+    assert (params.rows, params.boards) == (1920, 480)
+    unseen = [replace(made_up(i, SIZES, seed=8), history=()) for i in range(60)]
+    earned = {}
+    for name, reward in (
+        ("before", None),
+        ("best", expected_gain),
+        ("worst", lambda *asked: 1 - expected_gain(*asked)),
+    ):
+        policy = speaker
+        if reward:
+            given = {"variant": "V1", "reward": reward, "seed": 0}
+            policy = taught(params, base, speaker, tmp_path, tmp_path / name, SIZES, **given)
+        earned[name] = reading(load_policy(policy), unseen, SIZES, variant="V1", seed=3)["own"]
+    assert earned["worst"] < 0.5 * min(earned["before"], earned["best"])  # the lessons decide which designs it writes
+    assert cost(DesignRLParams(lessons=params, real_share=0.0, rl=PARAMS), SIZES, tables=3) == {
+        "rollouts": 0, "demonstrations": 480, "replies": 128 * 16,
+    }  # fmt: skip
 
 
 def test_a_chat_reply_in_json_is_rewarded():

@@ -16,7 +16,16 @@ from mapflake.engineer.designers.rules import ruled
 from mapflake.engineer.ledger import Designer, History
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport
-from mapflake.engineer.situations import VALIDATED_HOLES, Kind, Reward, Situation, expected_gain, kinds, table
+from mapflake.engineer.situations import (
+    VALIDATED_HOLES,
+    Kind,
+    Reward,
+    Situation,
+    best,
+    expected_gain,
+    kinds,
+    table,
+)
 from mapflake.env import EnvConfig
 
 # Log-odds of success: on a 3x3 board without a wait, lost with each size, lost where a wait is needed. Means and
@@ -33,10 +42,9 @@ def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Desig
         success = guessed(report, {*sizes, *(row.size for row in report.sizes)})  # validated sizes count, legal or not
         learnability = {kind: 4 * p * (1 - p) for kind, p in success.items()}
         situation = Situation(report, history, table(success), table(learnability))
-        worth = [reward(situation, config) for config in designs]
-        best = int(np.argmax(worth))
-        why = f"worth {worth[best]:.3f}, the best of {len(designs)} designs"
-        return ruled(ratios(designs[best]), history, why, sizes)
+        chosen = best(situation, designs, reward)
+        why = f"worth {reward(situation, chosen):.3f}, the best of {len(designs)} designs"
+        return ruled(ratios(chosen), history, why, sizes)
 
     return design
 
