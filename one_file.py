@@ -173,15 +173,15 @@ class Policy(nn.Module):
 
     def forward(self, ids, cache=()):  # [B, T] -> logits [B, T, words]; with a cache of the columns before, T is 1
         first = cache[0][0].size(2) if cache else 0
-        x, kept = self.word(ids) + self.place.weight[first : first + ids.size(1)], []  # [B, T, width]
+        x, columns = self.word(ids) + self.place.weight[first : first + ids.size(1)], []  # [B, T, width]
         for i, (qkv, out, think) in enumerate(self.blocks):
             q, k, v = (y.unflatten(2, (self.heads, -1)).transpose(1, 2) for y in qkv(x).chunk(3, 2))  # [B, H, T, d]
             if cache:
                 k, v = (torch.cat(pair, 2) for pair in zip(cache[i], (k, v), strict=True))
-            kept.append((k, v))
+            columns.append((k, v))
             x = x + out(F.scaled_dot_product_attention(q, k, v, is_causal=not cache).transpose(1, 2).flatten(2))
             x = x + think(x)
-        return self.norm(x) @ self.word.weight.T, kept
+        return self.norm(x) @ self.word.weight.T, columns
 
 def log_probabilities(policy, prompts, answers):  # of each word of the answers: [B, PROMPT], [B, L] -> [B, L]
     logits, _ = policy(torch.cat([prompts, answers[:, :-1]], 1))

@@ -49,7 +49,7 @@ def measure() -> dict[str, Any]:
 
 def drawing() -> list[dict[str, Any]]:
     """Returns the CPU seconds of drawing a training round, after a few boards to warm up."""
-    found = []
+    rows = []
     rounds = {"2 to 5 agents, holes 0 to 0.5, waits 0 to 0.75": MIXED, "2 agents, holes 0.2, waits 0.5": (PAPER,)}
     for name, configs in rounds.items():
         for config in configs:
@@ -57,8 +57,8 @@ def drawing() -> list[dict[str, Any]]:
         begin = time.process_time()
         for config in tqdm(configs, desc=name, disable=None):
             generate(config, ROUND // len(configs), seed=0)
-        found.append({"round": name, "tasks": ROUND, "seconds": time.process_time() - begin})
-    return found
+        rows.append({"round": name, "tasks": ROUND, "seconds": time.process_time() - begin})
+    return rows
 
 
 _FRESH = """
@@ -98,7 +98,7 @@ def judging() -> list[dict[str, Any]]:
     """Returns the CPU seconds of parsing, checking and costing completions, half of them spoilt; the best of three."""
     configs = [EnvConfig.uniform(range(4, 11), 0.2, num_agents=agents) for agents in (2, 3, 4, 5)]
     tasks = [task for config in configs for task in generate(config, 63, seed=0)]
-    found = []
+    rows = []
     for prompt_format, reasoning in (("compact", 0), ("chat", 300), ("chat", 2200)):
         rng = random.Random(0)
         answers = [(task, completion(task, prompt_format, reasoning, rng)) for task in tasks]
@@ -109,8 +109,8 @@ def judging() -> list[dict[str, Any]]:
                 judge(task, text, prompt_format)
             seconds.append(time.process_time() - begin)
         measured = {"seconds": min(seconds), "mean_characters": mean(len(text) for _, text in answers)}
-        found.append({"prompt_format": prompt_format, "completions": COMPLETIONS, **measured})
-    return found
+        rows.append({"prompt_format": prompt_format, "completions": COMPLETIONS, **measured})
+    return rows
 
 
 def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
@@ -139,23 +139,23 @@ def markdown(numbers: Mapping[str, Any]) -> str:
 
 
 def _solve_table(limits: Mapping[str, Any], cells: list[dict[str, Any]]) -> str:
-    others = {"textbook": "CBS in Python", "w9": "CBS in C++"}
-    others = {name: title for name, title in others.items() if name in cells[0]}
+    titles = {"textbook": "CBS in Python", "w9": "CBS in C++"}
+    titles = {name: title for name, title in titles.items() if name in cells[0]}
     header = ["agents, size, holes", "sum of costs, µs", "makespan, µs", "solved"]
-    for title in others.values():
+    for title in titles.values():
         header += [f"{title}: both solve", "all", "solved"]
-    header += ["C++, search alone"] if "w9" in others else []
+    header += ["C++, search alone"] if "w9" in titles else []
     lines = []
     for row in cells:
         line = [f"{row['agents']}, {row['size']}x{row['size']}, {row['hole_ratio']:g}"]
         for times in (row["mapflake"], row["makespan"]):
             line.append(f"{times['mean_us']:.0f} ({times['p50_us']:.0f}; {times['max_us']:.0f})")
         line.append(row["mapflake"]["solved"])
-        for name in others:
+        for name in titles:
             line += [f"{row[name]['ratio_both']:.1f}x", f"{row[name]['ratio_all']:.1f}x", row[name]["solved"]]
-        line += [f"{row['w9']['ratio_both_search']:.1f}x"] if "w9" in others else []
+        line += [f"{row['w9']['ratio_both_search']:.1f}x"] if "w9" in titles else []
         lines.append(line)
-    alone = sum(row[name]["solved_by_it_alone"] for row in cells for name in others)
+    alone = sum(row[name]["solved_by_it_alone"] for row in cells for name in titles)
     boards, nodes, seconds = cells[0]["boards"], limits["textbook_nodes"], limits["w9_seconds"]
     return (
         f"Solving {boards} random connected boards a line: mean time (median; maximum), and how many times as long\n"
@@ -174,6 +174,6 @@ def _other_table(numbers: Mapping[str, Any]) -> str:
     for row in numbers["draw"]:
         lines[f"drawing {row['tasks']} tasks, sizes 3 to 10, {row['round']}"] = f"{row['seconds']:.1f}"
     for row in numbers["judge"]:
-        what = f"{row['completions']} completions, {row['prompt_format']}, {row['mean_characters']:.0f} characters"
-        lines[f"judging {what}"] = f"{row['seconds']:.2f}"
+        work = f"{row['completions']} completions, {row['prompt_format']}, {row['mean_characters']:.0f} characters"
+        lines[f"judging {work}"] = f"{row['seconds']:.2f}"
     return table(["", "seconds"], lines.items())

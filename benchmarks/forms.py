@@ -42,12 +42,12 @@ def letters(legal: list[tuple[str, str]], move: str, cell: str) -> str:
 
 
 def words(legal: list[tuple[str, str]], move: str, cell: str) -> str:
-    """Returns it with moves as words: `up down right: right c3`."""
+    """Returns one agent's step with moves as words: `up down right: right c3`."""
     return f"{' '.join(WORDS[name] for name, _ in legal) or 'none'}: {WORDS[move]} {cell}"
 
 
 def cells(legal: list[tuple[str, str]], move: str, cell: str) -> str:
-    """Returns it with the cell behind each legal move: `U b2 D d2 R c3: R c3`."""
+    """Returns one agent's step with the cell behind each legal move: `U b2 D d2 R c3: R c3`."""
     return f"{' '.join(f'{name} {behind}' for name, behind in legal) or '-'}: {move} {cell}"
 
 
@@ -84,7 +84,7 @@ def measure() -> dict[str, Any]:
     boards = demonstrated(2500)
     unseen = generate(EnvConfig.uniform(SIZES, HOLES, WAITS), HELD_OUT, seed=SEED, split="validation")
     hard = [naive_plan_fails(task.instance) for task in unseen]
-    found: dict[str, Any] = {}
+    forms: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         start = starting_point("smollm2", Path(folder) / "start", prompt_format="brief")
         tokenizer = load_policy(start).tokenizer
@@ -101,19 +101,19 @@ def measure() -> dict[str, Any]:
             curve = warmstart.warm_start(pairs, start, params, Path(folder) / form, seed=SEED)
             seconds = time.process_time() - began
             policy = load_policy(Path(folder) / form, precision="auto", max_new_tokens=320)
-            judged = rollout(policy, unseen, seed=SEED, progress=form)
-            found[form] = {
+            rollouts = rollout(policy, unseen, seed=SEED, progress=form)
+            forms[form] = {
                 "example": answer(boards[0], form).splitlines()[0],
                 "boards": steps * BATCH,
                 "tokens_an_answer": round(mean(sum(label != -100 for label in row["labels"]) for row in rows), 1),
                 "loss": round(curve[-1]["loss"], 3),
-                "parsed": mean(r.plan is not None for r in judged),
-                "valid": mean(r.verdict.valid for r in judged),
-                "valid_hard": mean(r.verdict.valid for r, is_hard in zip(judged, hard, strict=True) if is_hard),
+                "parsed": mean(r.plan is not None for r in rollouts),
+                "valid": mean(r.verdict.valid for r in rollouts),
+                "valid_hard": mean(r.verdict.valid for r, is_hard in zip(rollouts, hard, strict=True) if is_hard),
                 "cpu_s": round(seconds),
             }
     return {
-        "forms": found,
+        "forms": forms,
         "tokens": TOKENS,
         "held_out": HELD_OUT,
         "hard": sum(hard),

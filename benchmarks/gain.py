@@ -28,18 +28,18 @@ def main(seed: int, root: Path = Path()) -> None:
     sections, run = params.effective(params.load(root), "llm"), "runs/llm"
     validation, (waits,) = sections.env_design.validation, sections.env_design.validation.wait_ratios
     config = EnvConfig.uniform(SIZES, sections.env_design.benchmark.hole_ratio, waits, validation.agents)
-    known = [task.instance for task in load_tasks(root / run / "env_design/validation.jsonl")]
-    drawn = generate(config, BOARDS, seed=DRAW, split="validation", exclude=known)
+    instances = [task.instance for task in load_tasks(root / run / "env_design/validation.jsonl")]
+    drawn = generate(config, BOARDS, seed=DRAW, split="validation", exclude=instances)
     boards = [*{task.instance.key: task for task in drawn}.values()]
     last = Ledger(root / run / f"ablations/fixed_longer-{seed}/rounds.jsonl").rounds[-1]
     trainer = Grpo(sections.baseline_rl.rl)
-    found: dict[str, Any] = {"boards": len(boards), "samples": SAMPLES, "rounds": last.index + 1}
-    found |= {"seed": seed, "draw": DRAW, "sizes": SIZES, "made": repro.to_json(study.records.made())}
+    record: dict[str, Any] = {"boards": len(boards), "samples": SAMPLES, "rounds": last.index + 1}
+    record |= {"seed": seed, "draw": DRAW, "sizes": SIZES, "made": repro.to_json(study.records.made())}
     for when, checkpoint in {"before": student(run, f"student/{seed}"), "after": last.checkpoint}.items():
         policy = trainer.load(checkpoint)
         rollouts = evaluate.rollout(policy, boards, samples=SAMPLES, seed=repro.seed_for(seed, "gain"), progress=when)
-        found[when] = repro.to_json(study.records.outcomes(rollouts, boards))
-    repro.write_json(root / f"reports/llm/gain-{seed}.json", found)
+        record[when] = repro.to_json(study.records.outcomes(rollouts, boards))
+    repro.write_json(root / f"reports/llm/gain-{seed}.json", record)
 
 
 if __name__ == "__main__":

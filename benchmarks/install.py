@@ -37,14 +37,14 @@ def measure() -> dict[str, Any]:
         subprocess.run([*pip, "--python", f"{folder}/env", "install", "--no-cache-dir", f"{folder}/source"], check=True)
         seconds = time.perf_counter() - begun
         begun = time.perf_counter()
-        empty = os.environ | {"XDG_CACHE_HOME": folder}  # of compiled solvers
-        subprocess.run([f"{folder}/env/bin/python", "-I", "-c", FIRST], check=True, env=empty)
+        environment = os.environ | {"XDG_CACHE_HOME": folder}  # an empty cache of compiled solvers
+        subprocess.run([f"{folder}/env/bin/python", "-I", "-c", FIRST], check=True, env=environment)
         (site,) = Path(folder, "env").glob("lib/python*/site-packages")
         return {
             "seconds": seconds,
             "first_board_seconds": time.perf_counter() - begun,
             "megabytes": megabytes(site),
-            "packages": dict(sorted((one.name, one.version) for one in metadata.distributions(path=[str(site)]))),
+            "packages": dict(sorted((p.name, p.version) for p in metadata.distributions(path=[str(site)]))),
             "lab_megabytes": megabytes(Path(sysconfig.get_path("purelib"))),
         }
 

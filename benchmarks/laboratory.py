@@ -113,9 +113,15 @@ def draw_boards(folder: Path) -> None:
         for holes in BOARDS.hole_ratios:
             config = EnvConfig.uniform(part.sizes or SPACE, holes, part.wait_ratio, part.agents)
             solved += env.generate(config, part.boards // len(BOARDS.hole_ratios), seed=0, split="train")
-    asked = BOARDS.validation
-    drawn: dict[str, Any] = {"wait_ratios": asked.wait_ratios, "boards": asked.boards, "split": "validation"}
-    subsets = env.benchmark_sets(0, strata={asked.agents: SIZES}, hole_ratio=BOARDS.benchmark.hole_ratio, **drawn)
+    validation = BOARDS.validation
+    options: dict[str, Any] = {
+        "wait_ratios": validation.wait_ratios,
+        "boards": validation.boards,
+        "split": "validation",
+    }
+    subsets = env.benchmark_sets(
+        0, strata={validation.agents: SIZES}, hole_ratio=BOARDS.benchmark.hole_ratio, **options
+    )
     env.save_tasks(folder / "demonstrations.jsonl", solved)
     env.save_tasks(folder / "validation.jsonl", [task for tasks in subsets.values() for task in tasks])
     repro.write_json(folder / "settings.json", {"sizes": SIZES})
@@ -172,24 +178,24 @@ def run(regime: str, table: Mapping[str, Any], part: int, parts: int, folder: Pa
     trainer, configs = trainer_of(regime), DESIGNS | WAITS | first_designs()
     validation = env.load_tasks(folder / "boards/validation.jsonl")
     code = provenance.code_sha256("mapflake.engineer.rounds")
-    wanted = list(itertools.product(table["seeds"], table["students"], table["designs"]))
+    keys = list(itertools.product(table["seeds"], table["students"], table["designs"]))
     untaught = [age for age in table["students"] if not (folder / f"students/{age}/curve.jsonl").is_file()]
     if parts > 1 and untaught:  # both would train it at once
         raise SystemExit(f"--part: the student {untaught[0]} is missing: `student {untaught[0]}` makes it first")
     done = {trial_key(row) for row in repro.read_jsonl(records)}
-    for seed, age, name in tqdm(wanted[part::parts], desc=regime, unit="trial"):
+    for seed, age, name in tqdm(keys[part::parts], desc=regime, unit="trial"):
         out = folder / "trials" / f"{regime}-{seed}-{age}-{name.replace(' ', '_')}.json"
         row = {"regime": regime, "student": str(age), "design": name, "seed": seed}
         if trial_key(row) in done or out.is_file():
             continue
-        known = make_student(folder, age)
-        before = folder / "trials" / f"before-{age}-{trainer.sha256(known)[:8]}.json"
-        if not before.is_file():
-            repro.write_json(before, rates(known, trainer, validation))
-        begun = repro.read_json(before)
-        after = trial(known, configs[name], trainer, validation, out.with_suffix(""), seed=seed)
-        row |= {"gain": after["valid"] - begun["valid"], "before": begun, "config": repro.to_json(configs[name])}
-        made = {"code_sha256": code, "student_sha256": trainer.sha256(known), "versions": provenance.versions()}
+        checkpoint = make_student(folder, age)
+        path = folder / "trials" / f"before-{age}-{trainer.sha256(checkpoint)[:8]}.json"
+        if not path.is_file():
+            repro.write_json(path, rates(checkpoint, trainer, validation))
+        before = repro.read_json(path)
+        after = trial(checkpoint, configs[name], trainer, validation, out.with_suffix(""), seed=seed)
+        row |= {"gain": after["valid"] - before["valid"], "before": before, "config": repro.to_json(configs[name])}
+        made = {"code_sha256": code, "student_sha256": trainer.sha256(checkpoint), "versions": provenance.versions()}
         repro.write_json(out, row | after | made)
 
 
@@ -209,9 +215,9 @@ def trial_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def collect(folder: Path, records: Path) -> list[dict[str, Any]]:
     """Adds the trials in `folder` to the file of records and returns all of them."""
     rows = repro.read_jsonl(records) + [repro.read_json(path) for path in (folder / "trials").glob("*-*-*.json")]
-    found = sorted({trial_key(row): row for row in rows}.values(), key=trial_key)
-    repro.write_jsonl(records, found)
-    return found
+    trials = sorted({trial_key(row): row for row in rows}.values(), key=trial_key)
+    repro.write_jsonl(records, trials)
+    return trials
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -235,50 +241,53 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     if len((screened := recipes(rows)).columns) > 1:
         parts += ["## The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
     for regime in tabled(rows):
-        own = of_designs(rows, regime, DESIGNS)
+        regime_rows = of_designs(rows, regime, DESIGNS)
         picture = f"![Gains by student and design](laboratory/{regime}.png)"
-        parts += [f"## Single designs, {regime}", picture, shown(matrix(own, DESIGNS))]
-        found = whole(own)
-        if found is None or not {*DRAWS, *CONSTANTS} <= {*found.designs}:
+        parts += [f"## Single designs, {regime}", picture, shown(matrix(regime_rows, DESIGNS))]
+        trials = whole(regime_rows)
+        if trials is None or not {*DRAWS, *CONSTANTS} <= {*trials.designs}:
             parts.append(
                 f"There is no gate yet: it takes all {len(DESIGNS)} designs of two students under two seeds; "
-                f"there are {len(own)} trials, of {len({row['student'] for row in own})} students under "
-                f"{len({row['seed'] for row in own})} seeds."
+                f"there are {len(regime_rows)} trials, of {len({row['student'] for row in regime_rows})} students "
+                f"under {len({row['seed'] for row in regime_rows})} seeds."
             )
         else:
             parts.append(
-                f"The first table is of the {len(found.students)} students and {len(found.seeds)} training seeds "
-                f"({', '.join(map(str, found.seeds))}) that have all {len(found.designs)} designs: the students of "
-                f"{', '.join(sorted(found.students, key=int))} steps."
+                f"The first table is of the {len(trials.students)} students and {len(trials.seeds)} training seeds "
+                f"({', '.join(map(str, trials.seeds))}) that have all {len(trials.designs)} designs: the students of "
+                f"{', '.join(sorted(trials.students, key=int))} steps."
             )
-            budgets = gates(found)
-            corrected = holm([one.p for one in budgets["samples"].values()])
+            budgets = gates(trials)
+            corrected = holm([e.p for e in budgets["samples"].values()])
             for budget, values in budgets.items():
-                table[f"{regime}, equal {budget}"] = {COMPARED[name]: one.text("+.1f") for name, one in values.items()}
-            ratio, first, second, p = gate.interaction(found.gain)
+                table[f"{regime}, equal {budget}"] = {COMPARED[name]: e.text("+.1f") for name, e in values.items()}
+            ratio, first, second, p = gate.interaction(trials.gain)
             parts += [
                 "The same by the seed that scores, at equal samples, with intervals over the students:",
-                by_seed(found).to_markdown(disable_numparse=True),
+                by_seed(trials).to_markdown(disable_numparse=True),
                 "And by student, a mean over the seeds that score, with the lowest and the highest of them:",
-                by_student(found).to_markdown(disable_numparse=True),
+                by_student(trials).to_markdown(disable_numparse=True),
                 f"What a design teaches depends on the student: F({first}, {second}) = {ratio:.1f}, p = {p:.0e} for "
                 "the interaction of students and designs, in an analysis of variance whose error is between seeds.",
                 "The p-values of the first table's rows at equal samples, corrected together (Holm): "
                 f"{', '.join('none' if p is None else f'{p:.2g}' for p in corrected)}.",
             ]
-        for seed, anew in made_anew(own).items():
+        for seed, ages in made_anew(regime_rows).items():
             parts.append(
-                f"Under the seed {seed} the students of {', '.join(sorted(anew, key=int))} steps have other weights: "
+                f"Under the seed {seed} the students of {', '.join(sorted(ages, key=int))} steps have other weights: "
                 "they were made anew on another processor. A gain is over the student that it began with, and a matrix "
                 "has means over seeds; a design that is chosen under one seed and scored under another may so be "
                 "scored on another student that was supervised as long."
             )
-        waits = of_designs(rows, regime, WAITS)
-        if {row["design"] for row in waits} - {*DESIGNS}:
-            alone = [row for row in waits if row["seed"] == SEEDS[0]]
-            parts += [f"Gain by the share of boards that need a wait, seed {SEEDS[0]}:", shown(matrix(alone, WAITS))]
-        if asked := of_designs(rows, regime, ENGINEERS):
-            parts += engineers(asked, own)
+        wait_trials = of_designs(rows, regime, WAITS)
+        if {row["design"] for row in wait_trials} - {*DESIGNS}:
+            seed_trials = [row for row in wait_trials if row["seed"] == SEEDS[0]]
+            parts += [
+                f"Gain by the share of boards that need a wait, seed {SEEDS[0]}:",
+                shown(matrix(seed_trials, WAITS)),
+            ]
+        if engineer_trials := of_designs(rows, regime, ENGINEERS):
+            parts += engineers(engineer_trials, regime_rows)
     if table:
         head += [
             "By how many points a round each student's best design is ahead of another one, with 95% intervals over "
@@ -297,12 +306,12 @@ def tabled(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def rounds_of(rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns what a round has in each of the regimes that have a table."""
     shapes = {name: REGIMES[name] for name in tabled(rows)}
-    said = [
+    sentences = [
         f"{'The round of the study' if name == CHOSEN else 'A round'}, *{name}*, has {boards} boards, {step} a step, "
         f"{answers} answers each, at a learning rate of {rate:g}."
         for name, (boards, step, answers, rate) in shapes.items()
     ]
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def gates(found: gate.Trials) -> dict[str, dict[str, Estimate]]:
@@ -318,42 +327,42 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
     the same place by age. The best searched design of a student is chosen under the other seeds.
     """
     (seed,) = {row["seed"] for row in asked}
-    told, same = matrix(asked, ENGINEERS), matrix([row for row in own if row["seed"] == seed], DESIGNS)
-    tried = same.reindex([*DESIGNS]).notna().all()
-    known = matrix([row for row in own if row["seed"] != seed], DESIGNS)
-    labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in told.index}
+    gains, seed_gains = matrix(asked, ENGINEERS), matrix([row for row in own if row["seed"] == seed], DESIGNS)
+    complete = seed_gains.reindex([*DESIGNS]).notna().all()
+    rest = matrix([row for row in own if row["seed"] != seed], DESIGNS)
+    labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in gains.index}
     parts = [
         "## Designs that trained engineers asked for",
         "The first designs of trained engineers of the study, each told its own student's report, tried on the "
         f"students above under training seed {seed}:",
-        shown(told.rename(index=labels)),
+        shown(gains.rename(index=labels)),
     ]
     ages, rows = sorted({*ENGINEERS.values()}), []
-    for column in [one for one in told if tried.get(one, False) and one in known]:
+    for column in [s for s in gains if complete.get(s, False) and s in rest]:
         age = ages[WHOLE.index(int(column))]
-        matched = [ENGINEERS[name] == age for name in told.index]
-        others = {
-            "those asked for the other students": told.loc[[not one for one in matched], column].mean(),
-            "a random draw": same.loc[[*DRAWS], column].mean(),
-            "the best searched design, chosen under the other seeds": same.loc[known[column].idxmax(), column],
-            SHOWN["benchmark"]: same.loc["benchmark", column],
+        mask = [ENGINEERS[name] == age for name in gains.index]
+        baselines = {
+            "those asked for the other students": gains.loc[[not m for m in mask], column].mean(),
+            "a random draw": seed_gains.loc[[*DRAWS], column].mean(),
+            "the best searched design, chosen under the other seeds": seed_gains.loc[rest[column].idxmax(), column],
+            SHOWN["benchmark"]: seed_gains.loc["benchmark", column],
         }
-        rows.append({name: told.loc[matched, column].mean() - gain for name, gain in others.items()})
+        rows.append({name: gains.loc[mask, column].mean() - gain for name, gain in baselines.items()})
     if rows:
-        ahead = {name: t_estimate(values).text("+.1f") for name, values in pd.DataFrame(rows).items()}
+        leads = {name: t_estimate(values).text("+.1f") for name, values in pd.DataFrame(rows).items()}
         parts += [
             "How many points a round the design asked for the study's student in the same place by age gains more than "
             f"another one, with 95% intervals over {len(rows)} students:",
-            pd.DataFrame({"ahead": ahead}).rename_axis("compared with").to_markdown(disable_numparse=True),
+            pd.DataFrame({"ahead": leads}).rename_axis("compared with").to_markdown(disable_numparse=True),
         ]
     return parts
 
 
 def by_seed(found: gate.Trials) -> pd.DataFrame:
     """Returns the gate's differences at equal samples as text: a column for each seed that scores."""
-    won = gate.differences(found, DRAWS, CONSTANTS).items()
+    differences = gate.differences(found, DRAWS, CONSTANTS).items()
     columns = {
-        f"seed {seed}": {COMPARED[name]: t_estimate(one[:, k]).text("+.1f") for name, one in won}
+        f"seed {seed}": {COMPARED[name]: t_estimate(values[:, k]).text("+.1f") for name, values in differences}
         for k, seed in enumerate(found.seeds)
     }
     return pd.DataFrame(columns).rename_axis("compared with")
@@ -361,11 +370,11 @@ def by_seed(found: gate.Trials) -> pd.DataFrame:
 
 def by_student(found: gate.Trials) -> pd.DataFrame:
     """Returns the gate's differences at equal samples as text: a column for each student."""
-    shown = {
-        COMPARED[name]: [f"{one.mean():+.1f} ({one.min():+.1f} to {one.max():+.1f})" for one in by_seed]
-        for name, by_seed in gate.differences(found, DRAWS, CONSTANTS).items()
+    texts = {
+        COMPARED[name]: [f"{gains.mean():+.1f} ({gains.min():+.1f} to {gains.max():+.1f})" for gains in differences]
+        for name, differences in gate.differences(found, DRAWS, CONSTANTS).items()
     }
-    table = pd.DataFrame.from_dict(shown, orient="index", columns=[*found.students]).rename_axis("compared with")
+    table = pd.DataFrame.from_dict(texts, orient="index", columns=[*found.students]).rename_axis("compared with")
     return table[sorted(table, key=int)]
 
 
@@ -381,10 +390,10 @@ def made_anew(rows: Sequence[Mapping[str, Any]]) -> dict[int, set[str]]:
 
 def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Returns the gains of `SCREENED`, a row for each student and design and a column for each regime tried on it."""
-    known = {(int(row["student"]), row["design"], row["regime"]): row["gain"] for row in rows if row["seed"] == 0}
-    cells = [(student, design) for student in SCREENED["students"] for design in SCREENED["designs"]]
-    columns = {name: [known.get((*cell, name)) for cell in cells] for name in REGIMES}
-    labels = [f"{student}: {design}" for student, design in cells]
+    gains = {(int(row["student"]), row["design"], row["regime"]): row["gain"] for row in rows if row["seed"] == 0}
+    pairs = [(student, design) for student in SCREENED["students"] for design in SCREENED["designs"]]
+    columns = {name: [gains.get((*pair, name)) for pair in pairs] for name in REGIMES}
+    labels = [f"{student}: {design}" for student, design in pairs]
     return pd.DataFrame(columns, index=labels).dropna(axis=1, how="all")
 
 
@@ -403,10 +412,10 @@ def whole(rows: Iterable[Mapping[str, Any]]) -> gate.Trials | None:
         for seeds in map(list, itertools.combinations(complete, count)):
             students = complete.index[complete[seeds].all(axis=1)]
             tables.append((len(students), count, [*students], seeds))
-    most = max(tables, default=(0, 0, [], []), key=lambda found: found[:2])
-    if most[0] < 2:
+    largest = max(tables, default=(0, 0, [], []), key=lambda entry: entry[:2])
+    if largest[0] < 2:
         return None
-    chosen = table["student"].isin(most[2]) & table["seed"].isin(most[3])
+    chosen = table["student"].isin(largest[2]) & table["seed"].isin(largest[3])
     return gate.trials(table[chosen].to_dict("records"))
 
 
@@ -427,20 +436,20 @@ def matrix(rows: Iterable[Mapping[str, Any]], order: Iterable[str]) -> pd.DataFr
 def figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Returns the matrix of a regime's trials: mean gain of each student (column) on each design (row)."""
     gains = matrix(rows, DESIGNS).rename(index=SHOWN)
-    begun = pd.DataFrame({row["student"]: row["before"]["valid"]} for row in rows).mean()  # by seed it may be another
-    made = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
-    axes = made.subplots()
+    before = pd.DataFrame({row["student"]: row["before"]["valid"]} for row in rows).mean()  # weights may differ by seed
+    chart = Figure(figsize=(1.2 * len(gains.columns) + 3.4, 0.33 * len(gains) + 1.6), layout="constrained")
+    axes = chart.subplots()
     sns.heatmap(gains, ax=axes, annot=True, fmt="+.1f", center=0, cmap="RdBu", linewidths=1, cbar=False)
     for column, age in enumerate(gains.columns):
         best = gains.index.get_loc(gains[age].idxmax())
         axes.add_patch(Rectangle((column, best), 1, 1, fill=False, edgecolor="black", linewidth=2))
-    axes.set_xticklabels([f"{int(s):,} steps\n{begun[s]:.0f}% valid" for s in gains.columns])
+    axes.set_xticklabels([f"{int(s):,} steps\n{before[s]:.0f}% valid" for s in gains.columns])
     axes.set(xlabel="student: supervised steps, valid rate before the round", ylabel="")
     seeds = len({row["seed"] for row in rows})
     axes.set_title(
         f"Points gained by one round on a design's boards\n(mean of up to {seeds} seeds; box: best of a student)"
     )
-    return made
+    return chart
 
 
 def shown(gains: pd.DataFrame) -> str:
@@ -461,30 +470,30 @@ def main() -> None:
         "waits": ({"seeds": SEEDS[:1], "students": AGES, "designs": tuple(WAITS)}, "with other shares of waits"),
         "asked": ({"seeds": SEEDS[2:], "students": WHOLE, "designs": tuple(ENGINEERS)}, "on designs of engineers"),
     }
-    for name, (_, which) in tables.items():
-        command = commands.add_parser(name, help=f"runs the trials of a regime that are missing, {which}")
+    for name, (_, scope) in tables.items():
+        command = commands.add_parser(name, help=f"runs the trials of a regime that are missing, {scope}")
         command.add_argument("regime", choices=REGIMES)
         command.add_argument("--part", default="0/1", help="which part of how many, e.g. 0/2")
     commands.add_parser("page", help="collects the trials and writes the page")
-    given, folder, reports = parser.parse_args(), root() / "runs/laboratory", root() / REPORTS
+    args, folder, reports = parser.parse_args(), root() / "runs/laboratory", root() / REPORTS
     draw_boards(folder / "boards")
-    if given.command == "student":
-        make_student(folder, given.age)
-    elif given.command in tables:
-        part, parts = map(int, given.part.split("/"))
-        run(given.regime, tables[given.command][0], part, parts, folder, reports / "laboratory.jsonl")
+    if args.command == "student":
+        make_student(folder, args.age)
+    elif args.command in tables:
+        part, parts = map(int, args.part.split("/"))
+        run(args.regime, tables[args.command][0], part, parts, folder, reports / "laboratory.jsonl")
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in tabled(rows):
             show(figure(of_designs(rows, regime, DESIGNS)), reports / f"laboratory/{regime}.png")
         repro.write_text(reports / "laboratory.md", page(rows))
-        found = whole(of_designs(rows, CHOSEN, DESIGNS))
-        if found is not None:
+        trials = whole(of_designs(rows, CHOSEN, DESIGNS))
+        if trials is not None:
             intervals = {
-                name: {"mean": one.mean, "low": one.low, "high": one.high, "p": one.p}
-                for name, one in gates(found)["samples"].items()
+                name: {"mean": estimate.mean, "low": estimate.low, "high": estimate.high, "p": estimate.p}
+                for name, estimate in gates(trials)["samples"].items()
             }
-            about = {"students": len(found.students), "seeds": len(found.seeds)}
+            about = {"students": len(trials.students), "seeds": len(trials.seeds)}
             repro.write_json(reports / "laboratory/gate.json", about | intervals)
 
 

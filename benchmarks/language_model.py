@@ -50,18 +50,18 @@ WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
 def measure() -> dict[str, Any]:
     """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours, by the instructions."""
-    idle, found = os.getloadavg()[0] < 0.5, {}
+    idle, numbers = os.getloadavg()[0] < 0.5, {}
     with tempfile.TemporaryDirectory() as folder:
         start, out = starting_point("smollm2", Path(folder) / "start", prompt_format="brief"), Path(folder) / "out"
         amx = torch.cpu.get_capabilities().get("amx_bf16")
         limits = {"AMX": {}, "AVX-512": WITHOUT_AMX} if amx else {"all instructions": {}}
         for instructions, limit in limits.items():
             with mock.patch.dict(os.environ, limit):
-                found[instructions] = {
+                numbers[instructions] = {
                     "supervised": {str(n): apart(_supervised, start, out, n) for n in (1, 2) if n == 1 or idle},
                     "grpo": {which: apart(_grpo, start, out, which) for which in ("stock", "ours")},
                 }
-    return found
+    return numbers
 
 
 def markdown(numbers: dict[str, Any]) -> str:
@@ -80,17 +80,17 @@ def markdown(numbers: dict[str, Any]) -> str:
 
 
 def _supervised_column(runs: dict[str, Any]) -> dict[str, str]:
-    one, two = runs["1"], runs.get("2")
+    one_thread, two_threads = runs["1"], runs.get("2")
     return {
-        "precision taken": one["precision"],
-        "products of the model's shapes, GFLOP/s": f"{one['matrix_gflops']:.0f}",
-        "supervised training, GFLOP/s": f"{one['gflops']:.0f}",
-        "share of the products' rate": f"{one['gflops'] / one['matrix_gflops']:.0%}",
-        "tokens a CPU second": f"{one['tokens_per_cpu_s']:.0f}",
+        "precision taken": one_thread["precision"],
+        "products of the model's shapes, GFLOP/s": f"{one_thread['matrix_gflops']:.0f}",
+        "supervised training, GFLOP/s": f"{one_thread['gflops']:.0f}",
+        "share of the products' rate": f"{one_thread['gflops'] / one_thread['matrix_gflops']:.0%}",
+        "tokens a CPU second": f"{one_thread['tokens_per_cpu_s']:.0f}",
         "times as fast on two threads, shortest step": (
-            f"{one['shortest_s'] / two['shortest_s']:.2f}" if two else "not measured"
+            f"{one_thread['shortest_s'] / two_threads['shortest_s']:.2f}" if two_threads else "not measured"
         ),
-        "peak memory, GiB": f"{one['peak_gib']:.1f}",
+        "peak memory, GiB": f"{one_thread['peak_gib']:.1f}",
     }
 
 
@@ -150,7 +150,7 @@ def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
         _matrix_rate, model, round(tokens * MICROBATCH / BOARDS), getattr(torch, of_processor())
     )
     rates = [products()]
-    steps, seconds, taken = [], [], []
+    steps, seconds, precisions = [], [], []
 
     class Clock(TrainerCallback):
         """Notes the CPU time of each step, and the seconds."""
@@ -162,8 +162,8 @@ def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
             steps.append(time.process_time() - self.began[0])
             seconds.append(time.perf_counter() - self.began[1])
 
-    def run(trainer: Any, *given: Any) -> None:
-        taken.append(given[-1])  # the precision
+    def run(trainer: Any, *arguments: Any) -> None:
+        precisions.append(arguments[-1])  # the precision
         trainer.add_callback(Clock())
         with memory_kept():
             trainer.train()
@@ -172,7 +172,7 @@ def _supervised(start: Path, out: Path, threads: int) -> dict[str, Any]:
         warmstart.warm_start(pairs, start, params, out, seed=0)  # nothing is written
     rates.append(products())
     return {
-        "precision": taken[0],
+        "precision": precisions[0],
         "matrix_gflops": round(mean(rates), 1),
         "gflops": round(work / mean(steps[WARM_UP:]), 1),
         "tokens_per_cpu_s": round(tokens / mean(steps[WARM_UP:]), 1),

@@ -59,7 +59,7 @@ def measure() -> dict[str, Any]:
         openenv = Path(sys.executable).with_name("openenv")
         subprocess.run([openenv, "init", "echo_env", "-o", folder], check=True, capture_output=True)
         messages = [f"{k}" for k in range(SESSIONS)]
-        echo = [[Play({"seed": 0}, {"message": said}, (said, len(said) / 10))] for said in messages]
+        echo = [[Play({"seed": 0}, {"message": message}, (message, len(message) / 10))] for message in messages]
         plain = (["-c", ECHO], folder, echo, SECONDS / 2, "echoed_message")
         ours = (["-m", "mapflake_env.server.app"], "environments", plays, SECONDS, "board")
         rows = []
@@ -91,8 +91,10 @@ def serving(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    own = os.environ | {"PYTHONPATH": os.pathsep.join([path, os.getcwd()])} | settings
-    server = subprocess.Popen([sys.executable, *command, "--port", str(port)], env=own, stdout=output, stderr=output)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([path, os.getcwd()])} | settings
+    server = subprocess.Popen(
+        [sys.executable, *command, "--port", str(port)], env=environment, stdout=output, stderr=output
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         while server.poll() is None:
@@ -114,9 +116,9 @@ def load(url: str, server: int, sessions: list[list[Play]], seconds: float, fiel
     begun, errors, wrong = 0.0, 0, 0
     calls: dict[str, list[float]] = {"reset": [], "step": []}
 
-    async def timed(name: str, call: Callable[..., Awaitable[Any]], *given: Any, **more: Any) -> Any:
+    async def timed(name: str, call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
         start = time.perf_counter()
-        result = await call(*given, **more)
+        result = await call(*args, **kwargs)
         calls[name].append(time.perf_counter() - start)
         return result
 
@@ -129,11 +131,11 @@ def load(url: str, server: int, sessions: list[list[Play]], seconds: float, fiel
                     break
                 try:
                     await timed("reset", env.reset, **play.reset)
-                    told = await timed("step", env.step, play.action)
+                    result = await timed("step", env.step, play.action)
                 except Exception:
                     errors += 1
                 else:
-                    wrong += (told.observation[field], told.reward) != play.expected
+                    wrong += (result.observation[field], result.reward) != play.expected
 
     ready = asyncio.Event()
 
@@ -170,8 +172,8 @@ def markdown(numbers: Mapping[str, Any]) -> str:
     lines = []
     for row in numbers["rows"]:
         times = [f"{t['p50']:.0f} (p99 {t['p99']:.0f}; {t['max']:.0f})" for t in (row["reset_ms"], row["step_ms"])]
-        begun = [row["environment"], f"{row['episodes_per_second']:.0f}", row["episodes"], row["errors"], row["wrong"]]
-        lines.append([*begun, *times, f"{row['memory_mb']:.0f}"])
+        cells = [row["environment"], f"{row['episodes_per_second']:.0f}", row["episodes"], row["errors"], row["wrong"]]
+        lines.append([*cells, *times, f"{row['memory_mb']:.0f}"])
     return (
         f"{numbers['sessions']} sessions at once for {numbers['seconds']:g} seconds, each with a configuration of its\n"
         f"own and {numbers['boards']} of its boards; the echo environment for half of that before, and half after.\n"

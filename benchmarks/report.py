@@ -39,27 +39,27 @@ def record(name: str) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """Returns the model of the CPU and the number of cores."""
-    known = Path("/proc/cpuinfo")  # platform.processor() is empty on many a Linux
-    model = re.search(r"^model name\s*:\s*(.+)$", known.read_text(), re.MULTILINE) if known.is_file() else None
+    cpuinfo = Path("/proc/cpuinfo")  # platform.processor() is empty on many a Linux
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.is_file() else None
     return {"cpu": model[1] if model else platform.processor() or platform.machine(), "cores": os.cpu_count()}
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Returns the versions of Python and of those of `packages` that are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+            installed[package] = metadata.version(package)
+    return installed
 
 
 def markdown(name: str, entry: Mapping[str, Any]) -> str:
     """Returns the tables of a part and a line that names their machine and versions."""
     host = entry["machine"]
     software = ", ".join(f"{package} {version}" for package, version in entry["versions"].items())
-    used = getattr(part(name), "CORES", "one of them used")
-    where = f"{host['cpu']}, {host['cores']} cores, {used}; {software}."
-    return f"{part(name).markdown(entry['numbers'])}\n\n{where}"
+    cores = getattr(part(name), "CORES", "one of them used")
+    origin = f"{host['cpu']}, {host['cores']} cores, {cores}; {software}."
+    return f"{part(name).markdown(entry['numbers'])}\n\n{origin}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -80,8 +80,8 @@ def quote() -> list[str]:
     text = PAGE.read_text(encoding="utf-8")
     quoted = []
     for name, entry in read_json(BENCH).items():
-        if found := block(name).search(text):
-            text = f"{text[: found.start(2)]}{markdown(name, entry)}\n{text[found.end(2) :]}"
+        if match := block(name).search(text):
+            text = f"{text[: match.start(2)]}{markdown(name, entry)}\n{text[match.end(2) :]}"
             quoted.append(name)
     write_text(PAGE, text)
     return quoted

@@ -76,9 +76,9 @@ def measure_students() -> None:
         policy = trainer.load(checkpoint)
         report = diagnose(evaluate.rollout(policy, validation, samples=laboratory.SAMPLES, seed=noise))
         success, learnability = measure(policy, laboratory.SPACE, TABLES, seed=repro.seed_for(0, "tables"))
-        found = {"report": report, "success": success, "learnability": learnability}
-        known = {"student": str(age), "student_sha256": trainer.sha256(checkpoint)}
-        rows.append(known | {key: repro.to_json(value) for key, value in found.items()})
+        measures = {"report": report, "success": success, "learnability": learnability}
+        origin = {"student": str(age), "student_sha256": trainer.sha256(checkpoint)}
+        rows.append(origin | {key: repro.to_json(value) for key, value in measures.items()})
     repro.write_jsonl(root() / REPORTS / STUDENTS, rows)
 
 
@@ -115,11 +115,11 @@ def judged(scored: np.ndarray, found: gate.Trials) -> pd.DataFrame:
 
 
 def held_out(scored: Sequence[np.ndarray], found: gate.Trials) -> tuple[list[int], int, pd.DataFrame]:
-    """Returns the candidate that the others choose for each student, that of all, and how the former do.
+    """Returns for each student the candidate that the others choose, the one that all choose, and how the former do.
 
-    Chosen is the one whose first choices gain most on the others, with the rank correlation added in points.
+    Students choose the candidate whose first choices gain most on them, with the rank correlation added in points.
     """
-    tables = [judged(one, found) for one in scored]
+    tables = [judged(candidate, found) for candidate in scored]
     value = np.array([table["first"] + table["rank"] for table in tables])  # [candidates, S]
     chosen = [int(np.delete(value, s, axis=1).mean(axis=1).argmax()) for s in range(value.shape[1])]
     ours = pd.concat([tables[c].iloc[[s]] for s, c in enumerate(chosen)], ignore_index=True)
@@ -148,7 +148,7 @@ def under_new_seeds(found: gate.Trials, known: Mapping[str, Situation]) -> pd.Da
     }
     names = [found.students[s] for s in students]
     rows = {
-        name: [f"{one:+.2f}" for one in value[students]] + [t_estimate(value[students]).text("+.2f")]
+        name: [f"{v:+.2f}" for v in value[students]] + [t_estimate(value[students]).text("+.2f")]
         for name, value in values.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*names, "under new seeds"])
@@ -162,8 +162,8 @@ def with_asked(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]
     the reward of `GRID` that explains most for the other students, each with a line of its own. Empty if there are no
     two students that have all these designs.
     """
-    asked = laboratory.first_designs()
-    configs = laboratory.DESIGNS | asked
+    designs = laboratory.first_designs()
+    configs = laboratory.DESIGNS | designs
     table = pd.DataFrame(row for row in rows if row["design"] in configs)
     tried = table.groupby("student")["design"].nunique()
     students = [name for name in known if tried.get(name, 0) == len(configs)]
@@ -172,16 +172,18 @@ def with_asked(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]
     of_gate = table[table["design"].isin(laboratory.DESIGNS)].groupby(["student", "seed"])["gain"].mean()
     table["ahead"] = table["gain"] - of_gate.loc[pd.MultiIndex.from_frame(table[["student", "seed"]])].to_numpy()
     gain = table.pivot_table("ahead", "student", "design").loc[students, [*configs]].to_numpy()
-    some = candidates()
-    ours = some.index(expected_gain)
-    promised = 100 * np.array([[[one(known[name], c) for c in configs.values()] for name in students] for one in some])
+    grid = candidates()
+    ours = grid.index(expected_gain)
+    promised = 100 * np.array(
+        [[[reward(known[name], c) for c in configs.values()] for name in students] for reward in grid]
+    )
     promised -= promised[:, :, : len(laboratory.DESIGNS)].mean(axis=2, keepdims=True)  # [rewards, S, D]
     slope = (promised * gain).sum(axis=2) / (promised**2).sum(axis=2)  # [rewards, S]
     explained = 1 - ((gain - slope[:, :, None] * promised) ** 2).sum(axis=2) / (gain**2).sum(axis=1)
     lines = []
     for s in range(len(students)):
         fitted = int(np.delete(explained, s, axis=1).mean(axis=1).argmax())
-        ranks = [spearmanr(promised[one, s], gain[s]).statistic for one in (ours, fitted)]
+        ranks = [spearmanr(promised[i, s], gain[s]).statistic for i in (ours, fitted)]
         lines.append([slope[ours, s], explained[ours, s], ranks[0], explained[fitted, s], ranks[1]])
     columns = [
         "gained for each point promised",
@@ -195,27 +197,27 @@ def with_asked(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]
 
 def table(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Situation]) -> str:
     """Returns the rewards judged by the trials in `rows`, as Markdown; trials of students that were not measured go."""
-    found = laboratory.whole([row for row in rows if row["student"] in known and row["design"] in laboratory.DESIGNS])
-    if found is None:
+    trials = laboratory.whole([row for row in rows if row["student"] in known and row["design"] in laboratory.DESIGNS])
+    if trials is None:
         return "The trials are too few: a choice takes two seeds of all students and designs."
-    some = candidates()
-    chosen, by_all, ours = held_out([scores(one, found, known) for one in some], found)
+    grid = candidates()
+    chosen, by_all, ours = held_out([scores(reward, trials, known) for reward in grid], trials)
     rewards = {
         "expected gain, numbers of the other students": ours,
-        "expected gain, as it is set": judged(scores(expected_gain, found, known), found),
-        "mean learnability": judged(scores(mean_learnability, found, known), found),
+        "expected gain, as it is set": judged(scores(expected_gain, trials, known), trials),
+        "mean learnability": judged(scores(mean_learnability, trials, known), trials),
     }
     lines = {name: [t["first"].mean(), t["share"].mean(), *t["rank"]] for name, t in rewards.items()}
-    best = [ours["best"].mean(), 1.0, *gate.ceiling(found.gain)]
+    best = [ours["best"].mean(), 1.0, *gate.ceiling(trials.gain)]
     lines["the best design of each student; ranks of one seed by the others"] = best
-    lines["the mean design"] = [ours["mean"].mean(), 0.0] + [np.nan] * len(found.students)
-    columns = ["first choice", "share", *(f"rank, {student}" for student in found.students)]
+    lines["the mean design"] = [ours["mean"].mean(), 0.0] + [np.nan] * len(trials.students)
+    columns = ["first choice", "share", *(f"rank, {student}" for student in trials.students)]
     shown = pd.DataFrame.from_dict(lines, orient="index", columns=columns).to_markdown(floatfmt=".2f")
-    picked = "\n".join(f"- {s}: {asdict(some[c])}" for s, c in zip(found.students, chosen, strict=True))
-    new = under_new_seeds(found, known).to_markdown(disable_numparse=True)
-    asked = with_asked(rows, known).to_markdown(floatfmt=".2f")
-    chosen_by = f"Chosen by the other students:\n\n{picked}\n\nChosen by all: {asdict(some[by_all])}"
-    return f"{shown}\n\n{new}\n\n{chosen_by}\n\nWith designs that engineers asked for:\n\n{asked}\n"
+    picked = "\n".join(f"- {s}: {asdict(grid[c])}" for s, c in zip(trials.students, chosen, strict=True))
+    new = under_new_seeds(trials, known).to_markdown(disable_numparse=True)
+    asked_text = with_asked(rows, known).to_markdown(floatfmt=".2f")
+    chosen_by = f"Chosen by the other students:\n\n{picked}\n\nChosen by all: {asdict(grid[by_all])}"
+    return f"{shown}\n\n{new}\n\n{chosen_by}\n\nWith designs that engineers asked for:\n\n{asked_text}\n"
 
 
 def main() -> None:
@@ -224,13 +226,13 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("measure", help="measures the students of the laboratory")
     commands.add_parser("table", help="judges the rewards").add_argument("regime", choices=laboratory.REGIMES)
-    given = parser.parse_args()
-    if given.command == "measure":
+    args = parser.parse_args()
+    if args.command == "measure":
         measure_students()
         return
     rows = laboratory.collect(root() / "runs/laboratory", root() / REPORTS / "laboratory.jsonl")
-    known = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
-    print(table([row for row in rows if row["regime"] == given.regime], known))
+    students = situations(repro.read_jsonl(root() / REPORTS / STUDENTS))
+    print(table([row for row in rows if row["regime"] == args.regime], students))
 
 
 if __name__ == "__main__":

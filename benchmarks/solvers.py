@@ -68,8 +68,8 @@ def compare(kinds: Sequence[tuple[int, int, float]] = KINDS, boards: int = BOARD
             for name, solver in solvers.items():
                 calls[name].append(_best(solver, board))
             costs = {name: calls[name][-1].cost for name in solvers}
-            found = {*costs.values()} - {None}
-            if len(found) > 1 or (found and calls["mapflake"][-1].unsolvable):
+            optima = {*costs.values()} - {None}
+            if len(optima) > 1 or (optima and calls["mapflake"][-1].unsolvable):
                 raise DisagreementError(f"sum of costs {costs} on the board\n{board.to_text()}")
             calls["makespan"].append(_best(lambda b: mapflake(b, "makespan"), board))
         row: dict[str, Any] = {"agents": agents, "size": size, "hole_ratio": hole_ratio, "boards": boards}
@@ -84,15 +84,15 @@ def connected_boards(agents: int, size: int, hole_ratio: float, count: int) -> l
     holes = num_holes(size, hole_ratio)
     rng = rng_for(0, "bench", agents, size, holes)
     cells = [(row, col) for row in range(size) for col in range(size)]
-    found: list[Instance] = []
-    while len(found) < count:
+    boards: list[Instance] = []
+    while len(boards) < count:
         order = [cells[i] for i in rng.permutation(len(cells))]
         goals = [order[holes + i] for i in rng.permutation(len(cells) - holes)[:agents]]
         board = Instance(size, frozenset(order[:holes]), tuple(order[holes : holes + agents]), tuple(goals))
         pairs = zip(board.starts, board.goals, strict=True)
         if all(start != goal and start in distances(board, goal) for start, goal in pairs):
-            found.append(board)
-    return found
+            boards.append(board)
+    return boards
 
 
 def mapflake(board: Instance, objective: str = "sum_of_costs") -> Call:
@@ -129,7 +129,7 @@ def w9(board: Instance) -> Call:
     starts, goals = ([(col, row) for row, col in cells] for cells in (board.starts, board.goals))
     begin = time.perf_counter()
     finder = CBS(Grid(weights, edge_collision=True))
-    made = time.perf_counter()
+    search_begin = time.perf_counter()
     try:
         paths = finder.mapf(starts, goals, max_length=W9_LENGTH, max_time=W9_SECONDS)
     except RuntimeError as error:
@@ -138,7 +138,7 @@ def w9(board: Instance) -> Call:
         paths = []
     end = time.perf_counter()
     arrivals = [max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0) for path in paths]
-    return Call(end - begin, sum(arrivals) if paths else None, end - made)
+    return Call(end - begin, sum(arrivals) if paths else None, end - search_begin)
 
 
 def _best(solver: Solver, board: Instance) -> Call:
@@ -159,10 +159,10 @@ def _against(ours: Sequence[Call], theirs: Sequence[Call]) -> dict[str, Any]:
     """Ratios of mean times on boards that both solved, and on all of them, where giving up early flatters."""
     pairs = list(zip(ours, theirs, strict=True))
     both = [(a, b) for a, b in pairs if a.cost is not None and b.cost is not None]
-    mine = sum(a.seconds for a, _ in both)
+    our_seconds = sum(a.seconds for a, _ in both)
     return {
-        "ratio_both": sum(b.seconds for _, b in both) / mine,
-        "ratio_both_search": sum(b.search_seconds for _, b in both) / mine,
+        "ratio_both": sum(b.seconds for _, b in both) / our_seconds,
+        "ratio_both_search": sum(b.search_seconds for _, b in both) / our_seconds,
         "ratio_all": sum(b.seconds for _, b in pairs) / sum(a.seconds for a, _ in pairs),
         "solved_by_it_alone": sum(a.cost is None and b.cost is not None for a, b in pairs),
     }

@@ -58,10 +58,10 @@ def textbook_cbs(instance: Instance, node_limit: int = 1000) -> Plan | None:
 
 def _low_level(instance: Instance, agent: int, to_goal: dict[Cell, int], constraints: frozenset[Constraint]) -> Path:
     """Space-time A*: the shortest path of one agent to where it can stay for good; empty if there is none."""
-    mine = {constraint[1:] for constraint in constraints if constraint[0] == agent}
+    banned = {constraint[1:] for constraint in constraints if constraint[0] == agent}
     start, goal = instance.starts[agent], instance.goals[agent]
-    latest = max((time for time, _, _ in mine), default=0)  # after it, when a cell is entered makes no difference
-    may_stay = max((time + 1 for time, a, b in mine if a == b == goal), default=0)
+    latest = max((time for time, _, _ in banned), default=0)  # after it, when a cell is entered makes no difference
+    may_stay = max((time + 1 for time, a, b in banned if a == b == goal), default=0)
     heap = [(to_goal[start], 0, start)]  # by f, then the deeper; time is negative
     parent = {(start, 0): start}
     closed: set[tuple[Cell, int]] = set()
@@ -78,11 +78,11 @@ def _low_level(instance: Instance, agent: int, to_goal: dict[Cell, int], constra
         closed.add((cell, min(time, latest + 1)))
         time += 1
         for down, right in _LETTERS:
-            there = (cell[0] + down, cell[1] + right)
-            free = there in to_goal and (time, there, there) not in mine and (time, cell, there) not in mine
-            if free and (there, time) not in parent:
-                parent[there, time] = cell
-                heappush(heap, (time + to_goal[there], -time, there))
+            target = (cell[0] + down, cell[1] + right)
+            free = target in to_goal and (time, target, target) not in banned and (time, cell, target) not in banned
+            if free and (target, time) not in parent:
+                parent[target, time] = cell
+                heappush(heap, (time + to_goal[target], -time, target))
     return []
 
 

@@ -22,10 +22,10 @@ CODE_LINK = re.compile(rf"\[([^\]]+)\]\((?:\.\./)?(?:{NOT_HERE})[^)]*\)")
 
 def on_config(config: Any) -> Any:
     """Lists the notebooks of all arms in the navigation, and leaves out guides that this checkout does not have."""
-    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    there |= {"examples.md"} if any(EXAMPLES.glob("*.py")) else set()
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages |= {"examples.md"} if any(EXAMPLES.glob("*.py")) else set()
     guide = next(section["Guide"] for section in config.nav if isinstance(section, dict) and "Guide" in section)
-    guide[:] = [page for page in guide if page in there]
+    guide[:] = [page for page in guide if page in pages]
     config.nav.insert(2, {"Notebooks": [{_title(name): name} for name in _notebooks()]})
     return config
 

@@ -43,28 +43,28 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m mapflake", description="MAPF-FrozenLake in the terminal.")
     parser.add_argument("command", nargs="?", choices=[*COMMANDS, "rounds"], default="play", help="default: play")
-    told = f"a file with a board as `draw` prints it (default: drawn anew); for `rounds` a record (default: {RECORD})"
-    parser.add_argument("file", nargs="?", help=told)
+    about = f"a file with a board as `draw` prints it (default: drawn anew); for `rounds` a record (default: {RECORD})"
+    parser.add_argument("file", nargs="?", help=about)
     parser.add_argument("--size", type=int, default=5, help="rows of the board (%(default)s)")
     parser.add_argument("--agents", type=int, default=2, help="number of agents (%(default)s)")
     parser.add_argument("--holes", type=float, default=0.2, help="share of the cells that are holes (%(default)s)")
     parser.add_argument("--wait", action="store_true", help="a board that has no best plan without a wait")
     parser.add_argument("--seed", type=int, default=0, help="another seed, another board (%(default)s)")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     options = ("size", "agents", "holes", "wait", "seed")
-    drawn = [key for key in options if getattr(asked, key) != parser.get_default(key)]
-    if drawn and (asked.file or asked.command == "rounds"):
-        parser.error(f"--{drawn[0]} is of a board that is drawn; {asked.file or RECORD} has its own")
+    draw_options = [key for key in options if getattr(args, key) != parser.get_default(key)]
+    if draw_options and (args.file or args.command == "rounds"):
+        parser.error(f"--{draw_options[0]} is of a board that is drawn; {args.file or RECORD} has its own")
     try:
-        if asked.command == "rounds":
-            show_rounds(asked.file or RECORD)
+        if args.command == "rounds":
+            show_rounds(args.file or RECORD)
             return 0
-        if asked.file:
-            task = Task.of(read_board(asked.file))
+        if args.file:
+            task = Task.of(read_board(args.file))
         else:
-            config = EnvConfig.uniform([asked.size], asked.holes, 1.0 if asked.wait else None, asked.agents)
-            (task,) = generate(config, 1, seed=asked.seed)
-        COMMANDS[asked.command](task)
+            config = EnvConfig.uniform([args.size], args.holes, 1.0 if args.wait else None, args.agents)
+            (task,) = generate(config, 1, seed=args.seed)
+        COMMANDS[args.command](task)
     except (ValueError, OSError, Unsolvable, BudgetExceeded) as error:
         print(error, file=sys.stderr)
         return 1
@@ -84,8 +84,8 @@ def solve_board(task: Task) -> None:
     moves = ["start", *(joint_move(plan, time) for time in range(plan.horizon))]
     pictures = [f"{move}\n{text_at(board, cells)}" for move, cells in zip(moves, execute(board, plan), strict=True)]
     print(side_by_side(pictures))
-    for agent, own in enumerate(plan.moves, start=1):
-        print(f"agent {agent}: {own or '(stays)'}")
+    for agent, letters in enumerate(plan.moves, start=1):
+        print(f"agent {agent}: {letters or '(stays)'}")
     waits = "a" if task.needs_wait else "no"
     print(f"makespan {task.solution.makespan}, sum of costs {task.solution.sum_of_costs}; the board needs {waits} wait")
 
@@ -125,25 +125,25 @@ COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
 def show_rounds(path: str) -> None:
     """Prints the rounds of a record in reports/cells: the report, the next configuration, its boards, what came out."""
     rounds = recorded(Path(path))
-    for before, one in pairwise(rounds):
+    for before, after in pairwise(rounds):
         print(f"{outcome(before)}\nBy size, and what the next configuration asks for:\n")
         print("       valid  with wait  without    boards  holes  waits")
-        reports, parts = {size.size: size for size in before.report.sizes}, one.config.sizes
+        reports, parts = {size.size: size for size in before.report.sizes}, after.config.sizes
         for size in sorted({*reports, *(key for key, part in parts.items() if part.data_ratio)}):
-            seen, part = reports.get(size), parts.get(size)
-            told, asked = [""] * 3, [""] * 3
-            if seen:
-                easy = seen.valid - seen.wait_valid, seen.rollouts - seen.wait_rollouts
-                counts = (seen.valid, seen.rollouts), (seen.wait_valid, seen.wait_rollouts), easy
-                told = [f"{valid / count:.0%}" if count else "" for valid, count in counts]
+            report, part = reports.get(size), parts.get(size)
+            rates, ratios = [""] * 3, [""] * 3
+            if report:
+                no_wait = report.valid - report.wait_valid, report.rollouts - report.wait_rollouts
+                counts = (report.valid, report.rollouts), (report.wait_valid, report.wait_rollouts), no_wait
+                rates = [f"{valid / count:.0%}" if count else "" for valid, count in counts]
             if part and part.data_ratio:
                 waits = "any" if part.wait_ratio is None else f"{part.wait_ratio:.0%}"
-                asked = [f"{part.data_ratio:.0%}", f"{part.hole_ratio:.0%}", waits]
-            row = "{:>6}  {:>9}  {:>7}    {:>6}  {:>5}  {:>5}".format(*told, *asked)
+                ratios = [f"{part.data_ratio:.0%}", f"{part.hole_ratio:.0%}", waits]
+            row = "{:>6}  {:>9}  {:>7}    {:>6}  {:>5}  {:>5}".format(*rates, *ratios)
             print(f"{size}x{size}".ljust(6) + row.rstrip())
-        if one.proposal:
-            print(f"\nThe reply: {one.proposal.rejection or one.proposal.reply}")
-        boards = one.boards()
+        if after.proposal:
+            print(f"\nThe reply: {after.proposal.rejection or after.proposal.reply}")
+        boards = after.boards()
         first = {task.instance.size: task.instance.to_text() for task in reversed(boards)}
         pictures = side_by_side([first[size] for size in sorted(first)])
         print(f"\nThe first of its {len(boards)} boards of each size:\n\n{pictures}\n")
@@ -152,8 +152,8 @@ def show_rounds(path: str) -> None:
 
 def recorded(path: Path) -> list[Round]:
     """Returns the rounds of a record, after the round 0 that all arms share; that is in a record beside it."""
-    found = repro.read_json(path)
-    rounds = found.get("rounds") if isinstance(found, dict) else None
+    record = repro.read_json(path)
+    rounds = record.get("rounds") if isinstance(record, dict) else None
     if not rounds:
         raise ValueError(f"{path}: has no rounds; takes the record of an arm, such as {RECORD}")
     shared = path.with_name(f"round_0-{path.stem.rpartition('-')[2]}.json")

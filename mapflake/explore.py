@@ -42,15 +42,17 @@ class Failure(NamedTuple):
 
 def failures(rounds: Iterable[Round]) -> list[Failure]:
     """Returns the typical failures that the rounds' reports tell of, each once."""
-    found: list[Failure] = []
-    for one in rounds:
-        source = f"round {one.index}" if one.arm == "shared" else f"{tables.name(one.arm)}, round {one.index}"
-        source += f", seed {one.seed}"
-        for example in one.report.examples:
+    entries: list[Failure] = []
+    for round_ in rounds:
+        source = (
+            f"round {round_.index}" if round_.arm == "shared" else f"{tables.name(round_.arm)}, round {round_.index}"
+        )
+        source += f", seed {round_.seed}"
+        for example in round_.report.examples:
             board, plan = Instance.from_text(example.board), Plan(example.moves) if example.moves else None
             kinds = check(board, plan).kinds if plan else (example.violations.split()[0],)
-            found.append(Failure(source, board, plan, kinds))
-    return list(dict.fromkeys(found))  # arms share round 0
+            entries.append(Failure(source, board, plan, kinds))
+    return list(dict.fromkeys(entries))  # arms share round 0
 
 
 def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> HTML:
@@ -66,15 +68,15 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
     for knob, value in ratios.items():
         name, _, size = knob.partition("_")
         requested.setdefault(int(size), {})[KNOBS[name]] = value
-    asked = project(requested, requested, agents)
+    projection = project(requested, requested, agents)
     wanted = {
         size: {name: ratio for name, ratio in part.items() if name != "data_ratio"} for size, part in requested.items()
     }
-    got = {size: {name: asked.sizes[size].ratios[name] for name in part} for size, part in wanted.items()}
-    clipped = {size: {"asked": part, "got": got[size]} for size, part in wanted.items() if got[size] != part}
-    tasks, fallback = sample_boards(asked, n, seed=seed)
-    met = apply_fallback(asked, fallback)
-    config = EnvConfig({size: part for size, part in met.sizes.items() if part.data_ratio}, agents)
+    legal = {size: {name: projection.sizes[size].ratios[name] for name in part} for size, part in wanted.items()}
+    clipped = {size: {"asked": part, "got": legal[size]} for size, part in wanted.items() if legal[size] != part}
+    tasks, fallback = sample_boards(projection, n, seed=seed)
+    feasible = apply_fallback(projection, fallback)
+    config = EnvConfig({size: part for size, part in feasible.sizes.items() if part.data_ratio}, agents)
     titles = [f"{t.solution.makespan} steps" + ", must wait" * t.needs_wait for t in tasks[:8]]
     boards = plots.gallery([t.instance for t in tasks[:8]], [t.solution.plan for t in tasks[:8]], titles)
     random = tables.acceptance(config, boards=200, seed=seed)
@@ -93,13 +95,17 @@ def step(instance: Instance, plan: Plan, time: int) -> HTML:
 
 def gallery(found: Sequence[Failure], size: int | None = None, kind: str | None = None) -> HTML:
     """Returns the first failures on boards of a size that fail a check, perhaps with others; None: any."""
-    chosen = [one for one in found if size in (None, one.instance.size) and (kind is None or kind in one.kinds)]
-    if not chosen:
+    matches = [
+        failure
+        for failure in found
+        if size in (None, failure.instance.size) and (kind is None or kind in failure.kinds)
+    ]
+    if not matches:
         return HTML("none")
-    shown = chosen[:SHOWN]
-    titles = [f"{textwrap.fill(one.source, 28)}\n{', '.join(one.kinds)}" for one in shown]
-    figure = plots.gallery([one.instance for one in shown], [one.plan for one in shown], titles)
-    return HTML(f"<div>{len(shown)} of {len(chosen)}</div>{_image(figure)}")
+    shown = matches[:SHOWN]
+    titles = [f"{textwrap.fill(failure.source, 28)}\n{', '.join(failure.kinds)}" for failure in shown]
+    figure = plots.gallery([failure.instance for failure in shown], [failure.plan for failure in shown], titles)
+    return HTML(f"<div>{len(shown)} of {len(matches)}</div>{_image(figure)}")
 
 
 def exchange(rounds: tuple[Round, Round]) -> HTML:
@@ -154,9 +160,9 @@ def answered(checkpoint: str, text: str, temperature: float = 0.0, seed: int = 0
 
 
 def _image(figure: Figure) -> str:
-    written = io.BytesIO()
-    figure.savefig(written, format="png", dpi=90)
-    return f'<div><img src="data:image/png;base64,{base64.b64encode(written.getvalue()).decode()}"/></div>'
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=90)
+    return f'<div><img src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"/></div>'
 
 
 def _missed(fallback: Fallback) -> str:

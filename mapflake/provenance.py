@@ -77,65 +77,65 @@ def deciding(
         files: The package, as `package_files` gives it; a module that it has not is a ValueError.
     """
     files = package_files() if files is None else files
-    found: dict[str, str] = {}
-    ahead = [file for name in (*modules, *_imported(source)) for file in _files(name, files)]
-    while ahead:
-        name = ahead.pop()
-        if name in found or any(name == part or name.startswith(f"{part}/") for part in shows):
+    texts: dict[str, str] = {}
+    queue = [file for name in (*modules, *_imported(source)) for file in _files(name, files)]
+    while queue:
+        name = queue.pop()
+        if name in texts or any(name == part or name.startswith(f"{part}/") for part in shows):
             continue
-        found[name] = without_comments(files[name]) if name.endswith(".py") else files[name]
+        texts[name] = without_comments(files[name]) if name.endswith(".py") else files[name]
         if name.endswith(".py"):
-            at = ".".join(("mapflake", *name.split("/")[:-1]))
-            ahead += [file for imported in _imported(files[name], at) for file in _files(imported, files)]
+            package = ".".join(("mapflake", *name.split("/")[:-1]))
+            queue += [file for imported in _imported(files[name], package) for file in _files(imported, files)]
         if name in READS:
-            ahead += [other for other in files if other == READS[name] or other.startswith(f"{READS[name]}/")]
-    return dict(sorted(found.items()))
+            queue += [file for file in files if file == READS[name] or file.startswith(f"{READS[name]}/")]
+    return dict(sorted(texts.items()))
 
 
 def _files(name: str, files: Mapping[str, str]) -> list[str]:
     """Returns the files of what a dotted name stands for: its module, and packages above it with code of their own."""
-    at, found = "", ["__init__.py"]
+    folder, paths = "", ["__init__.py"]
     for part in name.split(".")[1:]:
-        if f"{at}{part}/__init__.py" in files:
-            at = f"{at}{part}/"
-            found += [f"{at}__init__.py"]
-        elif f"{at}{part}.py" in files:
-            found += [f"{at}{part}.py"]
+        if f"{folder}{part}/__init__.py" in files:
+            folder = f"{folder}{part}/"
+            paths += [f"{folder}__init__.py"]
+        elif f"{folder}{part}.py" in files:
+            paths += [f"{folder}{part}.py"]
             break
         else:
-            passed, own = _passed_on(files[f"{at}__init__.py"])
-            names = [*passed] if part == "*" else [part] if part in passed else []
-            if not names and not own:
-                raise ValueError(f"{name}: mapflake/{at} has no {part!r}")
-            found += [file for one in names for file in _files(passed[one], files)]
+            exports, has_code = _passed_on(files[f"{folder}__init__.py"])
+            names = [*exports] if part == "*" else [part] if part in exports else []
+            if not names and not has_code:
+                raise ValueError(f"{name}: mapflake/{folder} has no {part!r}")
+            paths += [file for export in names for file in _files(exports[export], files)]
             break
-    return [file for file in found if not file.endswith("__init__.py") or _passed_on(files[file])[1]]
+    return [file for file in paths if not file.endswith("__init__.py") or _passed_on(files[file])[1]]
 
 
 @functools.lru_cache(maxsize=1024)
 def _passed_on(text: str) -> tuple[dict[str, str], bool]:
     """Returns what a package passes on, name -> dotted name, and whether it has any other code, or other imports."""
-    passed: dict[str, str] = {}
-    own, listed = False, set()
+    exports: dict[str, str] = {}
+    has_code, public = False, set()
     for node in _tree(text).body:
         match node:
             case ast.ImportFrom(module=str(module), names=names, level=0):
-                passed |= {one.asname or one.name: f"{module}.{one.name}" for one in names}
+                exports |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in names}
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
-                listed = {*ast.literal_eval(value)}
+                public = {*ast.literal_eval(value)}
             case ast.Expr(value=ast.Constant()):
                 pass
             case _:
-                own = True
-    passed.pop("annotations", None)
-    return passed, own or not {*passed} <= listed
+                has_code = True
+    exports.pop("annotations", None)
+    return exports, has_code or not {*exports} <= public
 
 
 @functools.lru_cache(maxsize=1024)
-def _imported(text: str, at: str = "") -> tuple[str, ...]:
-    """Returns the dotted names of mapflake that Python source, in a package `at`, imports or takes from its imports."""
+def _imported(text: str, package: str = "") -> tuple[str, ...]:
+    """Returns the dotted names of mapflake that Python source, in `package`, imports or takes from its imports."""
     names: dict[str, str] = {}
-    found: set[str] = set()
+    imports: set[str] = set()
 
     def dotted(node: ast.AST) -> str | None:
         if isinstance(node, ast.Attribute):
@@ -143,21 +143,21 @@ def _imported(text: str, at: str = "") -> tuple[str, ...]:
         return names.get(node.id) if isinstance(node, ast.Name) else None
 
     nodes = [*ast.walk(_tree(text))]
-    typed = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
-    unused = {inner for node in typed for part in node.body for inner in ast.walk(part)}
-    nodes = [node for node in nodes if node not in unused]
+    guards = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    guarded = {inner for node in guards for part in node.body for inner in ast.walk(part)}
+    nodes = [node for node in nodes if node not in guarded]
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
-            above = at.split(".")[: at.count(".") + 2 - node.level] if node.level else []
-            module = ".".join(filter(None, [*above, node.module]))
-            names |= {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+            parents = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            module = ".".join(filter(None, [*parents, node.module]))
+            names |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            for one in node.names:
-                first = one.name.partition(".")[0]
-                names |= {one.asname: one.name} if one.asname else {first: first}
-                found.add(one.name)
-    found |= {*names.values()} | {name for node in nodes if (name := dotted(node))}
-    return tuple(sorted(name for name in found if name.startswith("mapflake.")))
+            for alias in node.names:
+                first = alias.name.partition(".")[0]
+                names |= {alias.asname: alias.name} if alias.asname else {first: first}
+                imports.add(alias.name)
+    imports |= {*names.values()} | {name for node in nodes if (name := dotted(node))}
+    return tuple(sorted(name for name in imports if name.startswith("mapflake.")))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -196,8 +196,8 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
             asks for a `version`.
     """
     named = inspect.isroutine(thing) or inspect.isclass(thing)
-    of = thing if named else type(thing)  # the text of an object may have an address, or a set in no order
-    name = f"{of.__module__}.{of.__qualname__}"
+    kind = thing if named else type(thing)  # the text of an object may have an address, or a set in no order
+    name = f"{kind.__module__}.{kind.__qualname__}"
     if (version := getattr(thing, "version", None)) is not None:
         return {"name": name, "version": str(version)}
     try:
@@ -210,7 +210,7 @@ def identity(thing: Callable[..., Any]) -> dict[str, str]:
 
 
 def _said(thing: Any, seen: set[Any]) -> Any:
-    """Returns as a JSON value what decides what `thing` is; functions in `seen` are not said again."""
+    """Returns what decides what `thing` does, as a JSON value; functions and classes in `seen` are only named."""
     if isinstance(thing, functools.partial):
         return [_said(part, seen) for part in (thing.func, thing.args, thing.keywords)]
     if inspect.ismethod(thing):
@@ -228,53 +228,53 @@ def _said(thing: Any, seen: set[Any]) -> Any:
             return thing.__qualname__
         seen.add(thing)
         return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else _inside(thing, seen) or None]
-    told: Any
+    content: Any
     if isinstance(thing, BaseModel):
-        told = [type(thing).__qualname__, _said(dict(thing), seen)]
+        content = [type(thing).__qualname__, _said(dict(thing), seen)]
     elif dataclasses.is_dataclass(thing):
         fields = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-        told = [type(thing).__qualname__, _said(fields, seen)]
+        content = [type(thing).__qualname__, _said(fields, seen)]
     elif isinstance(thing, TOLD_BY_REPR) or inspect.isbuiltin(thing):
-        told = repr(thing)
+        content = repr(thing)
     else:  # a memory address, or a repr that need not say all
         raise ValueError(f"it holds {shown(thing)}")
-    return [told, _source(type(thing)), *_inside(type(thing), seen)] if callable(thing) else told
+    return [content, _source(type(thing)), *_inside(type(thing), seen)] if callable(thing) else content
 
 
 def _source(thing: Any) -> list[Any]:
     """Returns the source of a function or a class and of its module; of the package's own, the hash of its code."""
     if thing.__module__.split(".")[0] == "mapflake":
         return [thing.__qualname__, code_sha256(thing.__module__)]
-    text, around = textwrap.dedent(inspect.getsource(thing)), "".join(inspect.findsource(thing)[0])
+    text, module_text = textwrap.dedent(inspect.getsource(thing)), "".join(inspect.findsource(thing)[0])
     with contextlib.suppress(SyntaxError):  # of a lambda there is a part of a line
         text = without_comments(text)
-    return [text, without_comments(around), deciding(source=around)]
+    return [text, without_comments(module_text), deciding(source=module_text)]
 
 
 def _inside(kind: type, seen: set[Any]) -> list[Any]:
-    """Returns what a class from outside the package has beside its source: values, and what its methods hold."""
-    said = []
+    """Returns what a class from outside the package has apart from its source: values, and what its methods hold."""
+    parts = []
     for base in kind.__mro__ if kind.__module__.split(".")[0] != "mapflake" else ():
-        for name, one in vars(base).items() if base.__module__ == kind.__module__ else ():
-            method = getattr(one, "__func__", one)  # of a static or a class method
-            own = inspect.isfunction(method) and method.__module__ == kind.__module__
-            if (own or isinstance(one, VALUES)) and (name == "__call__" or name[:2] != "__"):
-                said.append([name, _said(method, seen)])
-    return said
+        for name, member in vars(base).items() if base.__module__ == kind.__module__ else ():
+            method = getattr(member, "__func__", member)  # of a static or a class method
+            own_method = inspect.isfunction(method) and method.__module__ == kind.__module__
+            if (own_method or isinstance(member, VALUES)) and (name == "__call__" or name[:2] != "__"):
+                parts.append([name, _said(method, seen)])
+    return parts
 
 
 def _held(function: Any, seen: set[Any]) -> Any:
-    """Returns what a function has beside its source: closure, defaults, and what it names in its module."""
+    """Returns what a function has apart from its source: closure, defaults, and what it names in its module."""
     code = function.__code__
     cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
     used = {name: function.__globals__[name] for name in _names(code) if name in function.__globals__}
     plain = {}
     for name, value in used.items():
-        own = getattr(value, "__module__", None) == function.__module__
+        is_local = getattr(value, "__module__", None) == function.__module__
         named = hasattr(value, "__name__") or get_origin(value)  # a module, class, function or type
-        if not named or (own and inspect.isfunction(value)):
+        if not named or (is_local and inspect.isfunction(value)):
             plain[name] = value
-        elif own and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
+        elif is_local and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
             plain[name] = _inside(value, seen)
     return _said([cells, function.__defaults__, function.__kwdefaults__, plain], seen)
 

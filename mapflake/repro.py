@@ -87,7 +87,7 @@ def _explain(cls: Any, where: str, error: Any) -> str:
 def _fields_at(cls: Any, loc: tuple[Any, ...]) -> list[str]:
     for part in loc:
         cls = cls.model_fields[part].annotation if part in getattr(cls, "model_fields", {}) else cls
-        cls = next((one for one in get_args(cls) if hasattr(one, "model_fields")), cls)  # in a list, a dict, or null
+        cls = next((arg for arg in get_args(cls) if hasattr(arg, "model_fields")), cls)  # in a list, a dict, or null
     return list(getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", {}))
 
 
@@ -106,7 +106,7 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
 
 
 def check_address(url: str | None, where: str) -> None:
-    """Raises ValueError, which does not show it, if `url` is no server's address or holds a password or a key."""
+    """Raises ValueError if `url` is no server's address, or holds a password or a key; the message does not show it."""
     if url is None:
         return
     try:
@@ -123,7 +123,7 @@ def check_address(url: str | None, where: str) -> None:
 def write_text(path: str | Path, text: str | Iterable[str]) -> None:
     """Writes `text`, whole or in pieces, as UTF-8, so that a reader sees the old file or the new one, never half.
 
-    Of several writers at once, the last to end wins. Git and DVC ignore what a killed one leaves.
+    Of several writers at once, the last to end wins. Git and DVC ignore what a killed writer leaves.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,11 +235,11 @@ def from_json(kind: type[T], value: Any, where: str) -> T:
         ValueError: `value` is no such record; one line for each offending key, which begins with `where`.
     """
     try:
-        written = dumps(value)
+        text = dumps(value)
     except ValueError:
         raise ValueError(f"{where}: has NaN, or a number too large for a float, which JSON has not") from None
     try:
-        return _adapter(kind).validate_json(written, strict=True)  # type: ignore[arg-type,no-any-return]
+        return _adapter(kind).validate_json(text, strict=True)  # type: ignore[arg-type,no-any-return]
     except ValidationError as error:
         raise ValueError("\n".join(_explain(kind, where, e) for e in error.errors())) from None
 

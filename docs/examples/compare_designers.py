@@ -26,20 +26,20 @@ def rates(arm: str, boards: Sequence[Task], folder: Path):  # a pandas.DataFrame
     for seed in SEEDS:
         last = toy_learner.run(arm, folder / f"{seed}", seed=seed)[-1]
         policy = toy_learner.ToyLearner().load(last.checkpoint)
-        found = evaluate.frame(evaluate.rollout(policy, boards, samples=2, seed=seed))
-        by_seed.append(found.groupby("board")["valid"].mean().rename(seed))
+        frame = evaluate.frame(evaluate.rollout(policy, boards, samples=2, seed=seed))
+        by_seed.append(frame.groupby("board")["valid"].mean().rename(seed))
     return by_seed[0].to_frame().join(by_seed[1:], how="outer").T
 
 
 def main(folder: Path) -> None:
     boards = generate(EnvConfig.uniform([3, 4, 5], 0.15, 0.5, 3), 60, seed=0, split="benchmark")
     ours = rates("waits_where_they_fail", boards, folder)
-    found = {other: estimate(paired(ours, rates(other, boards, folder))) for other in OTHERS}
-    corrected = holm([one.p for one in found.values()])
-    for (other, one), p in zip(found.items(), corrected, strict=True):
-        print(f"against {other:>12}: {100 * one.mean:+.1f} points", end="")
-        if one.low is not None and one.high is not None:  # there are two seeds and two boards that differ
-            print(f" ({100 * one.low:+.1f} to {100 * one.high:+.1f}) p = {p:.3f}", end="")
+    leads = {other: estimate(paired(ours, rates(other, boards, folder))) for other in OTHERS}
+    corrected = holm([lead.p for lead in leads.values()])
+    for (other, lead), p in zip(leads.items(), corrected, strict=True):
+        print(f"against {other:>12}: {100 * lead.mean:+.1f} points", end="")
+        if lead.low is not None and lead.high is not None:  # there are two seeds and two boards that differ
+            print(f" ({100 * lead.low:+.1f} to {100 * lead.high:+.1f}) p = {p:.3f}", end="")
         print()
 
 

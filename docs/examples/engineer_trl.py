@@ -40,9 +40,9 @@ def main(designer="learnability", folder="runs/trl", shown=600, instances=128, r
     for callback in (engineer, ManifestCallback()):
         trainer.add_callback(callback)
     trainer.train(resume_from_checkpoint=newest_whole(Path(args.output_dir)))
-    for one in engineer.history:
-        shares = ", ".join(f"{s}x{s} {part.data_ratio:.2f}" for s, part in one.config.sizes.items())
-        print(f"round {one.index}: valid {one.report.valid_rate:.2f} after boards of {shares}")
+    for round_ in engineer.history:
+        shares = ", ".join(f"{s}x{s} {part.data_ratio:.2f}" for s, part in round_.config.sizes.items())
+        print(f"round {round_.index}: valid {round_.report.valid_rate:.2f} after boards of {shares}")
     return engineer.history
 
 

@@ -23,10 +23,10 @@ def main(url, model, out="outputs", n=5, tasks=""):
 
 
 def mean(traces):
-    """Returns the mean reward over the episodes in a file of traces; one whose request failed has none, and is told."""
+    """Returns the mean reward of the episodes in a file of traces; those whose request failed are counted on stderr."""
     episodes = [json.loads(line) for line in traces.read_text().splitlines()]
     rewards = [episode["traces"][0]["rewards"] for episode in episodes]
-    scores = [given["reward"]["score"] for given in rewards if "reward" in given]
+    scores = [reward["reward"]["score"] for reward in rewards if "reward" in reward]
     if len(scores) < len(rewards):
         print(f"{len(rewards) - len(scores)} of {len(rewards)} requests failed, see {traces}", file=sys.stderr)
     if not scores:

@@ -18,12 +18,12 @@ def waits_where_they_fail(sizes: Iterable[int]) -> Designer:
     """Returns a designer: more data for sizes that fail, more waits where boards that need one fail more often."""
 
     def design(report: FailureReport, history: History) -> Proposal:
-        asked = {}
-        for seen in (s for s in report.sizes if s.size in sizes):
-            easy, easy_valid = seen.rollouts - seen.wait_rollouts, seen.valid - seen.wait_valid
-            gap = easy_valid / max(easy, 1) - seen.wait_valid / max(seen.wait_rollouts, 1)
-            asked[seen.size] = {"data_ratio": 1.1 - seen.valid_rate, "hole_ratio": 0.15, "wait_ratio": 0.1 + gap}
-        return ruled(asked, history, "waits where they fail", sizes)
+        ratios = {}
+        for row in (s for s in report.sizes if s.size in sizes):
+            easy, easy_valid = row.rollouts - row.wait_rollouts, row.valid - row.wait_valid
+            gap = easy_valid / max(easy, 1) - row.wait_valid / max(row.wait_rollouts, 1)
+            ratios[row.size] = {"data_ratio": 1.1 - row.valid_rate, "hole_ratio": 0.15, "wait_ratio": 0.1 + gap}
+        return ruled(ratios, history, "waits where they fail", sizes)
 
     return design
 
@@ -49,7 +49,7 @@ def in_the_loop(folder: Path) -> None:
     import toy_learner
 
     for arm in ("fixed", "heuristic", "waits_where_they_fail"):
-        rates = [f"{one.report.valid_rate:.3f}" for one in toy_learner.run(arm, folder)]
+        rates = [f"{r.report.valid_rate:.3f}" for r in toy_learner.run(arm, folder)]
         print(f"{arm:>21}: valid {', '.join(rates)}")
 
 

@@ -27,15 +27,15 @@ MAPS = Path(__file__).parent / "maps"
 def drawn_on(grid: GridMap, n: int, num_agents: int, *, seed: int) -> list[Task]:
     """Returns n different tasks on a map, starts and goals at random, those left out that have no plan."""
     free = [(r, c) for r in range(grid.height) for c in range(grid.width) if (r, c) not in grid.holes]
-    rng, found = rng_for(seed, "own map"), {}
-    while len(found) < n:
+    rng, tasks = rng_for(seed, "own map"), {}
+    while len(tasks) < n:
         starts, goals = ([free[i] for i in rng.choice(len(free), num_agents, replace=False)] for _ in range(2))
         board = grid.instance(starts, goals)
         try:
-            found[board.key] = Task.of(board)
+            tasks[board.key] = Task.of(board)
         except Unsolvable:
             continue
-    return list(found.values())
+    return list(tasks.values())
 
 
 def train(tasks: list[Task], folder: Path) -> None:
@@ -51,8 +51,8 @@ def train(tasks: list[Task], folder: Path) -> None:
         for plan in (task.solution.plan, Plan(("W",) * task.instance.num_agents))
     ]
     model = ModelParams(hidden_size=48, layers=1, heads=2, intermediate_size=48)
-    shown = WarmStartParams(model=model, steps=120, batch_size=16, learning_rate=1.0e-2, warmup_steps=5)
-    warm_start(pairs, VOCABULARY, shown, folder / "before", seed=0)
+    recipe = WarmStartParams(model=model, steps=120, batch_size=16, learning_rate=1.0e-2, warmup_steps=5)
+    warm_start(pairs, VOCABULARY, recipe, folder / "before", seed=0)
     rl = RLParams(
         instances=8, epochs=6, prompts=8, microbatch=64, max_new_tokens=64, learning_rate=1.0e-3, warmup_steps=0
     )

@@ -38,12 +38,12 @@ def answer(prompt: str) -> str:
 
 def shortest(start: tuple[int, int], goal: tuple[int, int], board: Instance) -> str:
     """Returns the moves of a shortest path, ties broken in the order of `MOVES`."""
-    left, moves = distances(board, goal), ""
-    while left[start]:
+    distance, moves = distances(board, goal), ""
+    while distance[start]:
         alone = Instance(board.size, board.holes, (start,), (goal,))
-        there = {move: execute(alone, Plan((move,)))[-1][0] for move in MOVES}
-        moves += next(move for move in MOVES if left.get(there[move], left[start]) < left[start])
-        start = there[moves[-1]]
+        cells = {move: execute(alone, Plan((move,)))[-1][0] for move in MOVES}
+        moves += next(move for move in MOVES if distance.get(cells[move], distance[start]) < distance[start])
+        start = cells[moves[-1]]
     return moves
 
 
@@ -51,10 +51,10 @@ class Server(BaseHTTPRequestHandler):
     """The least that an OpenAI-compatible server must do: POST /v1/chat/completions."""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message = {"role": "assistant", "content": answer(asked["messages"][-1]["content"])}
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        message = {"role": "assistant", "content": answer(request["messages"][-1]["content"])}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
-        reply = {"id": "0", "object": "chat.completion", "created": 0, "model": asked["model"], "choices": [choice]}
+        reply = {"id": "0", "object": "chat.completion", "created": 0, "model": request["model"], "choices": [choice]}
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.end_headers()

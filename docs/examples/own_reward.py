@@ -34,7 +34,7 @@ def main() -> None:
         score = next(iter(designs.rewards("chat")))
         scores = []
         for size in SIZES:  # a design of this size alone, in which half of the boards need a wait
-            ratios = {one: {"data_ratio": float(one == size), "hole_ratio": 0.15, "wait_ratio": 0.5} for one in SIZES}
+            ratios = {s: {"data_ratio": float(s == size), "hole_ratio": 0.15, "wait_ratio": 0.5} for s in SIZES}
             (value,) = score([format_config(project(ratios, SIZES))], [0])
             scores.append(f"{size}x{size} {value:.2f}")
         print(f"{name:>13}: {', '.join(scores)}")

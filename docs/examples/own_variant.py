@@ -17,10 +17,10 @@ VARIANTS["lean"] = Variant(history="all", training="bookkeeping")
 
 def with_goals(report: FailureReport, history: History, sizes: Iterable[int], **options: Any) -> str:
     """Returns the prompt of `build_prompt` with a section of our own before "Your answer"."""
-    told, heading, answer = build_prompt(report, history, sizes, **options).rpartition("# Your answer")
+    sections, heading, answer = build_prompt(report, history, sizes, **options).rpartition("# Your answer")
     worst = min(report.sizes, key=lambda s: s.optimal_rate)
     goal = f"{worst.size}x{worst.size} has the lowest optimal rate, {worst.optimal_rate:.0%}: raise it."
-    return f"{told}# What we want\n\n{goal}\n\n{heading}{answer}"
+    return f"{sections}# What we want\n\n{goal}\n\n{heading}{answer}"
 
 
 RULES["engineer_with_goals"] = lambda i: llm_engineer(

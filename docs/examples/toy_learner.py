@@ -30,10 +30,10 @@ class ToyPolicy:
 
     def _one(self, prompt: str, luck: float) -> str:
         board = Instance.from_text(prompt.split("\n\n")[1])
-        found = Task.of(board)
-        practised = self.practised.get(kind(board.size, found.needs_wait), 0)
+        task = Task.of(board)
+        practised = self.practised.get(kind(board.size, task.needs_wait), 0)
         knows = luck > math.exp(-practised / (5 * board.size))
-        return format_plan(board, found.solution.plan, "chat") if knows else answer(prompt)
+        return format_plan(board, task.solution.plan, "chat") if knows else answer(prompt)
 
 
 def kind(size: int, waits: bool) -> str:

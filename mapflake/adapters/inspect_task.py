@@ -69,11 +69,11 @@ def verdict() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         task = from_json(Task, state.metadata["task"], "task")
-        found = judge(task, state.output.completion, state.metadata["prompt_format"])
+        result = judge(task, state.output.completion, state.metadata["prompt_format"])
         return Score(
-            value={"reward": reward(found)} | {name: float(getattr(found, name)) for name in FIELDS},
+            value={"reward": reward(result)} | {name: float(getattr(result, name)) for name in FIELDS},
             answer=state.output.completion,
-            explanation=f"fails: {', '.join(found.kinds)}" if found.kinds else f"valid, makespan {found.makespan}",
+            explanation=f"fails: {', '.join(result.kinds)}" if result.kinds else f"valid, makespan {result.makespan}",
         )
 
     return score

@@ -95,7 +95,7 @@ class FrozenLake(ParallelEnv):
         """
         if seed is not None:
             self._rng = np.random.default_rng(seed)
-        index = (options or {}).get("task")  # others are passed over: PettingZoo's own tests give such
+        index = (options or {}).get("task")  # other options are ignored: PettingZoo's own tests pass some
         index = int(self._rng.integers(len(self.tasks))) if index is None else whole(index, "task")
         if index not in range(len(self.tasks)):
             raise ValueError(f"task: {index!r} is not an index below {len(self.tasks)}")
@@ -120,11 +120,11 @@ class FrozenLake(ParallelEnv):
             if not self._moves[agent].contains(action):
                 raise ValueError(f"actions: {agent}: {action!r} is not an integer below {len(MOVES)}")
         # The game so far broke no rule, so its last move alone decides: a game is not played again at every step.
-        here = replace(self.task.instance, starts=self.cells)
+        instance = replace(self.task.instance, starts=self.cells)
         move = Plan(tuple(MOVES[actions[agent]] for agent in playing))
         self.plan = Plan(tuple(map("".join, zip(self.plan.moves, move.moves, strict=True))))
-        kinds = check(here, move).kinds
-        self.cells = execute(here, move)[-1]
+        kinds = check(instance, move).kinds
+        self.cells = execute(instance, move)[-1]
         terminated = kinds != ("goal",)  # a rule is broken, or all are on their goals
         limit = self.max_steps or max(1, 3 * self.task.solution.makespan)
         truncated = not terminated and self.plan.horizon >= limit

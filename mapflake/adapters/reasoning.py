@@ -107,8 +107,8 @@ class MapflakeDataset(ProceduralDataset):
         """Returns the reward of an answer, whole or what stands between answer tags: 0, 0.5 (valid) or 1 (optimal)."""
         if not isinstance(answer, str):
             return 0.0
-        known = entry["metadata"]
-        return reward(judge(from_json(Task, known["task"], "task"), answer, known["prompt_format"]))
+        metadata = entry["metadata"]
+        return reward(judge(from_json(Task, metadata["task"], "task"), answer, metadata["prompt_format"]))
 
 
 class MapflakeCurriculum(BaseCurriculum):

@@ -150,7 +150,7 @@ class EngineerCallback(TrainerCallback):
         if policy is None and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
             raise ValueError("policy: must be given where weights are sharded over processes")
         validation, samples = tuple(validation), whole(samples, "samples", 1)
-        if not validation or not all(isinstance(one, Task) for one in validation):
+        if not validation or not all(isinstance(task, Task) for task in validation):
             raise ValueError(
                 f"validation: takes tasks, as `generate` or `tasks_of` gives them, not {shown(validation)}"
             )
@@ -170,23 +170,28 @@ class EngineerCallback(TrainerCallback):
             texts = [render_prompt(task.instance, boards.prompt_format) for task in validation]
             tokens = encode_prompts(trainer.processing_class, texts, args.chat_template_kwargs)
             check_room(model, tokens, args.max_completion_length)
-        who: Mapping[str, Any]
+        identity: Mapping[str, Any]
         if isinstance(designer, str):
             legal = legal_sizes({task.instance.size for task in validation} if sizes is None else sizes)
-            asked = params_of(designer, EngineerParams() if params is None else params)
-            if params is not None and asked is None:
+            arm_params = params_of(designer, EngineerParams() if params is None else params)
+            if params is not None and arm_params is None:
                 raise ValueError(f"params: of a model, but {designer!r} is a rule")
             rule = designer.removesuffix(DYNAMIC)
             if rule != designer and not isinstance(trainer, DynamicSampling):
                 raise ValueError(
                     f"designer: the arm {designer!r} takes `DynamicSampling(..., redraws=4)` as the trainer"
                 )
-            own = rule in ("constant", "fixed_longer")
-            if own or (asked and (asked.design_rl != "none" or asked.model == "base" or asked.told_others)):
+            uncovered = rule in ("constant", "fixed_longer")
+            if uncovered or (
+                arm_params and (arm_params.design_rl != "none" or arm_params.model == "base" or arm_params.told_others)
+            ):
                 raise ValueError(
                     f"designer: the arm {designer!r} takes a training, weights or a design of its own: see run_arm"
                 )
-            tokenizer, itself = getattr(self.policy, "tokenizer", None), asked is not None and asked.model == "current"
+            tokenizer, itself = (
+                getattr(self.policy, "tokenizer", None),
+                arm_params is not None and arm_params.model == "current",
+            )
             lacking = {*ENGINEER_WORDS} - {*tokenizer.get_vocab()} if tokenizer and itself else set()
             if lacking and boards.prompt_format == "compact":
                 raise ValueError(
@@ -194,19 +199,19 @@ class EngineerCallback(TrainerCallback):
                     " has engineer.ENGINEER_WORDS, or name another model in params"
                 )
             inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
-            self.designer = designer_for(designer, inputs, asked, load=load_policy)
+            self.designer = designer_for(designer, inputs, arm_params, load=load_policy)
             code = provenance.code_sha256("mapflake.engineer.designers.llm", "mapflake.engineer.designers.search")
-            values = arm_values(designer, asked, legal, sha256=origin_of)
-            self.arm, who = designer, {"arm": designer, "code_sha256": code, **values}
+            values = arm_values(designer, arm_params, legal, sha256=origin_of)
+            self.arm, identity = designer, {"arm": designer, "code_sha256": code, **values}
         elif not callable(designer):
             raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")
         elif params is not None or sizes is not None:
             raise ValueError("params and sizes are for arms by name: a function has its own")
         else:
             self.designer, self.arm = designer, getattr(designer, "__name__", "designer")
-            who = provenance.identity(designer)
+            identity = provenance.identity(designer)
         self.parameters: dict[str, Any] = {
-            "designer": who,
+            "designer": identity,
             "seed": boards.seed,
             "instances": boards.instances,
             "passes": boards.passes,
@@ -227,12 +232,12 @@ class EngineerCallback(TrainerCallback):
         self._steps = -(-len(loader) // args.gradient_accumulation_steps)
         saved = state.stateful_callbacks.get(STATE, {"parameters": self.parameters, "rounds": [], "proposal": None})
         recorded = saved["parameters"]
-        asked = saved["proposal"] or any(row["proposal"] for row in saved["rounds"])
-        keys = [key for key in {**recorded, **self.parameters} if asked or key != "designer"]
+        any_design = saved["proposal"] or any(row["proposal"] for row in saved["rounds"])
+        keys = [key for key in {**recorded, **self.parameters} if any_design or key != "designer"]
         if differ := [key for key in keys if recorded.get(key) != self.parameters.get(key)]:
-            now = self.parameters
-            said = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(now.get(k))}" for k in differ)
-            raise ValueError(f"the checkpoint's rounds had other parameters ({said})")
+            current = self.parameters
+            changes = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(current.get(k))}" for k in differ)
+            raise ValueError(f"the checkpoint's rounds had other parameters ({changes})")
         if len(saved["rounds"]) != state.global_step // self._steps:
             raise ValueError(
                 f"the checkpoint is of step {state.global_step}, but has {len(saved['rounds'])} rounds of "
@@ -247,9 +252,9 @@ class EngineerCallback(TrainerCallback):
             self.proposal = self._first(lambda: designed(self.designer, self.history))
             self._keep(state)
         last = self.history[-1].config if self.history else self.boards.start
-        asked = self.proposal.config if self.proposal and self.proposal.config else last
-        self.fallback = self.boards.draw(asked, next_index(self.history))
-        self.config = apply_fallback(asked, self.fallback)
+        config = self.proposal.config if self.proposal and self.proposal.config else last
+        self.fallback = self.boards.draw(config, next_index(self.history))
+        self.config = apply_fallback(config, self.fallback)
         if state.global_step == self._steps * len(self.history):  # else the log of the checkpoint has it
             sizes = self.config.sizes.items()
             design = {f"{s}x{s}/{name}": value for s, part in sizes for name, value in part.ratios.items()}
@@ -310,7 +315,7 @@ class EngineerCallback(TrainerCallback):
         """Puts the rounds where the trainer's next checkpoint has them."""
         state.stateful_callbacks[STATE] = {
             "parameters": self.parameters,
-            "rounds": [repro.to_json(one) for one in self.history],
+            "rounds": [repro.to_json(r) for r in self.history],
             "proposal": self.proposal and repro.to_json(self.proposal),
         }
 
@@ -321,20 +326,20 @@ class EngineerCallback(TrainerCallback):
         would be missing after a resume.
         """
         python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  those that trainers use
-        made, error = None, None
+        result, error = None, None
         with torch.random.fork_rng():
             if self.trainer.accelerator.is_main_process:
                 try:
-                    made = make()
+                    result = make()
                 except Exception as raised:  # the other processes wait for an answer
                     error = raised
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
-        told = [made, error and f"{type(error).__name__}: {error}"]
-        broadcast_object_list(told)
-        if told[1] is not None:
-            raise error or RuntimeError(f"in the first process: {told[1]}")
-        return told[0]
+        payload = [result, error and f"{type(error).__name__}: {error}"]
+        broadcast_object_list(payload)
+        if payload[1] is not None:
+            raise error or RuntimeError(f"in the first process: {payload[1]}")
+        return payload[0]
 
     def _log(self, values: Mapping[str, float]) -> None:
         """Logs as the trainer does, without the metrics of the training, which belong to the next row of its own."""

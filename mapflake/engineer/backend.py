@@ -113,5 +113,5 @@ class Supervised:
 
     def describe(self) -> dict[str, Any]:
         """Returns algorithm and hyperparameters."""
-        own = {"algorithm": "supervised", "epochs": 1, **self.recipe.model_dump(mode="json", exclude={"threads"})}
-        return own | {"sampling": self.sampling.describe()}
+        values = {"algorithm": "supervised", "epochs": 1, **self.recipe.model_dump(mode="json", exclude={"threads"})}
+        return values | {"sampling": self.sampling.describe()}

@@ -1,8 +1,9 @@
 """A bank of real situations: runs from a student each under random configurations, a situation after every round.
 
-Situations of one run share weights and history, so they are held out by run, never by row. Runs that all train alike
-end alike, and then no design can be better for one report than for another; so with a recipe of supervised training
-each run has a range of sizes of its own, and some master what others have hardly seen (our choice; reports/log.md).
+Situations of one run share weights and history, so they are held out by run, never by row. If all runs trained in the
+same way, their policies would be similar in the end, and no design could be better for one report than for another. So
+with a recipe of supervised training each run has a range of sizes of its own, and some runs master sizes that others
+have hardly seen (our choice; reports/log.md).
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def bank_start(
     number: int,
 ) -> str | Path:
     """Returns the checkpoint that a run of the bank starts from: a student (`student_of`) with lessons of its own."""
-    other = base.model_copy(update={"seed": repro.seed_for(base.seed, "bank")})
-    ages = students.model_copy(update={"ages": params.ages})
-    return student_of(other, ages, warm_start, boards, folder / "student", seed=number)
+    bank_base = base.model_copy(update={"seed": repro.seed_for(base.seed, "bank")})
+    bank_students = students.model_copy(update={"ages": params.ages})
+    return student_of(bank_base, bank_students, warm_start, boards, folder / "student", seed=number)
 
 
 def bank_run(
@@ -72,24 +73,26 @@ def bank_run(
     for. Where `params` have a supervised recipe, the `trainer` only says how policies sample. `samples` are completions
     a validation board.
     """
-    own, drawn = repro.seed_for(number, "bank"), list(sizes)
+    seed, run_sizes = repro.seed_for(number, "bank"), list(sizes)
     if params.training:
         validated = sorted({task.instance.size for task in validation})
-        trainer, drawn = Supervised(trainer, params.training), sizes_of_run(number, validated)
-    settings = RoundSettings(folder, trainer, validation, own, samples, arm="bank", stale="replace")
-    first = run_round(settings, (), start=Start(start, random_config(drawn, repro.rng_for(own, "round 0"))))
-    history = run_arm("domain_randomisation", settings, (first,), rounds=params.rounds - 1, sizes=drawn)
-    found = []
-    for one in history:
-        path = one.checkpoint.with_name("tables.json")
+        trainer, run_sizes = Supervised(trainer, params.training), sizes_of_run(number, validated)
+    settings = RoundSettings(folder, trainer, validation, seed, samples, arm="bank", stale="replace")
+    first = run_round(settings, (), start=Start(start, random_config(run_sizes, repro.rng_for(seed, "round 0"))))
+    history = run_arm("domain_randomisation", settings, (first,), rounds=params.rounds - 1, sizes=run_sizes)
+    situations = []
+    for past_round in history:
+        path = past_round.checkpoint.with_name("tables.json")
         code = code_sha256("mapflake.engineer.bank")  # sampling's too: a policy may be the same where that has changed
-        key = [one.checkpoint_sha256, list(sizes), tables.model_dump(), trainer.describe(), code]
+        key = [past_round.checkpoint_sha256, list(sizes), tables.model_dump(), trainer.describe(), code]
         if not (path.is_file() and repro.read_json(path)["made_from"] == key):
-            values = [*map(repro.to_json, measure(trainer.load(one.checkpoint), sizes, tables, seed=own))]
+            values = [*map(repro.to_json, measure(trainer.load(past_round.checkpoint), sizes, tables, seed=seed))]
             repro.write_json(path, {"made_from": key, "tables": values})
         success, learnability = (repro.from_json(KindTable, v, str(path)) for v in repro.read_json(path)["tables"])
-        found.append(Situation(one.report, history[: one.index + 1], success, learnability, f"run {number}"))
-    return found
+        situations.append(
+            Situation(past_round.report, history[: past_round.index + 1], success, learnability, f"run {number}")
+        )
+    return situations
 
 
 def sizes_of_run(number: int, sizes: Sequence[int]) -> list[int]:

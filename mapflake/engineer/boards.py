@@ -31,11 +31,11 @@ def sample_boards(
     """
     fallback: dict[int, dict[str, dict[str, float | None]]] = {}
     while True:
-        met = apply_fallback(config, fallback)
+        attempt = apply_fallback(config, fallback)
         try:
-            return generate(met, n, seed=seed, split="train", progress=progress), fallback
+            return generate(attempt, n, seed=seed, split="train", progress=progress), fallback
         except GenerationError as error:
-            easier = _easier(_levels(met.sizes[error.size]))
+            easier = _easier(_levels(attempt.sizes[error.size]))
             if easier is None:
                 raise
             logger.warning("%s; going on with %s", error, easier)

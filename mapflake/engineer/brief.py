@@ -28,16 +28,16 @@ def prompt_lines(
     if variant.guideline:
         lines.append("Boards that are solved sometimes teach most.")
     if variant.history != "none":
-        shown = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
-        lines += [line for one in shown for line in _round_lines(one)] or ["No design so far."]
+        rounds = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
+        lines += [line for r in rounds for line in _round_lines(r)] or ["No design so far."]
     if variant.summary and history and (previous := history[-1].proposal):
         lines += ["Last design:", *(_design(previous.config) if previous.config else ["rejected"])]
     if variant.training != "none" and history:
         lines.append(f"Round {history[-1].index} has ended.")
         if variant.training == "full":
             lines.append(f"Training: {describe(history[-1].training) or 'unknown'}.")
-    told = history and (variant.history == "all" or history[-1].index > 0)
-    for size, change in (history[-1].fallback if told else {}).items():
+    visible = history and (variant.history == "all" or history[-1].index > 0)
+    for size, change in (history[-1].fallback if visible else {}).items():
         lines.append(f"Too rare: {size}x{size} {_ratios(change['asked'])}. Drawn: {_ratios(change['got'])}.")
     form = ", ".join(f'"{name}": _' for name in DIMENSIONS)
     answer = f'{{"sizes": {{"{sizes[0]}": {{{form}}}, ...}}}}'
@@ -48,10 +48,10 @@ def _size_line(s: SizeReport) -> str:
     """Returns e.g. `3x3: valid 41, with wait 12, without 52, optimal 33, fails goal 30, hole 20`."""
     parts = [("valid", s.valid, s.rollouts), ("with wait", s.wait_valid, s.wait_rollouts)]
     parts += [("without", s.valid - s.wait_valid, s.rollouts - s.wait_rollouts), ("optimal", s.optimal, s.rollouts)]
-    said = [f"{name} {_percent(part, whole)}" for name, part, whole in parts if whole]
+    rates = [f"{name} {_percent(part, whole)}" for name, part, whole in parts if whole]
     failed = sorted(zip(s.failures, KINDS, strict=True), key=lambda pair: -pair[0])
     kinds = ", ".join(f"{kind} {_percent(n, s.rollouts)}" for n, kind in failed if n)
-    return f"{s.size}x{s.size}: {', '.join(said)}" + (f", fails {kinds}" if kinds else "")
+    return f"{s.size}x{s.size}: {', '.join(rates)}" + (f", fails {kinds}" if kinds else "")
 
 
 def _round_lines(r: Round) -> list[str]:
@@ -85,8 +85,8 @@ def prompt_words(report: FailureReport, history: History, variant: Variant, left
     if variant.guideline:
         words.append("guide")
     if variant.history != "none":
-        shown = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
-        words += ["history", *([word for r in shown for word in _round_words(r)] or ["none"])]
+        rounds = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
+        words += ["history", *([word for r in rounds for word in _round_words(r)] or ["none"])]
     if variant.summary:
         words.append("summary")
         previous = history[-1].proposal if history else None
@@ -103,13 +103,13 @@ def prompt_words(report: FailureReport, history: History, variant: Variant, left
 
 def _size_words(s: SizeReport) -> list[str]:
     """Returns 13 words: size, valid, optimal, valid with and without a wait, each of the 8 checks."""
-    others, others_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
+    no_wait, no_wait_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
     return [
         f"size{s.size}",
         percent(s.valid_rate),
         percent(s.optimal_rate),
         percent(s.wait_valid / s.wait_rollouts) if s.wait_rollouts else "none",
-        percent(others_valid / others) if others else "none",
+        percent(no_wait_valid / no_wait) if no_wait else "none",
         *(percent(rate(n, s.rollouts)) for n in s.failures),
     ]
 
@@ -117,8 +117,8 @@ def _size_words(s: SizeReport) -> list[str]:
 def _round_words(r: Round) -> list[str]:
     """Returns for each size its configuration and the valid rate after the round."""
     words = [_round_word(r), *(["rejected"] if r.was_rejected else [])]
-    asked, each = config_words(r.config), 1 + len(DIMENSIONS)
-    ratios = {asked[i]: asked[i + 1 : i + each] for i in range(0, len(asked), each)}
+    design, width = config_words(r.config), 1 + len(DIMENSIONS)
+    ratios = {design[i]: design[i + 1 : i + width] for i in range(0, len(design), width)}
     for size in r.sizes:
         after = r.report.at(size)
         words += [f"size{size}", *ratios.get(f"size{size}", ["none"] * len(DIMENSIONS))]

@@ -38,7 +38,7 @@ from mapflake.provenance import code_sha256, identity
 from mapflake.trainer.grpo import Boards, Mixture, Problem
 from mapflake.trainer.warmstart import warm_start
 
-BOARDS_HOLES = 0.15  # hole ratio of the boards that are solved beside designing; our choice
+BOARDS_HOLES = 0.15  # hole ratio of the boards that are mixed with the situations; our choice
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Designs:
 
     def prompts(self, prompt_format: str) -> list[str]:
         """Returns the prompts for a policy of this format (`env.PROMPT_FORMATS`)."""
-        asked: dict[str, Any] = {"variant": self.variant, "prompt_format": reply_format(prompt_format)}
-        return [build_prompt(s.report, s.history, self.sizes, **asked) for s in self.situations]
+        options: dict[str, Any] = {"variant": self.variant, "prompt_format": reply_format(prompt_format)}
+        return [build_prompt(s.report, s.history, self.sizes, **options) for s in self.situations]
 
     def identity(self) -> Any:
         """Returns everything that decides the problem, as JSON values."""
         # A reward may read what the prompt of a variant leaves out.
-        held = [(s.report, *(one.config for one in s.history), s.success, s.learnability) for s in self.situations]
-        tables = [[repro.to_json(one) for one in parts] for parts in held]
+        contents = [(s.report, *(r.config for r in s.history), s.success, s.learnability) for s in self.situations]
+        tables = [[repro.to_json(part) for part in row] for row in contents]
         reward = identity(self.reward)
         return [code_sha256("mapflake.engineer.design_rl"), reward, self.sizes, self.prompts("chat"), tables]
 
@@ -104,17 +104,17 @@ class Designs:
             configs = [config for config, _ in each(completions, situation)]
             designs = [*zip(situation, configs, strict=True)]
             counts = Counter(designs)
-            return [1 / counts[one] for one in designs]  # its mean is distinct designs / samples
+            return [1 / counts[pair] for pair in designs]  # its mean is distinct designs / samples
 
         return {design: 1.0, accepted: 0.0, distinct: 0.0}
 
 
 def beside_boards(designs: Designs, params: DesignRLParams, *, seed: int) -> Problem:
-    """Returns the problem of a training: the designs, and as many boards, of all sizes alike, as `params` says."""
+    """Returns the problem of a training: the designs, and the number of boards in `params`, of all sizes equally."""
     if not params.boards:
         return designs
-    config, own = EnvConfig.uniform(designs.sizes, BOARDS_HOLES), repro.seed_for(seed, "boards")
-    return Mixture([designs, Boards(generate(config, params.boards, seed=own, split="train"))])
+    config, board_seed = EnvConfig.uniform(designs.sizes, BOARDS_HOLES), repro.seed_for(seed, "boards")
+    return Mixture([designs, Boards(generate(config, params.boards, seed=board_seed, split="train"))])
 
 
 def mixed(
@@ -126,11 +126,12 @@ def mixed(
     reported: Sequence[int] | None = None,
 ) -> list[Situation]:
     """Returns the situations of a training: real and made-up ones (of sizes `reported`), in the share of `params`."""
-    made: dict[str, Any] = {"seed": repro.seed_for(seed, "made up"), "reported": reported}
+    options: dict[str, Any] = {"seed": repro.seed_for(seed, "made up"), "reported": reported}
     rng = repro.rng_for(seed, "situations")
     chosen = rng.random(params.rl.instances - params.boards) < (params.real_share if real else 0.0)
     return [
-        real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, **made) for i, is_real in enumerate(chosen)
+        real[int(rng.integers(len(real)))] if is_real else made_up(i, sizes, **options)
+        for i, is_real in enumerate(chosen)
     ]
 
 
@@ -156,16 +157,16 @@ def taught(
     Raises:
         ValueError, CheckpointError: As for `warm_start` and `base_pairs`.
     """
-    own, form, designs = repro.seed_for(seed, "lessons"), reply_format(base.prompt_format), candidates(sizes)
-    asked: dict[str, Any] = {"variant": variant, "prompt_format": form}
-    shown = []
+    lesson_seed, form, designs = repro.seed_for(seed, "lessons"), reply_format(base.prompt_format), candidates(sizes)
+    options: dict[str, Any] = {"variant": variant, "prompt_format": form}
+    examples = []
     for i in trange(params.situations, desc="lessons: situations", unit="situation"):
-        one = made_up(i, sizes, seed=own, reported=reported)
-        answer = format_config(rounded(best(one, designs, reward)), form)
-        shown.append((build_prompt(one.report, one.history, sizes, **asked), answer))
-    lessons = base.model_copy(update={"engineer_share": 0.0, "seed": own})
-    pairs = base_pairs(lessons, boards, params.boards) + list(islice(cycle(shown), params.rows - params.boards))
-    warm_start(pairs, start, params.training, out, seed=own)
+        situation = made_up(i, sizes, seed=lesson_seed, reported=reported)
+        answer = format_config(rounded(best(situation, designs, reward)), form)
+        examples.append((build_prompt(situation.report, situation.history, sizes, **options), answer))
+    lessons = base.model_copy(update={"engineer_share": 0.0, "seed": lesson_seed})
+    pairs = base_pairs(lessons, boards, params.boards) + list(islice(cycle(examples), params.rows - params.boards))
+    warm_start(pairs, start, params.training, out, seed=lesson_seed)
     return out
 
 
@@ -176,8 +177,8 @@ def cost(
     boards = len(kinds(sizes)) * params.tables.boards
     samples = params.rl.epochs * params.rl.generations  # of each prompt
     tables = tables if params.real_share else 0
-    found = {what: tables * n for what, n in (each or {}).items()}
-    if one := params.lessons:
-        found["demonstrations"] = found.get("demonstrations", 0) + one.boards
-    found["rollouts"] = found.get("rollouts", 0) + tables * boards * params.tables.samples + params.boards * samples
-    return found | {"replies": (params.rl.instances - params.boards) * samples}
+    counts = {name: tables * n for name, n in (each or {}).items()}
+    if lessons := params.lessons:
+        counts["demonstrations"] = counts.get("demonstrations", 0) + lessons.boards
+    counts["rollouts"] = counts.get("rollouts", 0) + tables * boards * params.tables.samples + params.boards * samples
+    return counts | {"replies": (params.rl.instances - params.boards) * samples}

@@ -1,4 +1,4 @@
-"""Who designs, and by what: what a record says of it, so that a resumed run that asks for another one is refused.
+"""The identity of a designer in records: a run that is resumed with another designer is refused.
 
 `run_arm` and TRL's `EngineerCallback` record the same values.
 """
@@ -54,10 +54,10 @@ def arm_values(
 
 def own_values() -> dict[str, Any]:
     """Returns what differs from the package's own: the reward, and dimensions."""
-    own: dict[str, Any] = {"reward": dict(REWARD)} if REWARD != BUILT_IN_REWARD else {}
+    values: dict[str, Any] = {"reward": dict(REWARD)} if REWARD != BUILT_IN_REWARD else {}
     if custom := custom_dimensions():
-        own["dimensions"] = {
-            name: [one.meaning, one.top, one.nullable, one.transform and provenance.identity(one.transform)]
-            for name, one in custom.items()
+        values["dimensions"] = {
+            name: [d.meaning, d.top, d.nullable, d.transform and provenance.identity(d.transform)]
+            for name, d in custom.items()
         }
-    return own
+    return values

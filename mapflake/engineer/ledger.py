@@ -146,8 +146,8 @@ class Ledger:
         """Reads the rounds; a file that does not exist is an empty ledger, and a torn last line is left out.
 
         Raises:
-            LedgerError: A line is not as it was written, no round, or one that is there twice (names file and line), or
-                a round between others is missing.
+            LedgerError: A line is not as it was written, holds no round, or repeats a round (names file and line), or a
+                round between others is missing.
         """
         self.path = Path(path)
         self._rounds = self._read()
@@ -163,15 +163,15 @@ class Ledger:
         Raises:
             LedgerError: It was run with other parameters, and `stale` is "error"; says which.
         """
-        found = self._rounds.get(index)
-        differences = _differences(found.parameters, parameters) if found else []
+        entry = self._rounds.get(index)
+        differences = _differences(entry.parameters, parameters) if entry else []
         if not differences:
-            return found
-        said = f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)})"
+            return entry
+        message = f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)})"
         if stale == "error":
-            raise LedgerError(f"{said}; move the folder away to run it anew")
-        logger.warning("%s; it and all after it are run anew", said)
-        self._rounds = {i: one for i, one in self._rounds.items() if i < index}
+            raise LedgerError(f"{message}; move the folder away to run it anew")
+        logger.warning("%s; it and all after it are run anew", message)
+        self._rounds = {i: r for i, r in self._rounds.items() if i < index}
         repro.write_jsonl(self.path, map(self._row, self.rounds))
         return None
 
@@ -183,11 +183,11 @@ class Ledger:
         repro.append_jsonl(self.path, self._row(finished))
         self._rounds[finished.index] = finished
 
-    def _row(self, one: Round) -> dict[str, Any]:
+    def _row(self, entry: Round) -> dict[str, Any]:
         """Returns a round as JSON values, its paths relative to the ledger's folder, the checksum last."""
-        files = {name: self._relative(path) for name, path in one.files.items()}
-        one = replace(one, checkpoint=self._relative(one.checkpoint), files=files)
-        row = {"schema": SCHEMA, **repro.to_json(one)}
+        files = {name: self._relative(path) for name, path in entry.files.items()}
+        entry = replace(entry, checkpoint=self._relative(entry.checkpoint), files=files)
+        row = {"schema": SCHEMA, **repro.to_json(entry)}
         return row | {CHECKSUM: _checksum(row)}
 
     def _read(self) -> dict[int, Round]:
@@ -198,28 +198,28 @@ class Ledger:
         except ValueError as error:
             raise LedgerError(str(error)) from None
         for number, row in enumerate(rows, start=1):
-            where = f"{self.path}, line {number}"
+            place = f"{self.path}, line {number}"
             if repro.dumps(row).encode() != lines[number - 1] or row.pop(CHECKSUM, None) != _checksum(row):
-                raise LedgerError(f"{where}: is not as it was written (its checksum differs): damaged, or edited")
+                raise LedgerError(f"{place}: is not as it was written (its checksum differs): damaged, or edited")
             if row.pop("schema", None) != SCHEMA:
-                raise LedgerError(f"{where}: the schema of this round is not {SCHEMA}, the one that this version reads")
+                raise LedgerError(f"{place}: the schema of this round is not {SCHEMA}, the one that this version reads")
             try:
-                one = repro.from_json(Round, row, "round")
+                entry = repro.from_json(Round, row, "round")
             except ValueError as error:
-                raise LedgerError(f"{where}: {error}") from error
-            if one.index in rounds:
-                raise LedgerError(f"{where}: round {one.index} is recorded already")
-            files = {name: self._inside(path, where) for name, path in one.files.items()}
-            rounds[one.index] = replace(one, checkpoint=self._inside(one.checkpoint, where), files=files)
+                raise LedgerError(f"{place}: {error}") from error
+            if entry.index in rounds:
+                raise LedgerError(f"{place}: round {entry.index} is recorded already")
+            files = {name: self._inside(path, place) for name, path in entry.files.items()}
+            rounds[entry.index] = replace(entry, checkpoint=self._inside(entry.checkpoint, place), files=files)
         if missing := sorted({*range(min(rounds, default=0), max(rounds, default=0))} - {*rounds}):
             raise LedgerError(
                 f"{self.path}: round {missing[0]} is missing, and later ones are there: a line was removed"
             )
         return rounds
 
-    def _inside(self, path: Path, where: str) -> Path:
+    def _inside(self, path: Path, place: str) -> Path:
         if path.is_absolute() or ".." in path.parts:
-            raise LedgerError(f"{where}: {shown(str(path))} leads out of the ledger's folder")
+            raise LedgerError(f"{place}: {shown(str(path))} leads out of the ledger's folder")
         return self.path.parent / path
 
     def _relative(self, path: Path) -> Path:
@@ -242,37 +242,37 @@ def replay(path: str | Path, before: History = ()) -> list[EnvConfig]:
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file")
     rounds = Ledger(path).rounds
-    known = {one.index: one.config for one in before}
-    for one in rounds:
-        known[one.index] = one.config
-        if one.proposal is None:
+    configs = {entry.index: entry.config for entry in before}
+    for entry in rounds:
+        configs[entry.index] = entry.config
+        if entry.proposal is None:
             continue
-        p, recorded = one.proposal, (one.proposal.config, one.proposal.rejection)
+        p, recorded = entry.proposal, (entry.proposal.config, entry.proposal.rejection)
         if p.prompt_format is not None:  # of a model
-            again = read_replies(p.replies or (p.reply,), p.sizes, p.prompt_format, num_agents=p.num_agents)
-            derived = again.config, again.rejection
+            reread = read_replies(p.replies or (p.reply,), p.sizes, p.prompt_format, num_agents=p.num_agents)
+            derived = reread.config, reread.rejection
         else:
             derived = (project(p.requested, p.sizes, p.num_agents), None) if p.requested else recorded
         if derived != recorded:
-            raise LedgerError(f"{path}: round {one.index}: the reply now reads as {derived}, recorded is {recorded}")
-        designed = one.proposal.config or known.get(one.index - 1)
-        if designed is None:
-            raise LedgerError(f"{path}: round {one.index} kept the configuration of a round that is not given")
-        expected = apply_fallback(designed, one.fallback)
-        if expected != one.config:
-            raise LedgerError(f"{path}: round {one.index} ran {one.config}, its proposal leads to {expected}")
-    return [known[one.index] for one in rounds]
+            raise LedgerError(f"{path}: round {entry.index}: the reply now reads as {derived}, recorded is {recorded}")
+        design = entry.proposal.config or configs.get(entry.index - 1)
+        if design is None:
+            raise LedgerError(f"{path}: round {entry.index} kept the configuration of a round that is not given")
+        expected = apply_fallback(design, entry.fallback)
+        if expected != entry.config:
+            raise LedgerError(f"{path}: round {entry.index} ran {entry.config}, its proposal leads to {expected}")
+    return [configs[entry.index] for entry in rounds]
 
 
 def _checksum(row: Mapping[str, Any]) -> str:
     return hashlib.sha256(repro.dumps(row).encode()).hexdigest()
 
 
-def _differences(recorded: Any, asked: Any, where: str = "") -> list[str]:
-    if isinstance(recorded, Mapping) and isinstance(asked, Mapping):
+def _differences(recorded: Any, current: Any, key_path: str = "") -> list[str]:
+    if isinstance(recorded, Mapping) and isinstance(current, Mapping):
         lines = []
-        for key in {**recorded, **asked}:
-            lines += _differences(recorded.get(key), asked.get(key), f"{where}.{key}" if where else key)
+        for key in {**recorded, **current}:
+            lines += _differences(recorded.get(key), current.get(key), f"{key_path}.{key}" if key_path else key)
         return lines
-    said = f"{HASHED[where]}, {where}" if where in HASHED else where
-    return [] if recorded == asked else [f"{said}: recorded {shown(recorded)}, asked {shown(asked)}"]
+    name = f"{HASHED[key_path]}, {key_path}" if key_path in HASHED else key_path
+    return [] if recorded == current else [f"{name}: recorded {shown(recorded)}, asked {shown(current)}"]

@@ -46,9 +46,9 @@ def build_prompt(
         variant = VARIANTS[known_variant(variant)]
     check_format(prompt_format)
     sizes = [*legal_sizes(sizes)]
-    fewer = [(n, 0) for n in range(len(report.examples) + 1)]
-    fewer += [(len(report.examples), n) for n in range(1, len(history))]  # the last round stays
-    for examples, rounds in fewer:
+    cuts = [(n, 0) for n in range(len(report.examples) + 1)]
+    cuts += [(len(report.examples), n) for n in range(1, len(history))]  # the last round stays
+    for examples, rounds in cuts:
         if prompt_format == "compact":
             prompt = prompt_words(report, history, variant, rounds)
         elif prompt_format == "brief":
@@ -78,20 +78,20 @@ def _write(
     choices = "\n".join(f"- {name}: {dimension.meaning}" for name, dimension in DIMENSIONS.items())
     sections = [_TASK.format(agents=num_agents, choices=choices)]
     if variant.failures:
-        told = replace(report, examples=report.examples[: len(report.examples) - no_examples])
+        view = replace(report, examples=report.examples[: len(report.examples) - no_examples])
         if variant.history != "all" and not (last and last.index > 0):
-            told = replace(told, training=None)  # it would give the default away
-        sections += ["# Failures of the current policy on the validation boards", _KINDS_EXPLAINED, told.to_text()]
+            view = replace(view, training=None)  # it would give the default away
+        sections += ["# Failures of the current policy on the validation boards", _KINDS_EXPLAINED, view.to_text()]
         if no_examples:
             sections.append(f"[{no_examples} of {len(report.examples)} examples of failures left out for length]")
     if variant.guideline:
         sections.append(_GUIDELINE)
     if variant.history != "none":
         hidden = () if variant.history == "all" else (0,)
-        shown = [_round_text(r) for r in history[no_rounds:] if r.index not in hidden]
+        round_texts = [_round_text(r) for r in history[no_rounds:] if r.index not in hidden]
         if left_out := sum(r.index not in hidden for r in history[:no_rounds]):
-            shown.insert(0, f"[{left_out} earlier rounds left out for length]")
-        sections += ["# History of designs and their results", *(shown or ["There is no earlier design."])]
+            round_texts.insert(0, f"[{left_out} earlier rounds left out for length]")
+        sections += ["# History of designs and their results", *(round_texts or ["There is no earlier design."])]
     if variant.summary:
         text = _prose(previous.reply) if previous else ""
         sections += ["# Your summary of your previous design", quote(text) if text else "There is none."]
@@ -140,9 +140,9 @@ def _round_text(r: Round) -> str:
     rows = []
     for size in r.sizes:
         c, after = r.config.sizes.get(size), r.report.at(size)
-        asked = ["0", *["-"] * (len(DIMENSIONS) - 1)] if c is None else [_ratio(value) for value in c.ratios.values()]
+        ratios = ["0", *["-"] * (len(DIMENSIONS) - 1)] if c is None else [_ratio(value) for value in c.ratios.values()]
         counts = [share(after.valid, after.rollouts), share(after.optimal, after.rollouts)] if after else ["-", "-"]
-        rows.append([f"{size}x{size}", *asked, *counts])
+        rows.append([f"{size}x{size}", *ratios, *counts])
     lines = [f"Round {r.index}", table(["size", *DIMENSIONS, "valid", "optimal"], rows)]
     if r.index == 0:
         lines[0] += " (the random configuration that training began with)"

@@ -50,9 +50,9 @@ def ask(
     If `shuffled`, the rows of its report belong to other sizes (`exchanged`).
     """
     form, prompts = reply_format(policy.prompt_format), []
-    for one in situations:
-        told = exchanged(one.report, one.history, seed=seed) if shuffled else (one.report, one.history)
-        prompts.append(build_prompt(*told, sizes, variant=variant, prompt_format=form))
+    for s in situations:
+        inputs = exchanged(s.report, s.history, seed=seed) if shuffled else (s.report, s.history)
+        prompts.append(build_prompt(*inputs, sizes, variant=variant, prompt_format=form))
     return answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
 
 
@@ -63,32 +63,32 @@ def exchanged(report: FailureReport, history: History, *, seed: int) -> tuple[Fa
     """
     sizes = [s.size for s in report.sizes]
     order = repro.rng_for(seed, "shuffled", next_index(history)).permutation(len(sizes)).tolist()
-    other = {sizes[order[i - 1]]: sizes[order[i]] for i in range(len(sizes))}  # one cycle: no size keeps its row
-    return _renamed(report, other), tuple(replace(one, report=_renamed(one.report, other)) for one in history)
+    new_size = {sizes[order[i - 1]]: sizes[order[i]] for i in range(len(sizes))}  # one cycle: no size keeps its row
+    return _renamed(report, new_size), tuple(replace(r, report=_renamed(r.report, new_size)) for r in history)
 
 
-def _renamed(report: FailureReport, other: Mapping[int, int]) -> FailureReport:
+def _renamed(report: FailureReport, new_size: Mapping[int, int]) -> FailureReport:
     def renamed(rows: Sequence[SizeReport]) -> tuple[SizeReport, ...]:
-        return tuple(sorted((replace(s, size=other.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
+        return tuple(sorted((replace(s, size=new_size.get(s.size, s.size)) for s in rows), key=lambda s: s.size))
 
     return replace(report, sizes=renamed(report.sizes), before=renamed(report.before))
 
 
 def worth(designs: Answers, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
     """Returns the mean reward of designs, each in its situation; a rejected one is worth 0."""
-    scored = [reward(one, c) if c else 0.0 for c, one in zip(designs, situations, strict=True)]
+    scored = [reward(situation, c) if c else 0.0 for c, situation in zip(designs, situations, strict=True)]
     return float(np.mean(scored))
 
 
 def elsewhere(designs: Answers, situations: Sequence[Situation], reward: Reward = expected_gain) -> float:
     """Returns the mean worth of designs in the situations of other runs; ValueError if all are of one run."""
-    distinct = list({id(one): one for one in situations}.values())
-    others = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
-    if len(others) < 2:
+    distinct = list({id(s): s for s in situations}.values())
+    other_runs = {mine.origin: [s for s in distinct if s.origin != mine.origin] for mine in distinct}
+    if len(other_runs) < 2:
         raise ValueError("situations: all are of one run, so that none is another's")
     scored = [
-        [reward(other, config) for other in others[mine.origin]] if config else [0.0]
-        for config, mine in zip(designs, situations, strict=True)
+        [reward(other, config) for other in other_runs[situation.origin]] if config else [0.0]
+        for config, situation in zip(designs, situations, strict=True)
     ]
     return float(np.mean([np.mean(values) for values in scored]))
 
@@ -113,42 +113,44 @@ def reading(
     Raises:
         ValueError: All situations are of one run.
     """
-    asked: dict[str, Any] = {"variant": variant, "max_new_tokens": max_new_tokens, "seed": seed}
-    told = ask(policy, situations, sizes, **asked)
-    shuffled = ask(policy, situations, sizes, shuffled=True, **asked)
-    own, other = worth(told, situations, reward), elsewhere(told, situations, reward)
-    apart = [total_variation(a.data_ratios, b.data_ratios) for a, b in zip(told, shuffled, strict=True) if a and b]
+    options: dict[str, Any] = {"variant": variant, "max_new_tokens": max_new_tokens, "seed": seed}
+    designs = ask(policy, situations, sizes, **options)
+    shuffled = ask(policy, situations, sizes, shuffled=True, **options)
+    own_worth, other_worth = worth(designs, situations, reward), elsewhere(designs, situations, reward)
+    distances = [
+        total_variation(a.data_ratios, b.data_ratios) for a, b in zip(designs, shuffled, strict=True) if a and b
+    ]
     return {
-        "accepted": float(np.mean([config is not None for config in told])),
-        "own": own,
-        "another's": other,
-        "reading": own - other,
+        "accepted": float(np.mean([config is not None for config in designs])),
+        "own": own_worth,
+        "another's": other_worth,
+        "reading": own_worth - other_worth,
         "shuffled": worth(shuffled, situations, reward),
-        **({"moved": float(np.mean(apart))} if apart else {}),
+        **({"moved": float(np.mean(distances))} if distances else {}),
     }
 
 
 def yardsticks(
     situations: Sequence[Situation], sizes: Sequence[int], *, reward: Reward = expected_gain, seed: int
 ) -> dict[str, float]:
-    """Returns the worth of designs of others: random ones, those of the hand rules, and the best design of one size.
+    """Returns the worth of baseline designs: random ones, those of the hand rules, and the best design of one size.
 
     The rule `learnability` reads kinds of boards from the report; made-up reports have none, and it is left out there.
     The best of one size (`best_of_one_size`) is the largest of many noisy values where a table was measured, and so
-    too high. If the situations are of several runs, what it is worth in those of other runs stands beside it.
+    too high. If the situations are of several runs, its worth in the situations of other runs is returned, too.
     """
     rules = {"half-solved rule": heuristic_expert(sizes)}
-    if all(one.report.bins for one in situations):
+    if all(s.report.bins for s in situations):
         rules["learnability rule"] = learnability(sizes)
     drawn = [random_config(sizes, repro.rng_for(seed, "random", i)) for i in range(len(situations))]
-    found = {"random": worth(drawn, situations, reward)}
+    worths = {"random": worth(drawn, situations, reward)}
     for name, rule in rules.items():
-        found[name] = worth([rule(one.report, one.history).config for one in situations], situations, reward)
-    best = [best_of_one_size(one, reward) for one in situations]
-    found["best of one size"] = worth(best, situations, reward)
-    if len({one.origin for one in situations}) > 1:
-        found["best of one size for another's"] = elsewhere(best, situations, reward)
-    return found
+        worths[name] = worth([rule(s.report, s.history).config for s in situations], situations, reward)
+    best = [best_of_one_size(s, reward) for s in situations]
+    worths["best of one size"] = worth(best, situations, reward)
+    if len({s.origin for s in situations}) > 1:
+        worths["best of one size for another's"] = elsewhere(best, situations, reward)
+    return worths
 
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # the success rates that `response` tells, one after the other
@@ -182,24 +184,24 @@ def response(
     form, prompts = reply_format(policy.prompt_format), []
     for row, level in moves:
         success = {size: level if size == row else rate for size, rate in usual.items()}
-        told = _report(success, level if row is None else 1.0)
-        history = (Round("made up", 0, EnvConfig.uniform(sizes, 0.15, 0.5), told),)
-        prompts += [build_prompt(told, history, sizes, variant=variant, prompt_format=form)] * replies
+        report = _report(success, level if row is None else 1.0)
+        history = (Round("made up", 0, EnvConfig.uniform(sizes, 0.15, 0.5), report),)
+        prompts += [build_prompt(report, history, sizes, variant=variant, prompt_format=form)] * replies
     designs = answers(policy, prompts, sizes, max_new_tokens=max_new_tokens, seed=seed)
     rows = []
     for i, (row, level) in enumerate(moves):
-        kept = [one for one in designs[i * replies : (i + 1) * replies] if one is not None]
-        asked = [waits(one) if row is None else one.data_ratios.get(row, 0.0) for one in kept]
-        moved, mean = "waits" if row is None else str(row), float(np.mean(asked)) if asked else float("nan")
-        rows.append({"moved": moved, "told": level, "asked": mean, "accepted": len(kept) / replies})
+        accepted = [config for config in designs[i * replies : (i + 1) * replies] if config is not None]
+        shares = [waits(config) if row is None else config.data_ratios.get(row, 0.0) for config in accepted]
+        moved, mean = "waits" if row is None else str(row), float(np.mean(shares)) if shares else float("nan")
+        rows.append({"moved": moved, "told": level, "asked": mean, "accepted": len(accepted) / replies})
     return pd.DataFrame(rows)
 
 
-def _report(success: Mapping[int, float], waiting: float) -> FailureReport:
-    """Returns a report in which success is so high on boards without a wait, and that share of it on the others."""
+def _report(success: Mapping[int, float], wait_factor: float) -> FailureReport:
+    """Returns a report with these success rates by size on boards without a wait; with a wait, times `wait_factor`."""
     rows = []
     for size, rate in success.items():
-        wait = round(40 * rate * waiting)
+        wait = round(40 * rate * wait_factor)
         valid = round(40 * rate) + wait
         failures = tuple(80 - valid if kind == "goal" else 0 for kind in KINDS)
         rows.append(SizeReport(size, 80, valid, valid, 40, wait, 0, failures))
@@ -208,7 +210,7 @@ def _report(success: Mapping[int, float], waiting: float) -> FailureReport:
 
 def waits(config: EnvConfig) -> float:
     """Returns the share of a configuration's boards that need a wait."""
-    return sum(share for (_, _, waits), share in kind_shares(config).items() if waits)
+    return sum(share for (_, _, wait), share in kind_shares(config).items() if wait)
 
 
 def data_ratios(designs: Answers, sizes: Sequence[int]) -> pd.Series:

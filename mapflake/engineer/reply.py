@@ -62,9 +62,9 @@ def _reply_model(sizes: tuple[int, ...], dimensions: tuple[tuple[str, Dimension]
         limits = {"type": "number", "minimum": 0, "maximum": dimension.top, "multipleOf": 0.0001}
         number = Annotated[float, Field(ge=0), WithJsonSchema(limits)]
         fields[name] = (number | None if dimension.nullable else number, ...)
-    each = create_model("Ratios", __base__=Params, **fields)
-    listed: dict[str, Any] = {str(size): (each, None) for size in sizes}
-    return create_model("Reply", __base__=Params, sizes=(create_model("Sizes", __base__=_Sizes, **listed), ...))
+    ratios_model = create_model("Ratios", __base__=Params, **fields)
+    size_fields: dict[str, Any] = {str(size): (ratios_model, None) for size in sizes}
+    return create_model("Reply", __base__=Params, sizes=(create_model("Sizes", __base__=_Sizes, **size_fields), ...))
 
 
 def reply_schema(sizes: Iterable[int]) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def reply_grammar(sizes: Iterable[int], prompt_format: str = "json") -> str:
 
 def rounded(config: EnvConfig) -> EnvConfig:
     """Returns the configuration with ratios that are multiples of 1/20, as compact words say it."""
-    asked = read_words(format_config(config, "compact"), sorted(config.sizes))
-    return project(asked, config.sizes, config.num_agents)
+    requested = read_words(format_config(config, "compact"), sorted(config.sizes))
+    return project(requested, config.sizes, config.num_agents)
 
 
 def format_config(config: EnvConfig, prompt_format: str = "json") -> str:
@@ -186,8 +186,8 @@ def read_replies(
     sizes = legal_sizes(sizes)
     if isinstance(texts, str) or not texts:
         raise ValueError(f"texts: takes a list of replies, not {shown(texts)}")
-    read = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
-    return replace(next((p for p in read if p.config is not None), read[0]), replies=tuple(texts))
+    proposals = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
+    return replace(next((p for p in proposals if p.config is not None), proposals[0]), replies=tuple(texts))
 
 
 def _read(text: str, sizes: tuple[int, ...], prompt_format: str) -> dict[int, dict[str, float | None]]:
@@ -199,7 +199,7 @@ def _read(text: str, sizes: tuple[int, ...], prompt_format: str) -> dict[int, di
     if not text.strip():
         raise ValueError("empty")
     requested = read_words(text, sizes) if prompt_format == "compact" else _read_json(text, sizes)
-    if not any(asked["data_ratio"] for asked in requested.values()):
+    if not any(ratios["data_ratio"] for ratios in requested.values()):
         raise ValueError("all data ratios are zero: no size would get an instance")
     return requested
 
@@ -227,7 +227,7 @@ def _read_json(text: str, sizes: tuple[int, ...]) -> dict[int, dict[str, float |
     except ParamError as error:
         reason = str(error).partition("\n")[0]  # the first is enough
         raise ValueError(_UNREADABLE.sub("\ufffd", reason)) from None
-    return {int(size): asked for size, asked in reply.model_dump(exclude_unset=True)["sizes"].items()}
+    return {int(size): ratios for size, ratios in reply.model_dump(exclude_unset=True)["sizes"].items()}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -127,10 +127,10 @@ class FailureReport:
         parts = [self._rates_table(), table(["fails", *KINDS], checks)]
         for i, e in enumerate(self.examples, start=1):
             plan = "\n".join(f"agent {agent}: {moves}" for agent, moves in enumerate(e.moves, start=1))
-            read = f"\nThe plan in it:\n{quote(plan)}" if plan else ""
+            plan_text = f"\nThe plan in it:\n{quote(plan)}" if plan else ""
             parts.append(
                 f"Failure {i} ({e.size}x{e.size}): {e.violations}\nBoard:\n{e.board}\n"
-                f"Answer:\n{quote(e.completion, e.left_out)}{read}"
+                f"Answer:\n{quote(e.completion, e.left_out)}{plan_text}"
             )
         if self.training:
             parts.append("Training set just used: " + describe(self.training))
@@ -178,20 +178,20 @@ def diagnose(
     """
     if examples < 0:
         raise ValueError(f"examples: must be at least 0, not {examples}")
-    found: dict[int, list[Rollout]] = {}
+    by_size: dict[int, list[Rollout]] = {}
     for r in rollouts:
-        found.setdefault(r.task.instance.size, []).append(r)
-    if not found:
+        by_size.setdefault(r.task.instance.size, []).append(r)
+    if not by_size:
         raise ValueError("a failure report needs at least one rollout")
-    sizes = tuple(_size_report(size, own) for size, own in sorted(found.items()))
+    sizes = tuple(_size_report(size, size_rollouts) for size, size_rollouts in sorted(by_size.items()))
     bins: dict[tuple[int, float, bool], list[bool]] = {}  # kind of boards: which rollouts are valid
-    for size, own in found.items():
-        for r in own:
+    for size, size_rollouts in by_size.items():
+        for r in size_rollouts:
             kind = size, round(len(r.task.instance.holes) / size**2, 4), r.task.needs_wait
             bins.setdefault(kind, []).append(r.verdict.valid)
     return FailureReport(
         sizes,
-        examples=_typical(found, examples),
+        examples=_typical(by_size, examples),
         training=training,
         behaviour=behaviour,
         before=before.sizes if before else (),
@@ -229,8 +229,8 @@ def _size_report(size: int, rollouts: Sequence[Rollout]) -> SizeReport:
 
 def _typical(rollouts: Mapping[int, Sequence[Rollout]], count: int) -> tuple[FailureExample, ...]:
     ranked: list[tuple[int, int, int, Rollout]] = []
-    for size, own in rollouts.items():
-        failed = [r for r in own if not r.verdict.valid]
+    for size, size_rollouts in rollouts.items():
+        failed = [r for r in size_rollouts if not r.verdict.valid]
         groups: dict[tuple[str, ...], list[Rollout]] = {}
         for r in failed:
             groups.setdefault(r.verdict.kinds, []).append(r)
@@ -255,14 +255,14 @@ def _typical(rollouts: Mapping[int, Sequence[Rollout]], count: int) -> tuple[Fai
 
 def violation_text(verdict: Verdict) -> str:
     """Returns the first four violations in words, agents from 1: `edge at step 2, agents 1 and 2, cell (1, 2); ...`."""
-    shown = []
+    texts = []
     for v in verdict.violations[:4]:
         agents = f"agent{'s' if len(v.agents) > 1 else ''} {' and '.join(str(a + 1) for a in v.agents)}"
-        where = [f" at step {v.time}, {agents}"] if v.agents else []
-        where += [f"cell {v.cell}"] if v.cell is not None else []
-        shown.append(v.kind + ", ".join(where))
-    more = len(verdict.violations) - 4
-    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+        place = [f" at step {v.time}, {agents}"] if v.agents else []
+        place += [f"cell {v.cell}"] if v.cell is not None else []
+        texts.append(v.kind + ", ".join(place))
+    remainder = len(verdict.violations) - 4
+    return "; ".join(texts) + (f"; and {remainder} more" if remainder > 0 else "")
 
 
 def quote(text: str, left_out: int = 0) -> str:
@@ -271,14 +271,14 @@ def quote(text: str, left_out: int = 0) -> str:
     A space splits control tokens (`<|im_end|>`, `</think>`), marks in brackets (`[INST]`) and fences; control
     characters and lone surrogates become U+FFFD. `left_out` characters were cut off before.
     """
-    shown = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
-    shown = _CONTROL.sub("\ufffd", shown)
-    shown = re.sub(r"<(?=\S)", "< ", shown)
-    shown = re.sub(r"\[(?=/?[A-Z_]{2,}\])", "[ ", shown)
-    shown = re.sub(r"`{3,}|~{3,}", lambda run: " ".join(run[0]), shown)
+    quoted = storable(text[:MAX_QUOTE]).replace("\t", " ").replace("\r\n", "\n")
+    quoted = _CONTROL.sub("\ufffd", quoted)
+    quoted = re.sub(r"<(?=\S)", "< ", quoted)
+    quoted = re.sub(r"\[(?=/?[A-Z_]{2,}\])", "[ ", quoted)
+    quoted = re.sub(r"`{3,}|~{3,}", lambda run: " ".join(run[0]), quoted)
     left_out += max(0, len(text) - MAX_QUOTE)
-    more = f"\n[{left_out} more characters]" if left_out else ""
-    return "\n".join(f"| {line}" for line in shown.split("\n")) + more
+    note = f"\n[{left_out} more characters]" if left_out else ""
+    return "\n".join(f"| {line}" for line in quoted.split("\n")) + note
 
 
 def storable(text: str) -> str:

@@ -107,9 +107,10 @@ def run_round(
     Raises:
         LedgerError: The round was run with other parameters or by another designer (and `settings.stale` is "error"),
             or its checkpoint, or the one that it starts from, is not the one recorded.
-        ValueError: Round 0 lacks its start, or a later round its designer, or one has what is the other's; or the
-            last round was measured on other validation boards; or whether the designer has changed cannot be told
-            (`provenance.identity`); or `settings.about` says who designs, which is added to it.
+        ValueError: Round 0 lacks its start or has a designer, or a later round lacks its designer or has a start; or
+            the last round was measured on other validation boards, or with other `samples` or another seed; or it
+            cannot be decided whether the designer has changed (`provenance.identity`); or `settings.about` has a key
+            that the round adds itself (`ADDED`).
         TypeError: As for `designed`; or the trainer's `train` returned no curve, or its `describe` no parameters.
         FileNotFoundError: The trainer's `train` wrote no checkpoint.
     """
@@ -145,7 +146,7 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
 
     if history:
         _check_weights(trainer, history[-1])
-        for key in ("validation_sha256", "samples", "seed"):  # the designer is told, and noise is shared
+        for key in ("validation_sha256", "samples", "seed"):  # they decide the report, and the noise of all rounds
             if (before := history[-1].parameters.get(key, parameters[key])) != parameters[key]:
                 raise ValueError(f"history: its last round was measured with {key} {before}, not {parameters[key]}")
     else:
@@ -159,8 +160,8 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         )
     curve = trainer.train(last.checkpoint, tasks, checkpoint, seed=seed_for(seed, "grpo", index))
     if not (isinstance(curve, Sequence) and all(isinstance(row, Mapping) for row in curve)):
-        said = "it returns the curve, a row (numbers by name) a step, [] if there are none"
-        raise TypeError(f"trainer: its train returned {shown(curve)}; {said}")
+        hint = "it returns the curve, a row (numbers by name) a step, [] if there are none"
+        raise TypeError(f"trainer: its train returned {shown(curve)}; {hint}")
     if not (checkpoint.is_file() or any(checkpoint.glob("*"))):
         raise FileNotFoundError(f"trainer: its train wrote no checkpoint: {checkpoint} is not there, or is empty")
     rollouts = evaluate.rollout(
@@ -212,8 +213,8 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
 def _proposal(designer: Designer, history: History, parameters: Mapping[str, Any], path: Path) -> Proposal:
     """Returns the designer's proposal: the one that a killed round with the same parameters left in `path`, or anew."""
     mark = repro.json_sha256(parameters)
-    if path.is_file() and (kept := repro.read_json(path))["parameters_sha256"] == mark:
-        return repro.from_json(Proposal, kept["proposal"], str(path))
+    if path.is_file() and (saved := repro.read_json(path))["parameters_sha256"] == mark:
+        return repro.from_json(Proposal, saved["proposal"], str(path))
     proposal = designed(designer, history)
     repro.write_json(path, {"parameters_sha256": mark, "proposal": repro.to_json(proposal)})
     return proposal
@@ -221,8 +222,8 @@ def _proposal(designer: Designer, history: History, parameters: Mapping[str, Any
 
 def _tidy(folder: Path) -> None:
     """Removes from a recorded round's folder what only an unfinished one needs, and files that were half written."""
-    for left in [*folder.glob(PROPOSAL), *folder.glob(".*.json*.tmp")]:
-        left.unlink()
+    for path in [*folder.glob(PROPOSAL), *folder.glob(".*.json*.tmp")]:
+        path.unlink()
 
 
 def run_arm(
@@ -255,21 +256,21 @@ def run_arm(
     trainer, sizes, rounds = settings.trainer, legal_sizes(sizes), whole(rounds, "rounds", 0)
     if not history:
         raise ValueError("an arm branches from a recorded round: run round 0 first")
-    asked = params_of(arm, params or EngineerParams(), designers)
+    arm_params = params_of(arm, params or EngineerParams(), designers)
     if arm.endswith(DYNAMIC) and not trainer.describe().get("redraws"):
         raise ValueError(f"arm {arm!r} is a training with dynamic sampling: redraws of the trainer must be 1 or more")
-    if asked is not None and asked.design_rl == "before" and history[0].before_design_rl_sha256 is None:
+    if arm_params is not None and arm_params.design_rl == "before" and history[0].before_design_rl_sha256 is None:
         raise ValueError(f"arm {arm!r} begins with RL on designs: its round 0 takes Start(before_design_rl=...)")
     inputs = RuleInputs(sizes, settings.seed, lambda history: trainer.load(history[-1].checkpoint), constant)
-    designer = designer_for(arm, inputs, asked, base=base, load=trainer.load)
-    values = arm_values(arm, asked, sizes, sha256=trainer.sha256, base=base, constant=constant)
+    designer = designer_for(arm, inputs, arm_params, base=base, load=trainer.load)
+    values = arm_values(arm, arm_params, sizes, sha256=trainer.sha256, base=base, constant=constant)
     about: dict[str, Any] = {**settings.about, **values}
-    if asked is not None and asked.told_others:
+    if arm_params is not None and arm_params.told_others:
         if told is None:
             raise ValueError(f"arm {arm!r} is told reports of other students: told is not given")
         designer = telling(designer, told)
     for _ in range(rounds):
-        if asked is not None and asked.told_others:
+        if arm_params is not None and arm_params.told_others:
             about["told_sha256"] = repro.json_sha256(repro.to_json(list((told or ())[: next_index(history)])))
         history = (*history, _run(replace(settings, arm=arm, about=about), history, designer))
     return history
@@ -313,19 +314,21 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
     return json.loads(repro.dumps(parameters))  # as it will be read back
 
 
-def _check_weights(trainer: TrainingBackend, one: Round) -> None:
+def _check_weights(trainer: TrainingBackend, past_round: Round) -> None:
     """Raises LedgerError if the weights of a recorded round are not those that it recorded."""
-    if (found := trainer.sha256(one.checkpoint)) != one.checkpoint_sha256:
-        if Path(one.checkpoint).is_absolute() and not Path(one.checkpoint).exists():
-            raise LedgerError(f"{one.checkpoint}: the weights of round {one.index} are not there")
-        raise LedgerError(f"{one.checkpoint}: its weights have the hash {found}, recorded is {one.checkpoint_sha256}")
+    if (sha256 := trainer.sha256(past_round.checkpoint)) != past_round.checkpoint_sha256:
+        if Path(past_round.checkpoint).is_absolute() and not Path(past_round.checkpoint).exists():
+            raise LedgerError(f"{past_round.checkpoint}: the weights of round {past_round.index} are not there")
+        raise LedgerError(
+            f"{past_round.checkpoint}: its weights have the hash {sha256}, recorded is {past_round.checkpoint_sha256}"
+        )
 
 
 def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
     last = curve[-max(1, len(curve) // 4) :]
-    seen = {name: _seen(last, key) for name, key in BEHAVIOUR.items()}
-    return {name: sum(values) / len(values) for name, values in seen.items() if values}
+    columns = {name: _seen(last, key) for name, key in BEHAVIOUR.items()}
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}
 
 
 def _seen(curve: Sequence[Mapping[str, Any]], key: str) -> list[float]:

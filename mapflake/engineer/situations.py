@@ -134,9 +134,9 @@ class KindTable:
     @functools.cached_property
     def vector(self) -> np.ndarray:
         """The values of all kinds, in the order of `kinds`."""
-        found = np.array([self.value(kind) for kind in kinds(self.values)])
-        found.flags.writeable = False  # it is kept
-        return found
+        values = np.array([self.value(kind) for kind in kinds(self.values)])
+        values.flags.writeable = False  # the array is cached
+        return values
 
 
 @functools.cache
@@ -191,28 +191,28 @@ class ExpectedGain:
 
     def __call__(self, situation: Situation, config: EnvConfig) -> float:
         """Returns the expected gain of a design in a situation."""
-        seen: dict[Kind, int] = {}  # rollouts of the report by kind
-        for one in situation.report.sizes:
-            seen[one.size, VALIDATED_HOLES, True] = one.wait_rollouts
-            seen[one.size, VALIDATED_HOLES, False] = one.rollouts - one.wait_rollouts
-        asked, some = kind_shares(config), kinds(situation.learnability.values)
+        rollouts: dict[Kind, int] = {}  # of the report, by kind
+        for size_report in situation.report.sizes:
+            rollouts[size_report.size, VALIDATED_HOLES, True] = size_report.wait_rollouts
+            rollouts[size_report.size, VALIDATED_HOLES, False] = size_report.rollouts - size_report.wait_rollouts
+        shares, table_kinds = kind_shares(config), kinds(situation.learnability.values)
         learnability = situation.learnability.vector
-        success = np.array([situation.success.value(kind) for kind in some])  # its table may have more sizes
-        q = np.array([asked.get(kind, 0.0) for kind in some])
-        w = np.array([seen.get(kind, 0) * kind[0] ** self.size_power for kind in some], dtype=float)
+        success = np.array([situation.success.value(kind) for kind in table_kinds])  # its table may have more sizes
+        q = np.array([shares.get(kind, 0.0) for kind in table_kinds])
+        w = np.array([rollouts.get(kind, 0) * kind[0] ** self.size_power for kind in table_kinds], dtype=float)
         w /= w.sum() or 1.0
-        gain = w @ (learnability * np.sqrt(self._nearness(tuple(some)) @ (q * learnability)))
-        waits = np.array([wait for _, _, wait in some])
+        gain = w @ (learnability * np.sqrt(self._nearness(tuple(table_kinds)) @ (q * learnability)))
+        waits = np.array([wait for _, _, wait in table_kinds])
         lost = sum((w * success)[side].sum() * max(0.0, 1 - q[side].sum() / self.kept) for side in (waits, ~waits))
         return max(0.0, float(gain - self.forgetting * lost))
 
     @functools.cache  # noqa: B019 - there are few models and few lists of kinds
-    def _nearness(self, some: tuple[Kind, ...]) -> np.ndarray:
+    def _nearness(self, table_kinds: tuple[Kind, ...]) -> np.ndarray:
         """Returns K, `[kinds, kinds]`, 1 between a kind and itself."""
-        size, hole, wait = (np.array(column)[:, None] for column in zip(*some, strict=True))
-        apart = ((size - size.T) / self.near_sizes) ** 2 + ((hole - hole.T) / self.near_holes) ** 2
-        near = np.exp(-apart / 2) * np.where(wait == wait.T, 1.0, self.other_waits)
-        near.flags.writeable = False  # it is kept
+        size, hole, wait = (np.array(column)[:, None] for column in zip(*table_kinds, strict=True))
+        distance = ((size - size.T) / self.near_sizes) ** 2 + ((hole - hole.T) / self.near_holes) ** 2
+        near = np.exp(-distance / 2) * np.where(wait == wait.T, 1.0, self.other_waits)
+        near.flags.writeable = False  # the array is cached
         return near
 
 
@@ -239,7 +239,7 @@ def kind_shares(config: EnvConfig) -> Mapping[Kind, float]:
             for wait, share in ((False, 1 - waits), (True, waits)):
                 if share:
                     shares[size, hole, wait] = part.data_ratio * near * share
-    return MappingProxyType(shares)  # it is kept
+    return MappingProxyType(shares)  # read-only, since it is cached
 
 
 def best(situation: Situation, designs: Iterable[EnvConfig], reward: Reward = expected_gain) -> EnvConfig:
@@ -264,12 +264,12 @@ def kinds(sizes: Iterable[int]) -> list[Kind]:
 
 def boards_of_kinds(sizes: Iterable[int], boards: int, *, seed: int) -> dict[Kind, list[Task]]:
     """Returns training boards of each kind, with two agents; kinds that are too rare to be found have none."""
-    found: dict[Kind, list[Task]] = {kind: [] for kind in kinds(sizes)}
-    for size, hole, waits in found:
+    tasks: dict[Kind, list[Task]] = {kind: [] for kind in kinds(sizes)}
+    for size, hole, waits in tasks:
         with contextlib.suppress(GenerationError):
             config = EnvConfig.uniform([size], hole, float(waits))
-            found[size, hole, waits] = generate(config, boards, seed=seed, split="train")
-    return found
+            tasks[size, hole, waits] = generate(config, boards, seed=seed, split="train")
+    return tasks
 
 
 def table(values: Mapping[Kind, float]) -> KindTable:
@@ -291,16 +291,16 @@ def measure(policy: Completer, sizes: Sequence[int], params: TableParams, *, see
     fewer than two answers (others did not come) says nothing of learnability.
     """
     tasks = boards_of_kinds(sizes, params.boards, seed=repro.seed_for(seed, "kinds"))
-    drawn = [task for own in tasks.values() for task in own]
-    kind_of = {task.instance.key: kind for kind, own in tasks.items() for task in own}
+    all_tasks = [task for kind_tasks in tasks.values() for task in kind_tasks]
+    kind_of = {task.instance.key: kind for kind, kind_tasks in tasks.items() for task in kind_tasks}
     valid: dict[Kind, dict[str, list[bool]]] = {kind: {} for kind in tasks}  # by kind and board, of each sample
-    for r in evaluate.rollout(policy, drawn, samples=params.samples, seed=seed, progress="kinds of boards"):
+    for r in evaluate.rollout(policy, all_tasks, samples=params.samples, seed=seed, progress="kinds of boards"):
         key = r.task.instance.key
         valid[kind_of[key]].setdefault(key, []).append(r.verdict.valid)
-    counts = {kind: [(sum(own), len(own)) for own in boards.values()] for kind, boards in valid.items()}
-    success = {kind: float(np.mean([valid / n for valid, n in own] or [0.0])) for kind, own in counts.items()}
+    counts = {kind: [(sum(answers), len(answers)) for answers in boards.values()] for kind, boards in valid.items()}
+    success = {kind: float(np.mean([k / n for k, n in board_counts] or [0.0])) for kind, board_counts in counts.items()}
     learnability = {
-        kind: float(np.mean([learnable(valid, n) for valid, n in own if n > 1] or [0.0]))
-        for kind, own in counts.items()
+        kind: float(np.mean([learnable(k, n) for k, n in board_counts if n > 1] or [0.0]))
+        for kind, board_counts in counts.items()
     }
     return table(success), table(learnability)

@@ -17,7 +17,7 @@ from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport, SizeReport
 
 Other = Literal["another", "near", "mean"]
-"""Whose reports are told: a student's half of the ages away, a neighbour in age, or those of the whole group pooled."""
+"""Whose reports are told: the student half of the ages away, a neighbour in age, or the whole group, pooled."""
 
 
 def group_of(seed: int, ages: int) -> list[int]:
@@ -30,12 +30,12 @@ def told_seeds(other: Other, seed: int, ages: int) -> list[int]:
     """Returns the training seeds whose reports an engineer is told; ValueError if there is one age."""
     if ages < 2:
         raise ValueError(f"report {other!r}: takes students of two ages or more (students.ages)")
-    group, own = group_of(seed, ages), seed % ages
+    group, index = group_of(seed, ages), seed % ages
     if other == "mean":
         return group
     if other == "another":
-        return [group[(own + ages // 2) % ages]]
-    return [group[own + 1 if own % 2 == 0 and own + 1 < ages else own - 1]]
+        return [group[(index + ages // 2) % ages]]
+    return [group[index + 1 if index % 2 == 0 and index + 1 < ages else index - 1]]
 
 
 def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -> tuple[FailureReport, ...]:
@@ -45,10 +45,10 @@ def told(other: Other, seed: int, ages: int, histories: Mapping[int, History]) -
         ValueError: As `told_seeds`, or a student's rounds are missing.
     """
     seeds = told_seeds(other, seed, ages)
-    if missing := [one for one in seeds if not histories.get(one)]:
+    if missing := [s for s in seeds if not histories.get(s)]:
         raise ValueError(f"report {other!r}: training seed {missing[0]} has no recorded round")
-    rounds = zip(*(histories[one] for one in seeds), strict=False)
-    return tuple(pooled([one.report for one in ones]) for ones in rounds)
+    rounds = zip(*(histories[s] for s in seeds), strict=False)
+    return tuple(pooled([r.report for r in group_rounds]) for group_rounds in rounds)
 
 
 def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
@@ -57,7 +57,7 @@ def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
     def design(report: FailureReport, history: History) -> Proposal:
         if next_index(history) > len(reports):
             raise ValueError(f"round {history[-1].index}: the reports that are told end after {len(reports)} rounds")
-        past = tuple(replace(one, report=replace(reports[one.index], training=one.report.training)) for one in history)
+        past = tuple(replace(r, report=replace(reports[r.index], training=r.report.training)) for r in history)
         return designer(past[-1].report, past)
 
     return design
@@ -69,10 +69,10 @@ def pooled(reports: Sequence[FailureReport]) -> FailureReport:
         return reports[0]
     bins: Counter[tuple[int, float, bool]] = Counter()
     valid: Counter[tuple[int, float, bool]] = Counter()
-    for one in (one for report in reports for one in report.bins):
-        kind = (one.size, one.hole_ratio, one.needs_wait)
-        bins[kind] += one.rollouts
-        valid[kind] += one.valid
+    for board_bin in (board_bin for report in reports for board_bin in report.bins):
+        kind = (board_bin.size, board_bin.hole_ratio, board_bin.needs_wait)
+        bins[kind] += board_bin.rollouts
+        valid[kind] += board_bin.valid
     most = max(len(report.examples) for report in reports)
     turns = [report.examples[i] for i in range(most) for report in reports if i < len(report.examples)]
     return FailureReport(
@@ -88,9 +88,9 @@ def _pooled(rows: Iterable[SizeReport]) -> tuple[SizeReport, ...]:
     for row in rows:
         by_size.setdefault(row.size, []).append(row)
     names = [field.name for field in fields(SizeReport) if field.name not in ("size", "failures")]
-    pooled = []
-    for size, own in sorted(by_size.items()):
-        counts = {name: sum(getattr(row, name) for row in own) for name in names}
-        failures = tuple(map(sum, zip(*(row.failures for row in own), strict=True)))
-        pooled.append(SizeReport(size, **counts, failures=failures))
-    return tuple(pooled)
+    size_reports = []
+    for size, size_rows in sorted(by_size.items()):
+        counts = {name: sum(getattr(row, name) for row in size_rows) for name in names}
+        failures = tuple(map(sum, zip(*(row.failures for row in size_rows), strict=True)))
+        size_reports.append(SizeReport(size, **counts, failures=failures))
+    return tuple(size_reports)

@@ -37,8 +37,8 @@ def config_words(config: EnvConfig) -> list[str]:
     steps = apportion(STEP, config.data_ratios)
     words = []
     for size, c in config.sizes.items():
-        _, *others = c.ratios.values()
-        words += [f"size{size}", PERCENT[steps[size]], *(ANY if r is None else percent(r) for r in others)]
+        _, *levels = c.ratios.values()
+        words += [f"size{size}", PERCENT[steps[size]], *(ANY if r is None else percent(r) for r in levels)]
     return words
 
 
@@ -60,23 +60,23 @@ def read_words(text: str, sizes: Sequence[int]) -> dict[int, dict[str, float | N
         raise ValueError(f"goes on after {END!r}")
     if not body:
         raise ValueError("names no size")
-    named = {f"size{s}": s for s in sizes}
+    size_of = {f"size{s}": s for s in sizes}
     requested: dict[int, dict[str, float | None]] = {}
-    each = 1 + len(DIMENSIONS)  # words of a size
-    for i in range(0, len(body), each):
-        name, *ratios = body[i : i + each]
-        if name not in named:
-            raise ValueError(f"word {i + 1} is {shown(name)}, not one of {', '.join(named)}")
-        if named[name] in requested:
+    width = 1 + len(DIMENSIONS)  # words of a size
+    for i in range(0, len(body), width):
+        name, *ratios = body[i : i + width]
+        if name not in size_of:
+            raise ValueError(f"word {i + 1} is {shown(name)}, not one of {', '.join(size_of)}")
+        if size_of[name] in requested:
             raise ValueError(f"{name} is given twice")
         if len(ratios) < len(DIMENSIONS):
             raise ValueError(f"{name} lacks its {[*DIMENSIONS][len(ratios)]}")
-        said = dict(zip(DIMENSIONS, ratios, strict=True))
-        for key, word in said.items():
+        words = dict(zip(DIMENSIONS, ratios, strict=True))
+        for key, word in words.items():
             if word not in PERCENT and not (word == ANY and DIMENSIONS[key].nullable):
                 raise ValueError(f"{name}: {key} is {shown(word)}, not one of p00, p05, ... p100")
-        requested[named[name]] = {
-            key: None if word == ANY else PERCENT.index(word) / STEP for key, word in said.items()
+        requested[size_of[name]] = {
+            key: None if word == ANY else PERCENT.index(word) / STEP for key, word in words.items()
         }
     return dict(sorted(requested.items()))
 
@@ -85,9 +85,9 @@ def words_grammar(sizes: Sequence[int]) -> str:
     """Returns the grammar of replies over `sizes`, ascending, in llguidance's Lark; the word w is written `<w>`."""
     numbers = {1.0: "unit", 0.5: "half"}
     ratios = " ".join(f"({numbers[d.top]} | <{ANY}>)" if d.nullable else numbers[d.top] for d in DIMENSIONS.values())
-    some = " | ".join(  # at least one size: one alternative for each that may come first
+    choices = " | ".join(  # at least one size: one alternative for each that may come first
         " ".join([f"s{first}", *(f"s{size}?" for size in sizes[i + 1 :])]) for i, first in enumerate(sizes)
     )
     unit, half = (" | ".join(f"<{word}>" for word in words) for words in (PERCENT, PERCENT[: STEP // 2 + 1]))
     rules = [f"s{size}: <size{size}> {ratios}" for size in sizes]
-    return "\n".join([f"start: ({some}) <{END}>", *rules, f"unit: {unit}", f"half: {half}"]) + "\n"
+    return "\n".join([f"start: ({choices}) <{END}>", *rules, f"unit: {unit}", f"half: {half}"]) + "\n"

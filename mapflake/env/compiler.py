@@ -47,8 +47,8 @@ def load(*options: str) -> ctypes.CDLL:
 
 def reason(error: Exception) -> str:
     """Returns why there is no library, on one line: of a compiler's output, the first line that tells of an error."""
-    said = getattr(error, "stderr", None) or b""
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    output = getattr(error, "stderr", None) or b""
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
     return (errors + lines + [" ".join(str(error).split())])[0]
 
@@ -67,14 +67,14 @@ def _cache() -> Path | None:
 
 def _cached(cache: Path, name: str) -> list[Path]:
     """Returns the whole libraries of this name in the cache, and removes broken ones."""
-    whole = []
+    libraries = []
     with contextlib.suppress(OSError):  # it cannot be read, or the broken one cannot be removed: build another
         for path in sorted(cache.glob(f"kernel-{name}-*.so")):
             if path.stem.endswith(_hash(path.read_bytes())):
-                whole.append(path)
+                libraries.append(path)
             else:
                 path.unlink()
-    return whole
+    return libraries
 
 
 def _build(name: str, options: tuple[str, ...], cache: Path | None) -> ctypes.CDLL:

@@ -107,7 +107,7 @@ class SizeConfig:
 
     @property
     def ratios(self) -> dict[str, float | None]:
-        """The value of every dimension of the table, in its order, and of those that an unpickled one has besides."""
+        """The value of each dimension in `DIMENSIONS`, in its order, then of those that only this configuration has."""
         values = {**{name: getattr(self, name) for name in PAPER}, **dict(self.custom)}
         return {**dict.fromkeys(DIMENSIONS, 0.0), **values}
 
@@ -135,7 +135,7 @@ def _checked(name: str, value: Any) -> float | None:
         raise ValueError(f"{name}: {shown(value)} is not a number in [0, {dimension.top:g}]")
     if not 0 <= value <= dimension.top:  # also nan
         raise ValueError(f"{name}: {shown(value)} is not in [0, {dimension.top:g}]")
-    return float(value) + 0.0  # -0.0 becomes 0.0: equal configurations are written alike
+    return float(value) + 0.0  # -0.0 becomes 0.0: equal configurations have the same text
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ class EnvConfig:
                 raise ValueError(f"sizes.{size}: {shown(part)} is not a SizeConfig")
             free = size * size - num_holes(size, part.hole_ratio)
             if part.data_ratio > 0 and free < cells_needed(agents):
-                most = (size * size - cells_needed(agents) + 0.5) / (size * size)
-                legal = f"below {math.floor(1000 * most) / 1000:.3f}" if most > 0 else "none"
+                max_ratio = (size * size - cells_needed(agents) + 0.5) / (size * size)
+                legal = f"below {math.floor(1000 * max_ratio) / 1000:.3f}" if max_ratio > 0 else "none"
                 raise ValueError(
                     f"sizes.{size}.hole_ratio: {part.hole_ratio:g} leaves {free} free cells for {agents} agents, "
                     f"which need {cells_needed(agents)}; legal for this size: {legal}"

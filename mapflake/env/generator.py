@@ -11,7 +11,7 @@ The sampling is our choice, the paper does not describe it: holes, starts and go
 no agent starts on its goal, from SplitMix64 (Steele, Lea and Flood 2014); boards without a plan, with the wrong wait
 label or over the budget are thrown away. Custom dimensions then move holes and agents; their boards are sampled in
 Python. Without a compiler the boards are the same ones (except where a search spends its budget: the two solvers count
-nodes differently), with other plans of equal cost. Not covered: many processes (dataset.py).
+nodes differently), with other plans of equal cost. Not covered: many processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mapflake.env.task import Task
 from mapflake.repro import dumps, rng_for, seed_for, shown, to_json, whole
 
 MAX_ATTEMPTS = 200_000  # boards drawn for one task before giving up
-AT_ONCE = 1000  # of them by one call of the kernel, which nothing interrupts, with one agent; fewer with more
+AT_ONCE = 1000  # boards that one call of the kernel draws, which nothing interrupts; fewer with more than one agent
 SEARCH_BUDGET = 100_000  # nodes of the search for each random board; boards that take more are dropped, and counted
 _WORD = (1 << 64) - 1
 Ratios = tuple[tuple[str, float], ...]
@@ -71,9 +71,9 @@ def plan_tasks(config: EnvConfig, n: int, *, seed: int, split: str = "train") ->
             waits = rounded_share(ratio, boards)
             kinds += [(size, True)] * waits + [(size, False)] * (boards - waits)
     keys = rng_for(seed, "layout", split, dumps(to_json(config)), n).random(n)
-    before = {kind: count() for kind in kinds}
+    counters = {kind: count() for kind in kinds}
     shuffled = [kinds[i] for i in np.argsort(keys, kind="stable")]
-    return [TaskSpec(size, waits, next(before[size, waits])) for size, waits in shuffled]
+    return [TaskSpec(size, waits, next(counters[size, waits])) for size, waits in shuffled]
 
 
 def generate(
@@ -104,7 +104,7 @@ def generate(
             f"{name}: the configuration has this dimension and DIMENSIONS does not; "
             "add it in every process that draws boards"
         )
-    banned = frozenset(canonical(one.instance if isinstance(one, Task) else one) for one in exclude)
+    banned = frozenset(canonical(board.instance if isinstance(board, Task) else board) for board in exclude)
     specs = plan_tasks(config, n, seed=seed, split=split)
     tasks: list[Task] = []
     for i in range(n) if indices is None else indices:
@@ -129,13 +129,13 @@ def find(
         raise GenerationError(
             "wait_ratio: one agent waits for nobody: num_agents 1 takes a wait_ratio of 0 or None", size
         )
-    until, at_once = time.monotonic() + seconds, max(1, AT_ONCE // agents**2) if seconds == math.inf else 1
-    while boards < MAX_ATTEMPTS and time.monotonic() <= until:
-        drawn = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], min(at_once, MAX_ATTEMPTS - boards))
-        state, boards, dropped = drawn.state, boards + drawn.boards, dropped + drawn.dropped
-        if drawn.found and not (banned and canonical(drawn.found) in banned):
-            answer = drawn.answer
-            return Task(drawn.found, solution_of(answer), answer.needs_wait, answer.best_sum)
+    deadline, batch = time.monotonic() + seconds, max(1, AT_ONCE // agents**2) if seconds == math.inf else 1
+    while boards < MAX_ATTEMPTS and time.monotonic() <= deadline:
+        sample = _sample(custom, state, size, holes, agents, waits, BUCKETS[split], min(batch, MAX_ATTEMPTS - boards))
+        state, boards, dropped = sample.state, boards + sample.boards, dropped + sample.dropped
+        if sample.found and not (banned and canonical(sample.found) in banned):
+            answer = sample.answer
+            return Task(sample.found, solution_of(answer), answer.needs_wait, answer.best_sum)
     kind = {None: "", True: " that needs a wait", False: " that needs no wait"}[waits]
     limit = "" if boards == MAX_ATTEMPTS else f" and {seconds:g} seconds"
     raise GenerationError(
@@ -178,9 +178,9 @@ def _random_cells(state: int, size: int, holes: int, agents: int) -> tuple[int, 
     return state, board[:holes] + starts + goals
 
 
-def _choose(state: int, cells: list[int], first: int) -> int:
+def _choose(state: int, cells: list[int], number: int) -> int:
     """Puts a random choice of the cells to the front of the list and returns the next state."""
-    for i in range(first):
+    for i in range(number):
         state = state + 0x9E3779B97F4A7C15 & _WORD
         z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _WORD
         z = (z ^ z >> 27) * 0x94D049BB133111EB & _WORD
@@ -195,7 +195,7 @@ def _transformed(board: Instance, custom: Ratios, rng: np.random.Generator) -> I
         transform = DIMENSIONS[name].transform
         if transform is None:
             raise ValueError(f"{name}: its entry in DIMENSIONS has no transform")
-        was = (board.size, len(board.holes), board.num_agents)
+        old_shape = (board.size, len(board.holes), board.num_agents)
         try:
             board = transform(board, level, rng)
         except Exception as error:
@@ -203,9 +203,9 @@ def _transformed(board: Instance, custom: Ratios, rng: np.random.Generator) -> I
             raise
         if not isinstance(board, Instance):
             raise ValueError(f"{name}: its transform returned {shown(board)} and not an Instance")
-        now = (board.size, len(board.holes), board.num_agents)
-        if was != now:
-            raise ValueError(f"{name}: its transform made size, holes and agents {now} out of {was}")
+        new_shape = (board.size, len(board.holes), board.num_agents)
+        if old_shape != new_shape:
+            raise ValueError(f"{name}: its transform made size, holes and agents {new_shape} out of {old_shape}")
         if any(start == goal for start, goal in zip(board.starts, board.goals, strict=True)):
             raise ValueError(f"{name}: its transform puts an agent on its goal")
     return board
@@ -240,11 +240,11 @@ def board_statistics(size: int, num_agents: int, hole_ratio: float, *, boards: i
     ((size, part),), num_agents = config.sizes.items(), config.num_agents
     holes = num_holes(size, part.hole_ratio)
     state = seed_for(seed, "census", size, holes, num_agents, bits=64)
-    ends: Counter[int] = Counter()
+    statuses: Counter[int] = Counter()
     waits = 0
     for _ in range(boards):
-        drawn = _sample((), state, size, holes, num_agents, None, ALL_BUCKETS, 1)
-        state = drawn.state
-        ends[drawn.answer.status] += 1
-        waits += drawn.answer.needs_wait
-    return BoardStatistics(boards, boards - ends[APART], ends[BUDGET], ends[SOLVED], waits)
+        sample = _sample((), state, size, holes, num_agents, None, ALL_BUCKETS, 1)
+        state = sample.state
+        statuses[sample.answer.status] += 1
+        waits += sample.answer.needs_wait
+    return BoardStatistics(boards, boards - statuses[APART], statuses[BUDGET], statuses[SOLVED], waits)

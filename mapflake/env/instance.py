@@ -74,24 +74,26 @@ class Instance:
             raise ValueError("starts: an instance needs at least one agent")
         if len(self.starts) != len(self.goals):
             raise ValueError(f"{len(self.starts)} starts but {len(self.goals)} goals: each agent needs one of each")
-        for what, cells in (("start", self.starts), ("goal", self.goals)):
-            first: dict[Cell, int] = {}
+        for name, cells in (("start", self.starts), ("goal", self.goals)):
+            agent_at: dict[Cell, int] = {}
             for agent, cell in enumerate(cells):
                 if cell in self.holes:
-                    raise ValueError(f"{what} of agent {agent}: cell {cell} is a hole")
-                if first.setdefault(cell, agent) != agent:
-                    raise ValueError(f"{what} of agent {agent}: cell {cell} is the {what} of agent {first[cell]} too")
+                    raise ValueError(f"{name} of agent {agent}: cell {cell} is a hole")
+                if agent_at.setdefault(cell, agent) != agent:
+                    raise ValueError(
+                        f"{name} of agent {agent}: cell {cell} is the {name} of agent {agent_at[cell]} too"
+                    )
 
-    def _cells(self, what: str, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    def _cells(self, name: str, cells: Iterable[Cell]) -> tuple[Cell, ...]:
         checked = []
         for cell in cells:
             if isinstance(cell, np.ndarray):
                 cell = cell.tolist()
             if not isinstance(cell, Sequence) or [type(plain(number)) for number in cell] != [int, int]:
-                raise ValueError(f"{what}: {shown(cell)} is not a cell of two integers (row, col)")
+                raise ValueError(f"{name}: {shown(cell)} is not a cell of two integers (row, col)")
             row, col = map(plain, cell)
             if not (0 <= row < self.size and 0 <= col < self.size):
-                raise ValueError(f"{what}: cell {shown((row, col))} is not on the {self.size}x{self.size} board")
+                raise ValueError(f"{name}: cell {shown((row, col))} is not on the {self.size}x{self.size} board")
             checked.append((row, col))
         return tuple(checked)
 
@@ -153,8 +155,8 @@ class Instance:
                     holes.add((row, col))
                 for name, agent in match.groupdict().items():
                     if agent and ends[name].setdefault(int(agent), (row, col)) != (row, col):
-                        was = ends[name][int(agent)]
-                        raise ValueError(f"row {row}, column {col}: agent {agent} has a {name} at {was} too")
+                        first_cell = ends[name][int(agent)]
+                        raise ValueError(f"row {row}, column {col}: agent {agent} has a {name} at {first_cell} too")
         order = range(1, max([*ends["start"], *ends["goal"]], default=1) + 1)
         for name, cells in ends.items():
             for agent in order:
@@ -227,14 +229,19 @@ def distances(instance: Instance, goal: Cell) -> dict[Cell, int]:
     """Returns the number of moves to `goal` from every cell that can reach it, other agents aside."""
     if not instance.is_free(goal):
         return {}
-    found = {goal: 0}
+    steps = {goal: 0}
     frontier = [goal]
     for cell in frontier:
-        for there in ((cell[0] - 1, cell[1]), (cell[0] + 1, cell[1]), (cell[0], cell[1] - 1), (cell[0], cell[1] + 1)):
-            if there not in found and instance.is_free(there):
-                found[there] = found[cell] + 1
-                frontier.append(there)
-    return found
+        for neighbour in (
+            (cell[0] - 1, cell[1]),
+            (cell[0] + 1, cell[1]),
+            (cell[0], cell[1] - 1),
+            (cell[0], cell[1] + 1),
+        ):
+            if neighbour not in steps and instance.is_free(neighbour):
+                steps[neighbour] = steps[cell] + 1
+                frontier.append(neighbour)
+    return steps
 
 
 def image(cell: Cell, size: int, k: int) -> Cell:

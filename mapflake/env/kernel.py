@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 KERNEL_SIZE, KERNEL_AGENTS = 10, 10  # limits of csrc/board.h
 SMALL_SIZE = 7  # up to there a set of cells is one word, and the search takes two thirds of the time
 MAX_BUDGET = (1 << 63) - 1  # nodes are counted in 64 bits; that many take thousands of years
-NO_MEMORY = 5  # a status beside those of plain.py
+NO_MEMORY = 5  # a status in addition to those of plain.py
 
 
 class _Answer(ctypes.Structure):  # see csrc/kernel.c
@@ -78,20 +78,20 @@ class Kernel:
             space = _Space(self.library)
         try:
             answer = space.answer
-            returned = getattr(self.library, function)(space.memory, *arguments, ctypes.addressof(answer))
+            result = getattr(self.library, function)(space.memory, *arguments, ctypes.addressof(answer))
             if answer.status == NO_MEMORY:
                 raise MemoryError("the solver found no memory")
             if answer.status == SOLVED:
                 moves = tuple(answer.moves.decode().split(" "))
-                return returned, Answer(SOLVED, (), moves, answer.best_sum, bool(answer.needs_wait))
-            concerned = {APART: 1, PAIR: 2}.get(answer.status, 0)
-            return returned, Answer(answer.status, tuple(answer.agent[:concerned]))
+                return result, Answer(SOLVED, (), moves, answer.best_sum, bool(answer.needs_wait))
+            num_agents = {APART: 1, PAIR: 2}.get(answer.status, 0)
+            return result, Answer(answer.status, tuple(answer.agent[:num_agents]))
         finally:
             if len(self._idle) < (os.cpu_count() or 1):
                 self._idle.append(space)
 
 
-_warning = ["no compiled solver (%s): the plain one is exact too, but slow"]  # until a thread has taken it to say it
+_warning = ["no compiled solver (%s): the plain one is exact too, but slow"]  # popped by the one that logs it
 
 
 @cache
@@ -100,9 +100,9 @@ def library(small: bool) -> Kernel | None:
     try:
         return Kernel(compiler.load(*(("-DSMALL",) if small else ())))
     except compiler.FAILURES as error:
-        why = compiler.reason(error)
+        reason = compiler.reason(error)
         with contextlib.suppress(IndexError):
-            logger.warning(_warning.pop(), why)
+            logger.warning(_warning.pop(), reason)
         return None
 
 
@@ -148,11 +148,11 @@ def sample(
     """
     stream, dropped = ctypes.c_uint64(state), ctypes.c_int()
     board = ctypes.create_string_buffer(size * size + agents)
-    wanted = -1 if waits is None else int(waits)
-    asked = (stream, size, holes, agents, wanted, buckets, attempts, budget, board, dropped)
-    boards, answer = _kernel(size).call("mapflake_sample", *asked)
-    found = board_of(size, holes, agents, board.raw[: holes + 2 * agents]) if boards > 0 else None
-    return Sample(stream.value, abs(boards), dropped.value, found, answer)
+    label = -1 if waits is None else int(waits)
+    arguments = (stream, size, holes, agents, label, buckets, attempts, budget, board, dropped)
+    boards, answer = _kernel(size).call("mapflake_sample", *arguments)
+    instance = board_of(size, holes, agents, board.raw[: holes + 2 * agents]) if boards > 0 else None
+    return Sample(stream.value, abs(boards), dropped.value, instance, answer)
 
 
 def board_of(size: int, holes: int, agents: int, cells: Sequence[int]) -> Instance:

@@ -46,9 +46,9 @@ class GridMap:
         size = max(self.height, self.width)
         if size > MAX_BOARD:  # before it is padded
             raise ValueError(f"size: {size} is more than {MAX_BOARD}")
-        beside = {(row, col) for row in range(size) for col in range(self.width, size)}
-        below = {(row, col) for row in range(self.height, size) for col in range(size)}
-        return Instance(size, frozenset(self.holes) | beside | below, tuple(starts), tuple(goals))
+        right_cells = {(row, col) for row in range(size) for col in range(self.width, size)}
+        bottom_cells = {(row, col) for row in range(self.height, size) for col in range(size)}
+        return Instance(size, frozenset(self.holes) | right_cells | bottom_cells, tuple(starts), tuple(goals))
 
 
 def read_board(source: str | Path) -> Instance:
@@ -123,10 +123,10 @@ def read_scenario(grid: GridMap, source: str | Path, num_agents: int) -> Instanc
         raise ValueError(f"{name}: {error}") from None
 
 
-def _read(source: str | Path, what: str) -> tuple[str, str]:
+def _read(source: str | Path, kind: str) -> tuple[str, str]:
     """Returns the name of the source for messages, and its text."""
     if isinstance(source, str) and "\n" in source:
-        return what, source.removeprefix("\ufeff")
+        return kind, source.removeprefix("\ufeff")
     try:
         return Path(source).name, Path(source).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -52,10 +52,10 @@ def path_offset(agent: int, num_agents: int) -> float:
 def png(board: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -> bytes:
     """Returns the picture of a board, the same bytes for the same board; with the agents' cells at time 0, 1, ..."""
     side = min(CELL * board.size, WIDEST)
-    figure, written = Figure(figsize=(side, side), dpi=100), io.BytesIO()
+    figure, buffer = Figure(figsize=(side, side), dpi=100), io.BytesIO()
     draw(figure.add_axes((0, 0, 1, 1)), board, trajectory)
-    figure.savefig(written, format="png", metadata={"Software": None})
-    return written.getvalue()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def draw(ax: Axes, board: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -> None:
@@ -64,11 +64,11 @@ def draw(ax: Axes, board: Instance, trajectory: Sequence[Sequence[Cell]] = ()) -
     for agent, cells in enumerate(zip(*trajectory, strict=True)):
         _path(ax, board, agent, cells)
     goals(ax, board, covered=board.starts)
-    small = scale(ax, board)
+    factor = scale(ax, board)
     for agent, cell in enumerate(board.starts):
         radius = 0.19 if cell in board.goals else 0.3
-        ax.add_patch(Circle(middle(cell), radius, fc="white", ec=colour(agent), lw=2.4 * small, zorder=5))
-        number(ax, middle(cell), agent, INK, 10 * small, zorder=6)
+        ax.add_patch(Circle(middle(cell), radius, fc="white", ec=colour(agent), lw=2.4 * factor, zorder=5))
+        number(ax, middle(cell), agent, INK, 10 * factor, zorder=6)
 
 
 def ground(ax: Axes, board: Instance) -> None:
@@ -89,20 +89,20 @@ def ground(ax: Axes, board: Instance) -> None:
 
 def goals(ax: Axes, board: Instance, covered: Sequence[Cell] = ()) -> None:
     """Draws the goals, as numbered squares; where a ring will cover one of `covered`, the number stands beside it."""
-    small = scale(ax, board)
+    factor = scale(ax, board)
     for agent, cell in enumerate(board.goals):
         _square(ax, cell, 0.27, 0.06, fc=colour(agent), ec="none", zorder=5)
         x, y = middle(cell)
         if cell in covered:
-            number(ax, (x + 0.37, y - 0.33), agent, colour(agent), 7.5 * small, zorder=6)
+            number(ax, (x + 0.37, y - 0.33), agent, colour(agent), 7.5 * factor, zorder=6)
         else:
-            number(ax, (x, y), agent, ink(agent), 10 * small, zorder=6)
+            number(ax, (x, y), agent, ink(agent), 10 * factor, zorder=6)
 
 
 def _path(ax: Axes, board: Instance, agent: int, path: Sequence[Cell]) -> None:
-    color, shift, small = colour(agent), path_offset(agent, len(board.starts)), scale(ax, board)
+    color, shift, factor = colour(agent), path_offset(agent, len(board.starts)), scale(ax, board)
     points = [(x + shift, y + shift) for x, y in map(middle, path)]
-    ax.plot(*zip(*points, strict=True), color=color, lw=2.4 * small, solid_capstyle="round", zorder=3, alpha=0.9)
+    ax.plot(*zip(*points, strict=True), color=color, lw=2.4 * factor, solid_capstyle="round", zorder=3, alpha=0.9)
     last_move = max((t for t in range(1, len(path)) if path[t] != path[t - 1]), default=0)
     for time in range(1, last_move + 1):
         (x0, y0), (x1, y1) = points[time - 1], points[time]
@@ -110,7 +110,7 @@ def _path(ax: Axes, board: Instance, agent: int, path: Sequence[Cell]) -> None:
         if wait and path[time] in (*board.starts, *board.goals):  # the ring or square would hide it
             x, y = path[time][1] + 0.14, path[time][0] + 0.14
         marker = "o" if wait else (3, 0, math.degrees(math.atan2(x0 - x1, y0 - y1)))
-        ax.plot(x, y, marker=marker, color=color, markersize=8 * small, markeredgecolor="white", zorder=4)
+        ax.plot(x, y, marker=marker, color=color, markersize=8 * factor, markeredgecolor="white", zorder=4)
 
 
 def _square(ax: Axes, cell: tuple[int, ...], half: float, corner: float, **look: Any) -> None:

@@ -67,8 +67,8 @@ def search(instance: Instance, what: int, budget: int) -> Answer:
             horizon = max(_arrivals(_plan(space, soonest=True)))
             if what == MAKESPAN or horizon < max(_arrivals(paths)):
                 paths = _plan(space, soonest=False, horizon=horizon)
-    except _NoPlan as found:
-        group = found.args[0]
+    except _NoPlan as error:
+        group = error.args[0]
         return Answer(PAIR, group) if len(group) == 2 else Answer(NONE)
     except _Spent:
         return Answer(BUDGET)
@@ -97,11 +97,11 @@ class _Space:
 
 def _needs_wait(space: _Space, best: int) -> bool:
     """Returns the wait label, given the optimal sum of costs."""
-    alone = [space.to_goal[agent][start] for agent, start in enumerate(space.starts)]
-    if (best - sum(alone)) % 2:  # agents that never wait cost their distance, or 2, 4, ... more
+    lengths = [space.to_goal[agent][start] for agent, start in enumerate(space.starts)]
+    if (best - sum(lengths)) % 2:  # agents that never wait cost their distance, or 2, 4, ... more
         return True
     try:
-        return best > sum(alone) and sum(_arrivals(_plan(space, soonest=False, waits=False, most=best))) > best
+        return best > sum(lengths) and sum(_arrivals(_plan(space, soonest=False, waits=False, most=best))) > best
     except _NoPlan:
         return True
 
@@ -117,8 +117,8 @@ def _plan(
     """
 
     def planned(group: tuple[int, ...]) -> list[Path]:
-        others = sum(space.to_goal[k][space.starts[k]] for k in range(len(space.starts)) if k not in group)
-        return _joint(space, group, soonest, waits, horizon, most - others)
+        rest_costs = sum(space.to_goal[k][space.starts[k]] for k in range(len(space.starts)) if k not in group)
+        return _joint(space, group, soonest, waits, horizon, most - rest_costs)
 
     group_of: dict[int, tuple[int, ...]] = {agent: (agent,) for agent in range(len(space.starts))}
     paths = {agent: planned(group)[0] for agent, group in group_of.items()}
@@ -138,58 +138,62 @@ def _joint(
     move. Its bound is a pair, compared in the order of the objectives: the makespan and the sum of costs of any paths
     through it.
     """
-    far = [space.to_goal[agent][space.starts[agent]] for agent in group]
+    lengths = [space.to_goal[agent][space.starts[agent]] for agent in group]
     order = count()
     heap: list[tuple] = []
     closed = set()
     trail: list[tuple[tuple[Position, ...], int]] = []  # positions, and the index of those before
 
-    def push(time: int, makespan: int, costs: int, here: tuple[Position, ...], then: tuple, origin: int) -> None:
+    def push(
+        time: int, makespan: int, costs: int, positions: tuple[Position, ...], next_positions: tuple, origin: int
+    ) -> None:
         if makespan > horizon or costs > most:
             return
         space.nodes_left -= 1
         if space.nodes_left < 0:
             raise _Spent
         bound = (makespan, costs) if soonest else (costs, makespan)
-        heappush(heap, (bound, -time, -len(then), next(order), makespan, costs, here, then, origin))
+        heappush(
+            heap, (bound, -time, -len(next_positions), next(order), makespan, costs, positions, next_positions, origin)
+        )
 
     def cells_of(positions: tuple[Position, ...]) -> Path:
         return [space.goals[agent] if at is None else at for agent, at in zip(group, positions, strict=False)]
 
     starts = [[cell, None] if cell == space.goals[k] else [cell] for k in group for cell in [space.starts[k]]]
-    for here in product(*starts):
-        push(0, max(far), sum(far), here, (), -1)
+    for positions in product(*starts):
+        push(0, max(lengths), sum(lengths), positions, (), -1)
     while heap:
-        _, time, _, _, makespan, costs, here, then, origin = heappop(heap)
+        _, time, _, _, makespan, costs, positions, next_positions, origin = heappop(heap)
         time = -time
-        state = (here, then, time if horizon < math.inf else None)
+        state = (positions, next_positions, time if horizon < math.inf else None)
         if state in closed:
             continue
         closed.add(state)
-        if not then:
-            trail.append((here, origin))
+        if not next_positions:
+            trail.append((positions, origin))
             origin = len(trail) - 1
-            if not any(here):
-                found = []
+            if not any(positions):
+                steps = []
                 while origin >= 0:
-                    here, origin = trail[origin]
-                    found.append(cells_of(here))
-                return [list(path) for path in zip(*reversed(found), strict=True)]
-        k = len(then)
-        cells, taken = cells_of(here), cells_of(then)
+                    positions, origin = trail[origin]
+                    steps.append(cells_of(positions))
+                return [list(path) for path in zip(*reversed(steps), strict=True)]
+        k = len(next_positions)
+        cells, taken_cells = cells_of(positions), cells_of(next_positions)
         agent, cell = group[k], cells[k]
         distance = space.to_goal[agent]
-        for at in [None] if here[k] is None else space.options(agent, cell, waits):
-            to = space.goals[agent] if at is None else at
-            if to in taken or (cell in taken and cells[taken.index(cell)] == to):
+        for position in [None] if positions[k] is None else space.options(agent, cell, waits):
+            to = space.goals[agent] if position is None else position
+            if to in taken_cells or (cell in taken_cells and cells[taken_cells.index(cell)] == to):
                 continue
-            late, spent = makespan, costs
-            if here[k] is not None:
-                late, spent = max(makespan, time + 1 + distance[to]), costs + 1 + distance[to] - distance[cell]
+            span, total = makespan, costs
+            if positions[k] is not None:
+                span, total = max(makespan, time + 1 + distance[to]), costs + 1 + distance[to] - distance[cell]
             if k + 1 < len(group):
-                push(time, late, spent, here, (*then, at), origin)
+                push(time, span, total, positions, (*next_positions, position), origin)
             else:
-                push(time + 1, late, spent, (*then, at), (), origin)
+                push(time + 1, span, total, (*next_positions, position), (), origin)
     raise _NoPlan(group)
 
 
@@ -197,9 +201,9 @@ def _conflict(paths: dict[int, Path]) -> tuple[int, int] | None:
     """Returns two agents that are in one cell or swap cells, or None."""
     longest = max(map(len, paths.values()))
     steps = [pairwise(path + path[-1:] * (longest - len(path))) for path in paths.values()]
-    for now in zip(*steps, strict=True):
-        for (i, one), (j, other) in combinations(zip(paths, now, strict=True), 2):
-            if one[1] == other[1] or one == other[::-1]:
+    for moves in zip(*steps, strict=True):
+        for (i, move), (j, other) in combinations(zip(paths, moves, strict=True), 2):
+            if move[1] == other[1] or move == other[::-1]:
                 return i, j
     return None
 

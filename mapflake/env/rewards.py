@@ -53,7 +53,9 @@ def reward_functions(prompt_format: str = "chat") -> list[Callable[..., list[flo
         def score(completions: Sequence[Any], task: Sequence[str] | None = None, **columns: Any) -> list[float]:
             if task is None:
                 raise ValueError("task: missing; the rows of the training set are those of to_dataset")
-            return [scores(one, answer_of(said))[place] for one, said in zip(task, completions, strict=True)]
+            return [
+                scores(row, answer_of(completion))[place] for row, completion in zip(task, completions, strict=True)
+            ]
 
         score.__name__ = name
         return score
@@ -67,8 +69,8 @@ def answer_of(completion: Any) -> str:
         return completion
     if not isinstance(completion, list | tuple) or not all(isinstance(message, Mapping) for message in completion):
         raise ValueError(f"completions: {shown(completion)} is neither a text nor a list of messages")
-    said = [message.get("content") for message in completion if message.get("role", "assistant") == "assistant"]
-    content = said[-1] if said else None
+    contents = [message.get("content") for message in completion if message.get("role", "assistant") == "assistant"]
+    content = contents[-1] if contents else None
     if isinstance(content, str):
         return content
     # None is a call of a tool, or nothing; a list has parts, some of which may be pictures.

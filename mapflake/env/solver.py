@@ -75,25 +75,25 @@ def needs_wait(instance: Instance, node_budget: int = NODE_BUDGET) -> bool:
 
 def search(instance: Instance, what: int, budget: int) -> Answer:
     """Returns the answer of the kernel or of the plain solver, whatever its status."""
-    find = kernel.search if kernel.takes(instance.size, instance.num_agents) else plain.search
-    return find(instance, what, budget)
+    solver = kernel.search if kernel.takes(instance.size, instance.num_agents) else plain.search
+    return solver(instance, what, budget)
 
 
 def ask(instance: Instance, what: int, budget: int = NODE_BUDGET) -> Answer:
     """Returns the answer to a question of plain.py; with the errors of `solve`."""
     budget = whole(budget, "node_budget", 0)
-    found = search(instance, what, budget)
-    if found.status == SOLVED:
-        return found
-    if found.status == BUDGET:
+    answer = search(instance, what, budget)
+    if answer.status == SOLVED:
+        return answer
+    if answer.status == BUDGET:
         raise BudgetExceeded(f"no answer within {budget} nodes")
-    if found.status == APART:
-        agent = found.agents[0]
+    if answer.status == APART:
+        agent = answer.agents[0]
         raise Unsolvable(
             f"no plan: holes part agent {agent} at {instance.starts[agent]} from its goal {instance.goals[agent]}"
         )
-    if found.status == PAIR:
-        raise Unsolvable("no plan: agents {} and {} can never both be on their goals".format(*found.agents))
+    if answer.status == PAIR:
+        raise Unsolvable("no plan: agents {} and {} can never both be on their goals".format(*answer.agents))
     raise Unsolvable("no plan brings all agents to their goals")
 
 

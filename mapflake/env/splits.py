@@ -27,7 +27,7 @@ def canonical(instance: Instance) -> tuple[int, tuple[Any, ...], tuple[Any, ...]
     ends = list(zip(instance.starts, instance.goals, strict=True))
     images = [(sorted((*image(start, size, k), *image(goal, size, k)) for start, goal in ends), k) for k in range(8)]
     best = min(agents for agents, _ in images)
-    # Holes decide only between the images whose agents are alike: usually there is one.
+    # Holes decide only between images whose agents have the same cells: usually there is only one such image.
     least = min(sorted(image(cell, size, k) for cell in instance.holes) for agents, k in images if agents == best)
     return size, tuple(best), tuple(least)
 

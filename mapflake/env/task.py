@@ -77,8 +77,8 @@ def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = N
     """
     instance, moves = transform(task.instance, k, agent_order), task.solution.plan.moves
     order = range(len(moves)) if agent_order is None else agent_order
-    turned = str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
-    plan = Plan(tuple(moves[agent].translate(turned) for agent in order))
+    translation = str.maketrans({m: next(n for n in MOVES if DELTAS[n] == image(d, 1, k)) for m, d in DELTAS.items()})
+    plan = Plan(tuple(moves[agent].translate(translation) for agent in order))
     return replace(task, instance=instance, solution=replace(task.solution, plan=plan))
 
 
@@ -137,7 +137,7 @@ def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:
         ValueError: One is no task; nothing is written.
     """
     tasks = [*tasks]
-    if wrong := [one for one in tasks if not isinstance(one, Task)]:
+    if wrong := [task for task in tasks if not isinstance(task, Task)]:
         raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
     write_jsonl(path, [{"schema": SCHEMA}, *map(to_json, tasks)])
 
@@ -150,6 +150,6 @@ def load_tasks(path: str | Path) -> list[Task]:
     """
     rows = read_jsonl(path, whole=True)
     if not rows or rows[0] != {"schema": SCHEMA}:
-        found = rows[0].get("schema") if rows else "nothing"
-        raise ValueError(f"{path}, line 1: expected schema {SCHEMA!r}, found {shown(found)}")
+        schema = rows[0].get("schema") if rows else "nothing"
+        raise ValueError(f"{path}, line 1: expected schema {SCHEMA!r}, found {shown(schema)}")
     return [from_json(Task, row, f"{path}, line {number}") for number, row in enumerate(rows[1:], start=2)]

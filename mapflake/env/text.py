@@ -202,16 +202,16 @@ an agent whose string has ended waits:
 
 
 def _render_chat(instance: Instance) -> str:
-    where = [
+    routes = [
         f"Agent {agent} goes from row {start[0]}, column {start[1]} to row {goal[0]}, column {goal[1]}."
         for agent, start, goal in _agents(instance)
     ]
     return _CHAT.format(
-        agents="1 agent is" if len(where) == 1 else f"{len(where)} agents are",
+        agents="1 agent is" if len(routes) == 1 else f"{len(routes)} agents are",
         size=instance.size,
         board=instance.to_text(),
-        where="\n".join(where),
-        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, len(where) + 1)),
+        where="\n".join(routes),
+        example=", ".join(f'"<moves of agent {agent}>"' for agent in range(1, len(routes) + 1)),
     )
 
 
@@ -222,7 +222,7 @@ def _render_brief(instance: Instance) -> str:
     return f"Grid a0 to {last}. Holes: {holes}. {' '.join(agents)} Plan without a collision."
 
 
-# The quote before `plan` is looked at apart: so it is found three times as fast.
+# The quote before `plan` is checked separately: that makes the search three times as fast.
 _KEY = re.compile(r"""plan(["'])\s*+:\s*+""")
 _STRING = r"""(?:"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')"""
 _STEPS = rf"\[\s*+(?:{_STRING}\s*+(?:,\s*+{_STRING}\s*+)*+(?:,\s*+)?+)?+\]"
@@ -236,12 +236,12 @@ _WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R", "WAIT": "W"}
 def _parse_chat(text: str) -> Plan:
     reason = ""
     for part in reversed(_spoken(text)):
-        plans, why = _plans(part)
+        plans, part_reason = _plans(part)
         if len(plans) > 1:
             raise PlanParseError("the answer has two different plans")
         if plans:
             return plans.pop()
-        reason = reason or why
+        reason = reason or part_reason
     if not reason and "<think>" in text.rpartition("</think>")[2]:
         reason = "the reasoning was never closed"
     raise PlanParseError(reason or 'no answer: no "plan" with a list of moves')
@@ -259,18 +259,18 @@ def _spoken(text: str) -> list[str]:
 def _plans(text: str) -> tuple[set[Plan], str]:
     """Returns the different plans in a text, and what is wrong with the last key `plan` that has none."""
     plans: set[Plan] = set()
-    why = ""
+    reason = ""
     for number, key in enumerate(_KEY.finditer(text)):
         if text[key.start() - 1 : key.start()] != key[1]:
             continue
         if number >= MAX_PLANS:
             raise PlanParseError(f"more than {MAX_PLANS} plans")
-        found = _PLAN.match(text, key.end(), key.end() + MAX_ANSWER)
-        if found is None:
-            why = '"plan" is not a list with a string, or a list of strings, for each agent'
-        elif "<" not in found[0]:  # else it is the prompt's `<moves of agent 1>`
-            plans.add(Plan(tuple(map(_moves_of, _ENTRIES.findall(found[0], 1)))))
-    return plans, why
+        match = _PLAN.match(text, key.end(), key.end() + MAX_ANSWER)
+        if match is None:
+            reason = '"plan" is not a list with a string, or a list of strings, for each agent'
+        elif "<" not in match[0]:  # else it is the prompt's `<moves of agent 1>`
+            plans.add(Plan(tuple(map(_moves_of, _ENTRIES.findall(match[0], 1)))))
+    return plans, reason
 
 
 def _moves_of(entry: str) -> str:

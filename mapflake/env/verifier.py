@@ -87,24 +87,24 @@ def check(instance: Instance, plan: Plan) -> Verdict:
 
 
 def _step(instance: Instance, time: int, before: tuple[Cell, ...], after: tuple[Cell, ...]) -> list[Violation]:
-    found = []
+    violations = []
     for agent, cell in enumerate(after):
         if cell != before[agent] and not instance.is_free(cell):
-            found.append(Violation("hole" if cell in instance.holes else "bounds", time, (agent,), cell))
+            violations.append(Violation("hole" if cell in instance.holes else "bounds", time, (agent,), cell))
     if len(set(after)) < len(after):
         for cell, agents in sorted(_by_cell(after).items()):
             if len(agents) > 1 and any(before[agent] != cell for agent in agents):
-                found.append(Violation("vertex", time, tuple(agents), cell))
-    were = _by_cell(before)
+                violations.append(Violation("vertex", time, tuple(agents), cell))
+    agents_at = _by_cell(before)
     for agent, cell in enumerate(after):
-        for other in were.get(cell, ()):
+        for other in agents_at.get(cell, ()):
             if agent < other and before[agent] == after[other] != cell:
-                found.append(Violation("edge", time, (agent, other), cell))
-    return found
+                violations.append(Violation("edge", time, (agent, other), cell))
+    return violations
 
 
 def _by_cell(cells: tuple[Cell, ...]) -> dict[Cell, list[int]]:
-    found: dict[Cell, list[int]] = {}
+    agents_at: dict[Cell, list[int]] = {}
     for agent, cell in enumerate(cells):
-        found.setdefault(cell, []).append(agent)
-    return found
+        agents_at.setdefault(cell, []).append(agent)
+    return agents_at

@@ -19,8 +19,8 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("prepare", help="check, then write the active parameters and what the code says to build/")
     choose = commands.add_parser("choose", help="make one of `runs` the active one: rewrites one line of params.yaml")
     choose.add_argument("name")
-    planned = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
-    planned.add_argument("name", nargs="?", help="an entry of `runs`; without one the active run")
+    dry = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
+    dry.add_argument("name", nargs="?", help="an entry of `runs`; without one the active run")
     left = commands.add_parser("left", help="say how much of the active run is done, and how long the rest takes")
     left.add_argument("jobs", type=int, choices=range(1, 1025), metavar="jobs", help="how many run at once")
     left.add_argument("--published", action="store_true", help="cells whose records are there are done: make study")
@@ -39,35 +39,37 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("readme", help="write the claims of README.md and docs/claims.md, and reports/controls.md")
     commands.add_parser("page", help="write reports/<profile>.md of the active run: a transcript, tables, what it took")
     commands.add_parser("report", help="write the active run as one HTML file, with its boards, designs and reports")
-    hub = commands.add_parser("cards", help="write folders for the Hugging Face hub: boards, an arm's last checkpoint")
-    hub.add_argument("arm", nargs="?", default="engineer")
-    chosen = parser.parse_args(arguments)
-    if len(dict(items := getattr(chosen, "items", []))) < len(items):
+    cards = commands.add_parser(
+        "cards", help="write folders for the Hugging Face hub: boards, an arm's last checkpoint"
+    )
+    cards.add_argument("arm", nargs="?", default="engineer")
+    options = parser.parse_args(arguments)
+    if len(dict(items := getattr(options, "items", []))) < len(items):
         parser.error("a key is given twice")
 
     from mapflake.nb import notebooks, params, progress, publish, stages
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
-    of_results = chosen.command in ("cards", "page", "report")
-    known: list[type[Exception]] = [params.ParamError, notebooks.NotebookError, stages.StageError, OSError]
+    of_results = options.command in ("cards", "page", "report")
+    errors: list[type[Exception]] = [params.ParamError, notebooks.NotebookError, stages.StageError, OSError]
     if of_results:
-        known.append(ValueError)  # a record that is missing; where it comes from a training, the traceback is wanted
+        errors.append(ValueError)  # a record that is missing; where it comes from a training, the traceback is wanted
     try:
         base = root()
         actions = {
             "check": lambda: params.check(base),
             "prepare": lambda: params.prepare(base),
-            "choose": lambda: params.choose(base, chosen.name),
-            "dry": lambda: print(_module("dry").dry(base, chosen.name)),
-            "left": lambda: print(progress.left(base, chosen.jobs, published=chosen.published), flush=True),
+            "choose": lambda: params.choose(base, options.name),
+            "dry": lambda: print(_module("dry").dry(base, options.name)),
+            "left": lambda: print(progress.left(base, options.jobs, published=options.published), flush=True),
             "warm_start": lambda: stages.warm_start(base),
-            "student": lambda: stages.student(base, chosen.seed),
-            "others": lambda: stages.others(base, chosen.seed),
-            "bank": lambda: stages.bank(base, chosen.number),
-            "run": lambda: stages.run(base, chosen.notebook, dict(chosen.items)),
+            "student": lambda: stages.student(base, options.seed),
+            "others": lambda: stages.others(base, options.seed),
+            "bank": lambda: stages.bank(base, options.number),
+            "run": lambda: stages.run(base, options.notebook, dict(options.items)),
             "publish": lambda: publish.publish(base),
             "readme": lambda: _module("readme").write(base),
-            "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, chosen.arm)), sep="\n"),
+            "cards": lambda: print(*(p.relative_to(base) for p in _module("cards").cards(base, options.arm)), sep="\n"),
             "page": lambda: print(_module("page").write(base).relative_to(base)),
             "report": lambda: print(_module("report").report(base).relative_to(base)),
         }
@@ -75,8 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
             profile = params.load(base).run.profile
             if not (base / "runs" / profile).is_dir():
                 raise FileNotFoundError(f"runs/{profile} is missing: `make repro` makes the active run")
-        actions[chosen.command]()
-    except tuple(known) as error:
+        actions[options.command]()
+    except tuple(errors) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -30,15 +30,15 @@ def cards(root: Path, arm: str = "engineer") -> list[Path]:
     Raises FileNotFoundError, which names the stage, if one is missing, and ParamError if the run has no such arm.
     """
     run = params.load(root).run
-    here, seed = f"runs/{run.profile}", run.seeds[0]
-    if arm not in (legal := ("fixed", "engineer", *run.arms)):
-        raise repro.ParamError(f"cards: {repro.shown(arm)} is not legal: one of {', '.join(legal)}")
-    own = {"fixed": f"baseline_rl/{seed}", "engineer": f"engineer_loop/{seed}"}
-    stage = own.get(arm, f"ablations/{arm}-{seed}")
-    history = Ledger(require(here, f"{stage}/rounds.jsonl")).rounds
+    run_path, seed = f"runs/{run.profile}", run.seeds[0]
+    if arm not in (arms := ("fixed", "engineer", *run.arms)):
+        raise repro.ParamError(f"cards: {repro.shown(arm)} is not legal: one of {', '.join(arms)}")
+    stages = {"fixed": f"baseline_rl/{seed}", "engineer": f"engineer_loop/{seed}"}
+    stage = stages.get(arm, f"ablations/{arm}-{seed}")
+    history = Ledger(require(run_path, f"{stage}/rounds.jsonl")).rounds
     record = repro.from_json(Record, repro.read_json(root / REPORTS / f"cells/{run.profile}/{arm}-{seed}.json"), arm)
-    boards, model = root / here / "hub/boards", root / here / "hub" / arm
-    write_boards(require(here, "env_design/settings.json").parent, boards)
+    boards, model = root / run_path / "hub/boards", root / run_path / "hub" / arm
+    write_boards(require(run_path, "env_design/settings.json").parent, boards)
     write_model(history[-1].checkpoint, record, model)
     return [boards, model]
 
@@ -94,8 +94,10 @@ def write_model(checkpoint: Path, record: Record, out: Path) -> None:
     with whole(checkpoint) as folder:
         shutil.copytree(folder, out)
     shares = {
-        subset: [sum(map(int, digits)) / (found.samples * len(digits)) for digits in (found.valid, found.optimal)]
-        for subset, found in record.benchmark.items()
+        subset: [
+            sum(map(int, digits)) / (outcomes.samples * len(digits)) for digits in (outcomes.valid, outcomes.optimal)
+        ]
+        for subset, outcomes in record.benchmark.items()
     }
     results = [
         EvalResult(

@@ -17,7 +17,7 @@ DRAWS = ("analysis", "publish")  # figures are results of theirs
 def stage_code(root: Path, files: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns stage -> the code of the package that decides its results; its notebook's own code is not in it."""
     files = package_files() if files is None else files
-    sources, own = {}, {}
+    sources, own_code = {}, {}
     for stage, name in NOTEBOOKS.items():
         cells = notebooks.code_cells(notebooks.read(root / "notebooks" / f"{name}.ipynb"))
         sources[stage] = "\n".join(cell.source for _, cell in cells)
@@ -27,9 +27,9 @@ def stage_code(root: Path, files: Mapping[str, str] | None = None) -> dict[str, 
         if stage in FUNCTIONS:
             tree.body = [node for node in tree.body if getattr(node, "name", None) == stage]
         sources[stage] = without_comments(ast.unparse(tree))
-        own[stage] = {file: sources[stage]}
-    found = {}
+        own_code[stage] = {file: sources[stage]}
+    texts = {}
     for stage, source in sources.items():
-        code = own.get(stage, {}) | deciding((), source, OUTSIDE if stage in DRAWS else SHOWS, files)
-        found[stage] = "".join(f"# {name}\n{text}\n" for name, text in code.items())
-    return found
+        code = own_code.get(stage, {}) | deciding((), source, OUTSIDE if stage in DRAWS else SHOWS, files)
+        texts[stage] = "".join(f"# {name}\n{text}\n" for name, text in code.items())
+    return texts

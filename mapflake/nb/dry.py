@@ -62,26 +62,26 @@ def dry(root: Path, name: str | None) -> str:
     run = file.named(name) if name else file.run
     sections = params.effective(file, run.profile)
     base, work = sections.warm_start.base, works(run, sections)
-    title, listed = f"{name or 'run'}: {base or 'a policy from scratch'}", stages(run, sections)
+    title, stage_list = f"{name or 'run'}: {base or 'a policy from scratch'}", stages(run, sections)
     if base is None:
         time = "Time: docs/runs.md says how long runs on a CPU have taken."
-        return "\n\n".join([title, listed, work.to_string(float_format="{:,.2f}".format), time])
+        return "\n\n".join([title, stage_list, work.to_string(float_format="{:,.2f}".format), time])
     model = model_of(base)
     parameters, lora = model.num_parameters(), sections.baseline_rl.rl.lora
     costs = work.join(hours(model, work))
     tokens, total = costs["tokens, M"].sum(), costs[["sampling, h", "training, h"]].sum(axis=None)
-    each, what = (4 * adapters(model, lora.rank), "adapters alone") if lora else (2 * parameters, "whole weights")
+    size, contents = (4 * adapters(model, lora.rank), "adapters alone") if lora else (2 * parameters, "whole weights")
     checkpoints = work.loc["validation after a round", "times"] + 2 * len(run.seeds)  # and students, and design RL
     parts = [
         f"{title}, {parameters / 1e6:,.1f} M parameters",
-        listed,
+        stage_list,
         costs.to_string(float_format="{:,.2f}".format),
         f"Tokens and GPU-hours, at most: {tokens:.1f} M, {total:.1f} h\n{NOTES}",
         memory(model, sections),
-        f"Disk: {2 * parameters / GIB:.1f} GiB of weights from the hub; {checkpoints} checkpoints of {each / GIB:.2f} "
-        f"GiB ({what}) = {checkpoints * each / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file "
+        f"Disk: {2 * parameters / GIB:.1f} GiB of weights from the hub; {checkpoints} checkpoints of {size / GIB:.2f} "
+        f"GiB ({contents}) = {checkpoints * size / GIB:.1f} GiB, once in runs/ and once in DVC's cache where the file "
         "system links nothing",
-        machine(root, sections, 2 * parameters + 2 * checkpoints * each),
+        machine(root, sections, 2 * parameters + 2 * checkpoints * size),
     ]
     return "\n\n".join(parts)
 
@@ -110,8 +110,8 @@ def prompt_tokens(sections: Sections) -> tuple[int, int]:
     """Returns the tokens of the prompt of a board, on average, and of a design."""
     form, sizes = sections.warm_start.prompt_format, sections.env_design.sizes
     variant = sections.engineer_loop.engineer.variant
-    one = synthetic_report(0, sizes, seed=0)
-    report = build_prompt(one.report, one.history, sizes, variant=variant, prompt_format=reply_format(form))
+    example = synthetic_report(0, sizes, seed=0)
+    report = build_prompt(example.report, example.history, sizes, variant=variant, prompt_format=reply_format(form))
     boards = generate(EnvConfig.uniform(sizes, 0.2), 4 * len(sizes), seed=0)
     texts = [render_prompt(task.instance, form) for task in boards]
     lengths = [len(text.split()) if form == "compact" else len(text) / CHARACTERS for text in (report, *texts)]
@@ -125,20 +125,20 @@ def works(run: RunParams, sections: Sections) -> pd.DataFrame:
     `longest` tokens; `tokens, M` are all that are sampled, in millions. `trained`: gradients are taken of them.
     """
     loop, rl, engineer = sections.baseline_rl, sections.baseline_rl.rl, sections.trained_engineer
-    asked, bank, before = sections.engineer_loop.engineer, engineer.bank, engineer.before.rl
+    loop_engineer, bank, before = sections.engineer_loop.engineer, engineer.bank, engineer.before.rl
     board, report = prompt_tokens(sections)
-    reply = asked.max_new_tokens or (100 if sections.warm_start.prompt_format == "compact" else 4096)
+    reply = loop_engineer.max_new_tokens or (100 if sections.warm_start.prompt_format == "compact" else 4096)
     validation, benchmark = (count * loop.samples for count in board_counts(sections))
     seeds, bank_rounds = len(run.seeds), len(run.bank) * bank.rounds
     rounds = seeds * (2 + 2 * loop.rounds)  # of a seed two rounds 0, and those of fixed and the engineer
     rounds += seeds * sum(rounds_of(arm, run, sections) for arm in run.arms)
-    asking = [sections.asked("run.arms", arm) for arm in run.arms]
-    designers = 1 + sum(one is not None and one.model != "search" for one in asking)
-    measured = 3 + 1 + len(run.arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
+    engineers = [sections.asked("run.arms", arm) for arm in run.arms]
+    designers = 1 + sum(e is not None and e.model != "search" for e in engineers)
+    checkpoints = 3 + 1 + len(run.arms)  # the model before RL, round 0 and fixed; the engineer; the other arms
     table = len(kinds(sections.env_design.sizes)) * engineer.before.tables.boards * engineer.before.tables.samples
-    taught = sections.students.training or sections.warm_start.training
-    ages = [sections.students.age(seed) for seed in run.seeds] + [bank.ages[one % len(bank.ages)] for one in run.bank]
-    lessons = sum(ages) * taught.batch_size if taught else 0
+    training = sections.students.training or sections.warm_start.training
+    ages = [sections.students.age(seed) for seed in run.seeds] + [bank.ages[n % len(bank.ages)] for n in run.bank]
+    lessons = sum(ages) * training.batch_size if training else 0
     grpo = rounds + bank_rounds
     if bank.training:  # its rounds are supervised
         grpo, lessons = rounds, lessons + bank_rounds * bank.training.steps * bank.training.batch_size
@@ -146,8 +146,8 @@ def works(run: RunParams, sections: Sections) -> pd.DataFrame:
         ("lessons of students and of the bank", 1, lessons, board + SOLUTION, 0, True),
         ("a round of GRPO", grpo, samples_of(rl), board, rl.max_new_tokens, True),
         ("validation after a round", rounds + bank_rounds, validation, board, rl.max_new_tokens, False),
-        ("the benchmark", seeds * measured, benchmark, board, rl.max_new_tokens, False),
-        ("a design", seeds * designers * loop.rounds, asked.samples, report, reply, False),
+        ("the benchmark", seeds * checkpoints, benchmark, board, rl.max_new_tokens, False),
+        ("a design", seeds * designers * loop.rounds, loop_engineer.samples, report, reply, False),
         ("tables of the bank", bank_rounds, table, board, rl.max_new_tokens, False),
         ("design RL", seeds, samples_of(before), report, before.max_new_tokens, True),
     ]
@@ -170,8 +170,8 @@ def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
         return sections.ablations.longer
     validation = board_counts(sections)[0] * loop.samples
     tables = len(run.bank[::2]) * engineer.bank.rounds
-    each = round_cost(Grpo(rl), engineer.bank, validation)
-    cost = design_rl.cost(engineer.before, sections.env_design.sizes, tables=tables, each=each)
+    cost_each = round_cost(Grpo(rl), engineer.bank, validation)
+    cost = design_rl.cost(engineer.before, sections.env_design.sizes, tables=tables, each=cost_each)
     return round(sum(cost.values()) / (samples_of(rl) + validation))
 
 
@@ -212,12 +212,12 @@ def memory(model: Qwen3ForCausalLM, sections: Sections) -> str:
     for (name, rl), prompt in zip(trainings.items(), prompt_tokens(sections), strict=True):
         parts = memory_parts(model, rl, prompt)
         total = sum(parts.values())
-        said = " + ".join(f"{what} {size / GIB:.1f}" for what, size in parts.items())
-        beside = f" on each of {rl.processes}"  # which are of a larger kind
+        terms = " + ".join(f"{part} {size / GIB:.1f}" for part, size in parts.items())
+        limit = f" on each of {rl.processes}"  # runs with several processes are for larger GPUs
         if rl.processes == 1:
             verdict = "fits" if total < GPU_MEMORY else "DOES NOT FIT: lower microbatch, max_new_tokens or vLLM's share"
-            beside = f" of {GPU_MEMORY / GIB:.0f}: {verdict}"
-        lines.append(f"{name}: {said} = {total / GIB:.1f}{beside}")
+            limit = f" of {GPU_MEMORY / GIB:.0f}: {verdict}"
+        lines.append(f"{name}: {terms} = {total / GIB:.1f}{limit}")
     return "\n  ".join(lines)
 
 
@@ -253,14 +253,14 @@ def machine(root: Path, sections: Sections, wanted: int) -> str:
     """Returns what of the machine is there: CUDA, its memory, vLLM, and `wanted` bytes on the disk."""
     lines = ["This machine"]
     if torch.cuda.is_available():
-        has = torch.cuda.get_device_properties(0).total_memory
-        less = "" if has > 0.9 * GPU_MEMORY else f": less than {GPU_MEMORY / GIB:.0f}"
-        lines.append(f"CUDA: {torch.cuda.get_device_name(0)}, {has / GIB:.0f} GiB{less}")
+        total = torch.cuda.get_device_properties(0).total_memory
+        shortage = "" if total > 0.9 * GPU_MEMORY else f": less than {GPU_MEMORY / GIB:.0f}"
+        lines.append(f"CUDA: {torch.cuda.get_device_name(0)}, {total / GIB:.0f} GiB{shortage}")
     else:
         lines.append("CUDA: missing: torch sees no GPU")
     if sections.baseline_rl.rl.vllm != "off":
-        there = importlib.util.find_spec("vllm") is not None
-        lines.append(f"vLLM: {'installed' if there else 'missing: make install EXTRAS=dev,gpu'}")
+        installed = importlib.util.find_spec("vllm") is not None
+        lines.append(f"vLLM: {'installed' if installed else 'missing: make install EXTRAS=dev,gpu'}")
     free = shutil.disk_usage(root).free
     enough = "enough" if free > wanted else "TOO LITTLE"
     lines.append(f"disk: {free / GIB:.0f} GiB are free: {enough} for {wanted / GIB:.1f}")

@@ -28,35 +28,35 @@ def missed(before: Sequence[Mapping[str, float]], gains: Sequence[Difference], d
         designs: The records of RL on designs.
     """
     floors: list[tuple[bool, str]] = []
-    for what, floor in START.items():
-        if rates := [seed[what] for seed in before if what in seed]:
+    for kind, floor in START.items():
+        if rates := [seed[kind] for seed in before if kind in seed]:
             mean = sum(rates) / len(rates)
-            floors.append((mean >= floor, f"{what} before RL {mean:.1%} (target {floor:.0%})"))
+            floors.append((mean >= floor, f"{kind} before RL {mean:.1%} (target {floor:.0%})"))
     for gain in gains:
         reached = gain.estimate.excludes_zero and gain.estimate.mean > 0
         floors.append((reached, f"GRPO on boards gains {points(gain.estimate)} points (target: above zero)"))
     if designs:
         floors += _of_designs(designs)
-    said = [text for reached, text in floors if not reached]
-    return f"Of the targets that were set beforehand, these were missed: {'; '.join(said)}." if said else ""
+    misses = [text for reached, text in floors if not reached]
+    return f"Of the targets that were set beforehand, these were missed: {'; '.join(misses)}." if misses else ""
 
 
 def _of_designs(designs: engineers.Records) -> list[tuple[bool, str]]:
-    found = engineers.readings(designs)
-    means = found[found["situations"] == engineers.MADE_UP].groupby("engineer").mean(numeric_only=True)
+    readings = engineers.readings(designs)
+    means = readings[readings["situations"] == engineers.MADE_UP].groupby("engineer").mean(numeric_only=True)
     legal, after = means.loc[engineers.BEFORE, "accepted"], means.loc[engineers.AFTER]
-    others = pd.DataFrame([record["yardsticks"][engineers.MADE_UP] for record in designs]).mean()
-    rule = others.filter(like="rule").max()
-    most = others["best of one size"] - others["best of one size for another's"]
+    yardsticks = pd.DataFrame([record["yardsticks"][engineers.MADE_UP] for record in designs]).mean()
+    rule = yardsticks.filter(like="rule").max()
+    best_loss = yardsticks["best of one size"] - yardsticks["best of one size for another's"]
     solving = sum(record["solving"]["mean"] for record in designs) / len(designs)
-    read = (
+    text = (
         f"told another's report, designs lose {after['reading']:z.2f} (target {READING:.2f}; the best design of one "
-        f"size for each situation loses {most:.2f})"
+        f"size for each situation loses {best_loss:.2f})"
     )
     return [
         (legal >= LEGAL, f"legal designs before RL on designs {legal:.1%} (target {LEGAL:.0%})"),
         (after["own"] > rule, f"designs earn {after['own']:.2f} (target: above {rule:.2f}, the best hand rule)"),
-        (after["reading"] >= READING, read),
+        (after["reading"] >= READING, text),
         (
             solving >= SOLVING,
             f"RL on designs changes valid by {100 * solving:+.1f} points (target {100 * SOLVING:+.0f})",

@@ -113,9 +113,9 @@ def student(run: str, folder: str) -> str | Path:
         FileNotFoundError: As for `require`.
     """
     path = require(run, f"{folder}/student.json")
-    found = read_json(path)["checkpoint"]
-    checkpoint = (path.parent / found).resolve()
-    return checkpoint if checkpoint.exists() else str(found)
+    name = read_json(path)["checkpoint"]
+    checkpoint = (path.parent / name).resolve()
+    return checkpoint if checkpoint.exists() else str(name)
 
 
 def require(run: str, path: str) -> Path:
@@ -125,9 +125,9 @@ def require(run: str, path: str) -> Path:
         FileNotFoundError: It is not there; says which stage or notebook makes it in this run.
     """
     base = root()
-    found = base / run / path
-    if found.exists():
-        return found
+    target = base / run / path
+    if target.exists():
+        return target
     stage, *items = path.split("/")
     number = next((item for item in items[:1] if item.isdigit()), None)
     if of_pipeline(base, run):

@@ -43,10 +43,10 @@ def defaults(notebook: Any, name: str) -> dict[str, Any]:
 
     Raises NotebookError if there is not exactly one such cell, or it holds more than plain assignments.
     """
-    found = [(n, cell) for n, cell in code_cells(notebook) if "parameters" in cell.metadata.get("tags", [])]
-    if len(found) != 1:
-        raise NotebookError(f"{name}: {len(found)} cells are tagged 'parameters'; there must be exactly one")
-    number, cell = found[0]
+    cells = [(n, cell) for n, cell in code_cells(notebook) if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise NotebookError(f"{name}: {len(cells)} cells are tagged 'parameters'; there must be exactly one")
+    number, cell = cells[0]
     values: dict[str, Any] = {}
     for statement in _parse(cell.source, name, number).body:
         try:
@@ -65,8 +65,8 @@ def check(notebook: Any, name: str, parameters: Iterable[str]) -> None:
     for number, cell in code_cells(notebook):
         _parse(cell.source, name, number)
     if differing := {*defaults(notebook, name)} ^ {*parameters}:
-        said = f"the parameters cell differs in {', '.join(sorted(differing))}; it takes {', '.join(parameters)}"
-        raise NotebookError(f"{name}: {said}")
+        message = f"the parameters cell differs in {', '.join(sorted(differing))}; it takes {', '.join(parameters)}"
+        raise NotebookError(f"{name}: {message}")
 
 
 def code_view(notebook: Any, name: str) -> str:
@@ -75,8 +75,8 @@ def code_view(notebook: Any, name: str) -> str:
 
     cells = []
     for _, cell in code_cells(notebook):
-        given = "parameters" in cell.metadata.get("tags", [])
-        source = f"# parameters: {', '.join(defaults(notebook, name))}" if given else cell.source
+        tagged = "parameters" in cell.metadata.get("tags", [])
+        source = f"# parameters: {', '.join(defaults(notebook, name))}" if tagged else cell.source
         cells.append(nbformat.v4.new_code_cell("\n".join(line.rstrip() for line in source.strip("\n").splitlines())))
     bare = nbformat.v4.new_notebook(cells=cells, metadata={"jupytext": {"notebook_metadata_filter": "-all"}})
     return str(jupytext.writes(bare, fmt="py:percent"))
@@ -103,23 +103,23 @@ def normalise(notebook: Any, root: str) -> str:
 
 
 def _clean_outputs(outputs: list[Any], root: str) -> list[Any]:
-    kept: list[Any] = []
+    results: list[Any] = []
     for output in outputs:
         stream = output.output_type == "stream"
         if (stream and output.name != "stdout") or "<progress" in output.get("data", {}).get("text/html", ""):
             continue
-        if stream and kept and kept[-1].output_type == "stream":  # how a stream was cut depends on the clock
-            kept[-1].text += output.text
+        if stream and results and results[-1].output_type == "stream":  # how a stream was cut depends on the clock
+            results[-1].text += output.text
         else:
-            kept.append(nbformat.from_dict(output))
-    for output in kept:
+            results.append(nbformat.from_dict(output))
+    for output in results:
         if output.output_type == "stream":
             lines = [line for line in output.text.split("\n") if "\r" not in line]
             output.text = ADDRESS.sub("", "\n".join(lines).replace(root, "."))
         for mime, value in output.get("data", {}).items():
             if isinstance(value, str) and (mime.startswith("text/") or mime == "image/svg+xml"):
                 output.data[mime] = ADDRESS.sub("", value.replace(root, "."))
-    return [output for output in kept if output.output_type != "stream" or output.text]
+    return [output for output in results if output.output_type != "stream" or output.text]
 
 
 def _parse(source: str, name: str, number: int) -> ast.Module:

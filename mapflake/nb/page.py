@@ -51,14 +51,14 @@ def write(root: Path) -> Path:
     profile = params.load(root).run.profile
     require(f"runs/{profile}", "baseline_rl")
     run, cells, pictures = root / "runs" / profile, root / REPORTS / "cells" / profile, root / REPORTS / profile
-    found, designs = study.load(cells), engineers.load(cells)
-    seeds = found.seeds(BASE)
+    results, designs = study.load(cells), engineers.load(cells)
+    seeds = results.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     longer = Ledger(run / f"ablations/fixed_longer-{seeds[0]}/rounds.jsonl").rounds  # none if it was not run
-    longer = tuple(one for one in longer if one.index > fixed[-1].index)
+    longer = tuple(r for r in longer if r.index > fixed[-1].index)
     before = {seed: evaluate.load_rollouts(run / f"baseline_rl/{seed}/before.jsonl") for seed in seeds}
-    gains = study.compare(found, LONG, BASE, boards="validation")
-    again, measured_again = _measured_again(pictures)
+    gains = study.compare(results, LONG, BASE, boards="validation")
+    fresh_gains, fresh_text = _measured_again(pictures)
     rewards = [MISSING.format("reinforcement learning on designs")]
     if designs:
         table = engineers.table(designs).reset_index(names=["situations", "engineer"])
@@ -78,21 +78,21 @@ def write(root: Path) -> Path:
         notebook = f"[The whole loop as an executed notebook]({profile}/03_engineer_loop.ipynb)."
     parts = [
         f"# What the run {profile} learned",
-        *_found(found, gains, designs),
-        floors.missed([_rates(rollouts) for rollouts in before.values()], again or gains[-1:], designs),
+        *_found(results, gains, designs),
+        floors.missed([_rates(rollouts) for rollouts in before.values()], fresh_gains or gains[-1:], designs),
         "## One board, before and after reinforcement learning",
         transcript.answers(before[seeds[0]], evaluate.load_rollouts(fixed[0].files["rollouts"])),
         "## One report, the reply, and boards drawn from it",
-        *(transcript.design(found, seeds[0]) or [MISSING.format("a round that a model designed")]),
+        *(transcript.design(results, seeds[0]) or [MISSING.format("a round that a model designed")]),
         notebook,
         "## The supervised start, and reinforcement learning on boards",
         *_curves(run, fixed + longer, pictures),
         *_solved(run, before),
-        measured_again,
+        fresh_text,
         "## Reinforcement learning on designs",
         *rewards,
         "## What designs teach",
-        study.in_parts(study.table(found)),
+        study.in_parts(study.table(results)),
         *(("## What its designs teach another model's students", *_across(root)) if profile == "llm" else ()),
         "## What it took",
         _costs(run),
@@ -104,16 +104,16 @@ def write(root: Path) -> Path:
     return path
 
 
-def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records) -> list[str]:
+def _found(results: Study, gains: Sequence[Difference], designs: engineers.Records) -> list[str]:
     """Returns what was found of solving, of designing, and of what designs teach."""
-    start = estimate(found.rates(BASE)).text(".1f", 100)
-    gained = study.compare(found, [ROUND_0], BASE)
-    agents = " and ".join(map(str, sorted({*found.boards["agents"]})))
+    start = estimate(results.rates(BASE)).text(".1f", 100)
+    first_gains = study.compare(results, [ROUND_0], BASE)
+    agents = " and ".join(map(str, sorted({*results.boards["agents"]})))
     solving = f"After its supervised start the model solves {start}% of the benchmark's boards with {agents} agents"
-    solving += f"; one round of GRPO changes this by {points(gained[0].estimate)} points." if gained else "."
+    solving += f"; one round of GRPO changes this by {points(first_gains[0].estimate)} points." if first_gains else "."
     for gain in gains:
         solving += (
-            f" On the validation boards, {len(found.history(gain.arm, found.seeds(gain.arm)[0]))} rounds with the "
+            f" On the validation boards, {len(results.history(gain.arm, results.seeds(gain.arm)[0]))} rounds with the "
             f"fixed configuration change its valid rate by {points(gain.estimate)} points ({gain.estimate.seeds} "
             "training seeds)."
         )
@@ -127,10 +127,10 @@ def _found(found: Study, gains: Sequence[Difference], designs: engineers.Records
             f"and {after:.2f} after it; in the situations of other students the latter earn {elsewhere:.2f}."
         )
     teaching = MISSING.format("rounds that the trained engineer designs")
-    if taught := study.compare(found, ["engineer_trained"], "fixed"):
+    if leads := study.compare(results, ["engineer_trained"], "fixed"):
         teaching = (
             f"On the benchmark, the students of the trained engineer differ from those of the fixed configuration by "
-            f"{points(taught[0].estimate)} points."
+            f"{points(leads[0].estimate)} points."
         )
     return [solving, designing, teaching]
 
@@ -145,13 +145,13 @@ def _measured_again(folder: Path) -> tuple[list[Difference], str]:
     gain = Difference("fixed_longer", BASE, "fresh", {}, estimate(values), tuple(values.mean(axis=1)))
     seeds = " and ".join(points(t_estimate(of_seed)) for of_seed in values)
     means = [f"{100 * share.mean() / rows[0]['samples']:.1f}%" for share in shares.values()]
-    said = (
+    text = (
         f"Measured once more on {rows[0]['boards']} fresh boards of 4x4 and 5x5, {rows[0]['samples']} answers each: "
         f"{rows[0]['rounds']} rounds of GRPO on the fixed configuration change valid from {means[0]} to {means[1]}, by "
         f"{seeds} points under the training seeds and by {points(t_estimate(values.mean(axis=0)))} under both together "
         f"(intervals over boards); over training seeds it is {points(gain.estimate)}."
     )
-    return [gain], said
+    return [gain], text
 
 
 def _curves(run: Path, fixed: History, pictures: Path) -> list[str]:
@@ -178,9 +178,9 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
     changes: dict[str, list[str]] = {}
     twin = run.with_name(TWIN.format(run.name))
     for seed, rollouts in before.items():
-        measured = {name(BASE): rollouts}
+        by_arm = {name(BASE): rollouts}
         if (path := twin / f"baseline_rl/{seed}/before.jsonl").is_file():
-            measured[f"{name(BASE)}, random weights"] = evaluate.load_rollouts(path)
+            by_arm[f"{name(BASE)}, random weights"] = evaluate.load_rollouts(path)
         fixed = Ledger(run / f"baseline_rl/{seed}/rounds.jsonl").rounds
         ledgers = {ROUND_0: fixed[:1], "fixed": fixed[1:]}
         folders = {"engineer": run / f"engineer_loop/{seed}"}
@@ -188,20 +188,20 @@ def _solved(run: Path, before: Mapping[int, Sequence[Rollout]]) -> list[str]:
         ledgers |= {arm: Ledger(folder / "rounds.jsonl").rounds for arm, folder in folders.items()}
         for arm, rounds in ledgers.items():
             if rounds:
-                measured[name(arm)] = evaluate.load_rollouts(rounds[-1].files["rollouts"])
-        rows += [{"": arm, **_rates(found)} for arm, found in measured.items()]
-        start = evaluate.frame(measured[name(BASE)])
+                by_arm[name(arm)] = evaluate.load_rollouts(rounds[-1].files["rollouts"])
+        rows += [{"": arm, **_rates(answers)} for arm, answers in by_arm.items()]
+        start = evaluate.frame(by_arm[name(BASE)])
         for arm in (ROUND_0, *LONG):
-            if name(arm) in measured:
-                change = evaluate.paired_difference(evaluate.frame(measured[name(arm)]), start, "valid")
+            if name(arm) in by_arm:
+                change = evaluate.paired_difference(evaluate.frame(by_arm[name(arm)]), start, "valid")
                 text = "{:+.1f} ({:+.1f} to {:+.1f})".format(*(100 * x for x in change))
                 changes.setdefault(name(arm), []).append(text)
     table = 100 * pd.DataFrame(rows).groupby("", sort=False).mean()
-    changed = "; ".join(f"{arm} {', '.join(found)}" for arm, found in changes.items())
+    change_text = "; ".join(f"{arm} {', '.join(texts)}" for arm, texts in changes.items())
     about = (
         f"Percent of answers on the validation boards at temperature 1, mean of training seeds {[*before]}. Points by "
         "which valid has changed since before RL, for each training seed with its interval over boards: "
-        f"{changed}. The naive plan sends every agent straight to its goal and ignores holes and other agents."
+        f"{change_text}. The naive plan sends every agent straight to its goal and ignores holes and other agents."
     )
     missing = "" if twin.is_dir() else MISSING.format("the same architecture with random weights")
     return [table.to_markdown(floatfmt=".1f"), about, missing]
@@ -217,7 +217,7 @@ def _rates(rollouts: Sequence[Rollout]) -> dict[str, float]:
     for size in sorted({r.task.instance.size for r in rollouts}):
         kinds[f"{size}x{size}"] = [r for r in rollouts if r.task.instance.size == size]
     rates = {"parsed": sum(KINDS[0] not in r.verdict.kinds for r in rollouts) / len(rollouts)}
-    return rates | {kind: sum(r.verdict.valid for r in some) / len(some) for kind, some in kinds.items() if some}
+    return rates | {kind: sum(r.verdict.valid for r in part) / len(part) for kind, part in kinds.items() if part}
 
 
 def _across(root: Path) -> list[str]:
@@ -227,28 +227,28 @@ def _across(root: Path) -> list[str]:
         return [MISSING.format("the model as engineer of another model's students")]
     everything, ages = study.load(cells), len(params.effective(params.load(root), "study").students.ages)
     seeds = everything.seeds(control)
-    found = study.load(cells, ["fixed", ACROSS, control], seeds)
-    histories = [found.history(arm, seed) for arm in (ACROSS, control) for seed in seeds]
-    replies = [one.proposal for history in histories for one in history if one.proposal]
+    results = study.load(cells, ["fixed", ACROSS, control], seeds)
+    histories = [results.history(arm, seed) for arm in (ACROSS, control) for seed in seeds]
+    replies = [r.proposal for history in histories for r in history if r.proposal]
     legal = sum(reply.config is not None for reply in replies) / len(replies)
-    asked = histories[0][-1].parameters["about"]
-    grammar = ", decoded under the grammar of legal replies" if asked["engineer"]["constrained"] else ""
-    (own,) = study.compare(found, [ACROSS], control, agents=2)
+    model = histories[0][-1].parameters["about"]
+    grammar = ", decoded under the grammar of legal replies" if model["engineer"]["constrained"] else ""
+    (lead,) = study.compare(results, [ACROSS], control, agents=2)
     response = t_estimate(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
     about = (
         f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
         f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "
-        f"{points(own.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
+        f"{points(lead.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
         f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} squares wider. "
         "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
-        f"engineer are not counted.{_earlier(root, asked)}"
+        f"engineer are not counted.{_earlier(root, model)}"
     )
-    return [study.in_parts(study.table(found)), about]
+    return [study.in_parts(study.table(results)), about]
 
 
-def _earlier(root: Path, asked: Mapping[str, Any]) -> str:
+def _earlier(root: Path, model: Mapping[str, Any]) -> str:
     """Returns a sentence if the weights that a record names are not those of the run that is here now."""
-    folder, weights = root / str(asked["engineer"]["model"]), asked["model_sha256"]
+    folder, weights = root / str(model["engineer"]["model"]), model["model_sha256"]
     if weights is None or (folder.is_dir() and checkpoint.weights_sha256(folder) == weights):
         return ""
     return f" It has the weights of an earlier run (sha256 {weights[:8]}), not of this one."
@@ -257,7 +257,7 @@ def _earlier(root: Path, asked: Mapping[str, Any]) -> str:
 def _costs(run: Path) -> str:
     """Returns a table of minutes, memory and tokens, one row for each stage of the run that has ended."""
     rows = []
-    for times in filter(None, map(repro.read_jsonl, sorted((run / "times").glob("*.jsonl")))):  # one may be torn
+    for times in filter(None, map(repro.read_jsonl, sorted((run / "times").glob("*.jsonl")))):  # a file may be torn
         stage = times[0]["stage"]
         curves = [repro.read_jsonl(curve) for curve in sorted((run / stage).rglob("curve.jsonl"))]
         row = {

@@ -87,28 +87,29 @@ def check(root: Path) -> tuple[ParamsFile, Sections]:
     file = load(root)
     profiles = {name: effective(file, name) for name in file.profiles}
     banks: dict[str, list[int]] = {}
-    made = {name: {"fixed", "engineer"} for name in profiles}
-    for where, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
+    arms = {name: {"fixed", "engineer"} for name in profiles}
+    for prefix, run in {"run": file.run, **{f"runs.{name}": run for name, run in file.runs.items()}}.items():
         if run.profile not in profiles:
-            raise ParamError(f"{where}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
-        profiles[run.profile].check_arms(f"{where}.arms", run)
-        if run.bank != (known := banks.setdefault(run.profile, run.bank)):  # its cells would be others
-            raise ParamError(f"{where}.bank: {run.bank}, but other runs of {run.profile} have {known}")
-        made[run.profile] |= {*run.arms}
+            raise ParamError(f"{prefix}.profile: {shown(run.profile)} is not legal: one of {', '.join(profiles)}")
+        profiles[run.profile].check_arms(f"{prefix}.arms", run)
+        if run.bank != (first_bank := banks.setdefault(run.profile, run.bank)):  # its cells would be others
+            raise ParamError(f"{prefix}.bank: {run.bank}, but other runs of {run.profile} have {first_bank}")
+        arms[run.profile] |= {*run.arms}
     for name, sections in profiles.items():
-        sections.check_engineers(f"profiles.{name}", made[name])
-        own = not file.profiles[name] or "analysis" in file.profiles[name]  # else it may be for the runs of others
-        sections.check_comparison(f"profiles.{name}", made[name] if own else set.union(*made.values()))
+        sections.check_engineers(f"profiles.{name}", arms[name])
+        # A comparison that the profile does not set itself may be for the runs of other profiles.
+        own_analysis = not file.profiles[name] or "analysis" in file.profiles[name]
+        sections.check_comparison(f"profiles.{name}", arms[name] if own_analysis else set.union(*arms.values()))
     active = profiles[file.run.profile]
     for arm in file.run.arms:
-        asked = active.asked("run.arms", arm)
-        if asked and asked.model.startswith("runs/") and not (root / asked.model).is_dir():
-            raise ParamError(f"run.arms: {arm!r} is designed by the model in {asked.model}, which is not there")
+        engineer = active.asked("run.arms", arm)
+        if engineer and engineer.model.startswith("runs/") and not (root / engineer.model).is_dir():
+            raise ParamError(f"run.arms: {arm!r} is designed by the model in {engineer.model}, which is not there")
     for key in ("baseline_rl", "trained_engineer.before"):
         vllm = operator.attrgetter(f"{key}.rl.vllm")(active)
         if vllm != "off" and importlib.util.find_spec("vllm") is None:
-            where = f"profiles.{file.run.profile}.{key}.rl.vllm"
-            raise ParamError(f"{where}: {vllm} takes vLLM, which is not installed (the extra `gpu`)")
+            prefix = f"profiles.{file.run.profile}.{key}.rl.vllm"
+            raise ParamError(f"{prefix}: {vllm} takes vLLM, which is not installed (the extra `gpu`)")
     values = taken(file.run, active)
     for stage, name in NOTEBOOKS.items():
         notebook = notebooks.read(root / "notebooks" / f"{name}.ipynb")
@@ -138,12 +139,12 @@ def prepare(root: Path) -> None:
     shared = values.pop("ablations")
     for arm in file.run.arms:  # without what other arms differ in, which changes nothing for it
         designer = arm.removesuffix(DYNAMIC)
-        own = {name: changes for name, changes in shared["designers"].items() if name == designer}
-        only = {"constant": "constant", "longer": "fixed_longer"}  # parameters that one arm alone has
-        others = {key: None for key, owner in only.items() if owner != designer}
+        designers = {name: changes for name, changes in shared["designers"].items() if name == designer}
+        owners = {"constant": "constant", "longer": "fixed_longer"}  # parameters that one arm alone has
+        blanks = {key: None for key, owner in owners.items() if owner != designer}
         if not arm.endswith(DYNAMIC):
-            others["redraws"] = None
-        values[f"ablations/{arm}"] = shared | {"designers": own} | others
+            blanks["redraws"] = None
+        values[f"ablations/{arm}"] = shared | {"designers": designers} | blanks
     ages = len(sections.students.ages)
     values["others"] = {"groups": {str(seed): group_of(seed, ages) if ages > 1 else [] for seed in file.run.seeds}}
     for folder in (BUILD_PARAMS, BUILD_CODE):

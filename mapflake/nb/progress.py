@@ -14,30 +14,30 @@ from mapflake.nb.schema import RunParams
 def left(root: Path, jobs: int, *, published: bool = False) -> str:
     """Returns a sentence: how many cells of the active run are done, and how many minutes are left with `jobs` at once.
 
-    A missing cell takes the mean of the finished ones of its stage on this machine; of a stage that has none yet, none
-    is counted. A cell that was run with other parameters of its stage is not done. With `published`, a cell whose
-    record is there is done although it was not run here.
+    A missing cell counts with the mean time of the finished cells of its stage on this machine, and not at all if its
+    stage has none yet. A cell that was run with other parameters of its stage is not done. With `published`, a cell
+    whose record is there is done although it was not run here.
     """
     run = params.load(root).run
     times, records = root / f"runs/{run.profile}/times", root / REPORTS / "cells" / run.profile
-    took: dict[str, list[int]] = {}
+    seconds: dict[str, list[int]] = {}
     missing, stages = [], [*cells(run)]
     for stage, record in stages:
         path = times / f"{stage.replace('/', '_')}.jsonl"
-        now = params.stage_sha256(root, stage)
+        sha256 = params.stage_sha256(root, stage)
         rows = [row for row in repro.read_jsonl(path) if row.get("done")] if path.is_file() else []
-        rows = [row for row in rows if row.get("params", now) == now]
+        rows = [row for row in rows if row.get("params", sha256) == sha256]
         kind = stage.partition("/")[0]
         if rows:
-            took.setdefault(kind, []).append(max(row["seconds"] for row in rows))
+            seconds.setdefault(kind, []).append(max(row["seconds"] for row in rows))
         elif not (published and record and (records / f"{record}.json").is_file()):
             missing.append(kind)
-    said = f"{len(stages) - len(missing)} of {len(stages)} cells are done"
-    known = [kind for kind in missing if kind in took]
-    if not known:
-        return said
-    minutes = sum(sum(took[kind]) / len(took[kind]) for kind in known) / 60 / jobs
-    return f"{said}; {'about' if known == missing else 'more than'} {minutes:.0f} minutes are left, {jobs} at once"
+    text = f"{len(stages) - len(missing)} of {len(stages)} cells are done"
+    timed = [kind for kind in missing if kind in seconds]
+    if not timed:
+        return text
+    minutes = sum(sum(seconds[kind]) / len(seconds[kind]) for kind in timed) / 60 / jobs
+    return f"{text}; {'about' if timed == missing else 'more than'} {minutes:.0f} minutes are left, {jobs} at once"
 
 
 def cells(run: RunParams) -> Iterator[tuple[str, str | None]]:

@@ -25,21 +25,23 @@ def publish(root: Path) -> None:
     """
     run, target = params.load(root).run, root / REPORTS
     source, seed = root / "runs" / run.profile, run.seeds[0]
-    results, measured = (require(f"runs/{run.profile}", f"analysis/{name}") for name in ("results.md", "metrics.json"))
+    results_path, metrics_path = (
+        require(f"runs/{run.profile}", f"analysis/{name}") for name in ("results.md", "metrics.json")
+    )
     stages = {"env_design": "env_design", "analysis": "analysis"}
     stages |= {f"{name}/{seed}": name for name in ("baseline_rl", "engineer_loop", "trained_engineer")}
     stages |= {f"ablations/{arm}-{seed}": f"ablations_{arm}" for arm in run.arms}
     copies: dict[Path, Path] = {}
-    elsewhere: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     for stage, name in stages.items():
         if not (source / stage / "notebook.ipynb").is_file():
-            elsewhere += (name,)
+            missing += (name,)
             continue
         number = NOTEBOOKS[stage.partition("/")[0]][:2]
         copies[source / stage / "notebook.ipynb"] = target / "notebooks" / f"{number}_{name}.ipynb"
         figures = sorted((source / stage / "figures").glob("*.[pg][ni][gf]"))
         copies |= {path: target / "figures" / f"{name}_{path.name}" for path in figures}
-    copies[results] = target / "results.md"  # last: until then the old one is whole
+    copies[results_path] = target / "results.md"  # last: until then the old one is whole
     for folder in ("figures", "notebooks"):
         (target / folder).mkdir(parents=True, exist_ok=True)
     for path, copy in copies.items():
@@ -47,9 +49,9 @@ def publish(root: Path) -> None:
     for old in [*(target / "figures").iterdir(), *(target / "notebooks").iterdir()]:
         stem = old.stem.removeprefix(old.name[:3] if old.parent.name == "notebooks" else "")
         ours = stem.startswith((*NOTEBOOKS,)) and old.suffix in (".ipynb", ".png", ".gif")  # others are the user's
-        if old.is_file() and ours and old not in copies.values() and not stem.startswith(elsewhere):
+        if old.is_file() and ours and old not in copies.values() and not stem.startswith(missing):
             old.unlink()
-    metrics = {"profile": run.profile} | repro.read_json(measured)
+    metrics = {"profile": run.profile} | repro.read_json(metrics_path)
     repro.write_json(target / "metrics.json", metrics)
     repro.write_json(target / "summary.json", summary(metrics))
     repro.write_json(target / "validation.json", metrics["validation_by_round"])
@@ -61,9 +63,9 @@ def publish(root: Path) -> None:
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Returns an extract of metrics.json: by arm the rates on the benchmark and the gain over `fixed`."""
-    found = {}
+    extract = {}
     for arm, rates in metrics["benchmark"].items():
-        found[arm] = {metric: rates["all"][metric]["mean"] for metric in ("valid", "optimal")}
+        extract[arm] = {metric: rates["all"][metric]["mean"] for metric in ("valid", "optimal")}
         if "valid" in rates["against_fixed"]:  # fixed itself is compared with nothing
-            found[arm]["valid_against_fixed"] = rates["against_fixed"]["valid"]["mean"]
-    return found
+            extract[arm]["valid_against_fixed"] = rates["against_fixed"]["valid"]["mean"]
+    return extract

@@ -15,7 +15,8 @@ from mapflake.plots import show
 from mapflake.plots.loop import loop
 from mapflake.plots.study import leads
 from mapflake.study import Study
-from mapflake.study.controls import SETS, controls_markdown, together
+from mapflake.study.cells import span, together
+from mapflake.study.controls import SETS, controls_markdown
 
 MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
@@ -38,28 +39,28 @@ def write(root: Path) -> None:
         text = (root / name).read_text(encoding="utf-8")
         repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, cells / "without_reports"))
-    own = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
-    show(loop(examples(own)), root / REPORTS / "loop.png")
-    drawn = {"study": own, "searched": together(*(sets[one] for one in SEARCHED))}
+    listed = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
+    show(loop(examples(listed)), root / REPORTS / "loop.png")
+    drawn = {"study": listed, "searched": together(*(sets[name] for name in SEARCHED))}
     show(leads(titled(sets | drawn, (*CLAIMED, "searched"))), root / REPORTS / "leads.png")
 
 
 def titled(sets: Mapping[str, Study], names: Iterable[str]) -> dict[str, Study]:
     """Returns the named ones of `SETS` by the titles of their columns."""
-    spans = {name: sets[name].seeds("fixed") for name in names}
-    titles = {name: f"fresh students {seeds[0]} to {seeds[-1]}" for name, seeds in spans.items()}
-    titles["study"] = "the study's students"
-    return {titles[name]: sets[name] for name in spans}
+    return {
+        "the study's students" if name == "study" else f"fresh students {span(sets[name])}": sets[name]
+        for name in names
+    }
 
 
 def examples(cells: Study) -> dict[str, History]:
     """Returns the rounds of the trained engineer, by a title, for the weakest and the strongest student at round 0."""
     histories = [cells.history("engineer_trained", seed) for seed in cells.seeds("engineer_trained")]
     order = sorted(histories, key=lambda history: history[0].report.valid_rate)
-    told = {"weakest": order[0], "strongest": order[-1]}
+    extremes = {"weakest": order[0], "strongest": order[-1]}
     return {
-        f"The {word} student after round 0: {found[0].report.valid_rate:.0%} of its plans are valid": found
-        for word, found in told.items()
+        f"The {word} student after round 0: {history[0].report.valid_rate:.0%} of its plans are valid": history
+        for word, history in extremes.items()
     }
 
 
@@ -72,11 +73,11 @@ def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[s
         ValueError: The page has no marks, or a claim does not hold.
     """
     shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
-    searched = titled(sets, SEARCHED) | {"both together": together(*(sets[one] for one in SEARCHED))}
+    searched = titled(sets, SEARCHED) | {"both together": together(*(sets[name] for name in SEARCHED))}
     claims = study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, shown)
     if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
-    text, found = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
-    if not found:
+    text, replaced = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
+    if not replaced:
         raise ValueError(f"{name} has no marks <!-- claims: ... --> and <!-- /claims -->")
     return text

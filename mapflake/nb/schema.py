@@ -91,18 +91,18 @@ class EnvDesign(Params):
         _once([f"{stratum.agents} agents" for stratum in self.benchmark.strata])
         if unknown := {*(self.validation.sizes or ())} - {*self.sizes}:
             raise ValueError(f"validation.sizes: {min(unknown)} is not in sizes, which a design may ask for")
-        validated = self.validation.sizes or self.sizes
-        asked = [("validation", self.validation.agents, validated, [self.benchmark.hole_ratio])]
-        asked += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
+        validation_sizes = self.validation.sizes or self.sizes
+        sets = [("validation", self.validation.agents, validation_sizes, [self.benchmark.hole_ratio])]
+        sets += [("demonstrations", d.agents, d.sizes or self.sizes, self.hole_ratios) for d in self.demonstrations]
         waits = [max(self.validation.wait_ratios), *(d.wait_ratio or 0 for d in self.demonstrations)]
-        for (where, agents, sizes, ratios), wait in zip(asked, waits, strict=True):
+        for (name, agents, sizes, ratios), wait in zip(sets, waits, strict=True):
             try:
                 if agents == 1 and wait:
                     raise ValueError(f"one agent waits for nobody: no board needs a wait, {wait} is asked for")
                 for ratio in ratios:
                     EnvConfig.uniform(sizes, ratio, num_agents=agents)
             except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
+                raise ValueError(f"{name}: {error}") from None
         strata = {stratum.agents: stratum.sizes for stratum in self.benchmark.strata}
         if 1 in strata and max(self.benchmark.wait_ratios):
             raise ValueError(f"benchmark: one agent waits for nobody: wait_ratios {self.benchmark.wait_ratios}")
@@ -112,11 +112,11 @@ class EnvDesign(Params):
             raise ValueError(f"benchmark: {error}") from None
         for number, part in enumerate(self.demonstrations):
             if part.boards < len(self.hole_ratios):
-                few = f"{part.boards} boards are none for each of {len(self.hole_ratios)} hole_ratios"
-                raise ValueError(f"demonstrations.{number}.boards: {few}")
-        drawn = self.validation.boards * len(validated) * len(self.validation.wait_ratios)
-        if drawn < 8:  # notebook 04 compares a quarter as many situations with each other
-            raise ValueError(f"validation.boards: {drawn} boards in all, takes at least 8")
+                message = f"{part.boards} boards are none for each of {len(self.hole_ratios)} hole_ratios"
+                raise ValueError(f"demonstrations.{number}.boards: {message}")
+        total = self.validation.boards * len(validation_sizes) * len(self.validation.wait_ratios)
+        if total < 8:  # notebook 04 compares a quarter as many situations with each other
+            raise ValueError(f"validation.boards: {total} boards in all, takes at least 8")
         return self
 
 
@@ -212,18 +212,18 @@ class Sections(Params):
             longest = self.warm_start.training.model.max_positions
             for key, rl in trained.items():
                 if rl.max_new_tokens >= longest:
-                    said = f"{rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
-                    raise ValueError(f"{key}.rl.max_new_tokens: {said}")
-        asked, strata = self.analysis.comparison, self.env_design.benchmark.strata
-        if few := {*(asked.agents or ())} - {one.agents for one in strata}:
-            raise ValueError(f"analysis.comparison.agents: no board of the benchmark has {min(few)} agents")
-        chosen = [one for one in strata if one.agents in (asked.agents or [one.agents])]
-        if unknown := {*(asked.sizes or ())} - {size for one in chosen for size in one.sizes}:
-            of = f" and {' or '.join(map(str, asked.agents))} agents" if asked.agents else ""
-            raise ValueError(f"analysis.comparison.sizes: no board of the benchmark has size {min(unknown)}{of}")
+                    message = f"{rl.max_new_tokens} and a prompt exceed the policy's max_positions, {longest}"
+                    raise ValueError(f"{key}.rl.max_new_tokens: {message}")
+        comparison, strata = self.analysis.comparison, self.env_design.benchmark.strata
+        if absent := {*(comparison.agents or ())} - {stratum.agents for stratum in strata}:
+            raise ValueError(f"analysis.comparison.agents: no board of the benchmark has {min(absent)} agents")
+        chosen_strata = [stratum for stratum in strata if stratum.agents in (comparison.agents or [stratum.agents])]
+        if unknown := {*(comparison.sizes or ())} - {size for stratum in chosen_strata for size in stratum.sizes}:
+            suffix = f" and {' or '.join(map(str, comparison.agents))} agents" if comparison.agents else ""
+            raise ValueError(f"analysis.comparison.sizes: no board of the benchmark has size {min(unknown)}{suffix}")
         starts = (*trained.values(), self.students.training, self.warm_start.training, engineer.bank.training)
         for key, rl in trained.items():
-            if rl.beta and not rl.lora and any(one and one.lora for one in starts):
+            if rl.beta and not rl.lora and any(start and start.lora for start in starts):
                 raise ValueError(f"{key}.rl.beta: with whole weights it takes a start without adapters (lora)")
         return self
 
@@ -240,36 +240,38 @@ class Sections(Params):
         The prompt is that of a made-up report after round 0, counted in words: a real one has at least as many tokens.
         """
         sizes = self.env_design.sizes
-        early = (synthetic_report(i, sizes, seed=0) for i in itertools.count())
-        one = next(one for one in early if len(one.history) == 1)
+        examples = (synthetic_report(i, sizes, seed=0) for i in itertools.count())
+        example = next(example for example in examples if len(example.history) == 1)
         for arm in dict.fromkeys((*sorted(arms), *self.ablations.designers)):
-            asked = self.asked(f"{where}.ablations", arm)
-            if asked is None or asked.model == "search":
+            params = self.asked(f"{where}.ablations", arm)
+            if params is None or params.model == "search":
                 continue
-            form = reply_format(self.warm_start.prompt_format) if asked.model in ("current", "base") else "json"
-            limit = asked.prompt_tokens
+            form = reply_format(self.warm_start.prompt_format) if params.model in ("current", "base") else "json"
+            limit = params.prompt_tokens
             try:
-                build_prompt(one.report, one.history, sizes, variant=asked.variant, prompt_format=form, budget=limit)
+                build_prompt(
+                    example.report, example.history, sizes, variant=params.variant, prompt_format=form, budget=limit
+                )
             except ValueError as error:
                 raise ParamError(f"{where}: prompt_tokens of {arm!r}: {error}") from None
 
     def check_comparison(self, where: str, made: Collection[str]) -> None:
         """Raises ParamError that begins with `where` if the comparison asks about an arm that is not in `made`."""
-        asked = self.analysis.comparison
-        for key, arm in [("arm", asked.arm), *(("against", other) for other in asked.against)]:
+        comparison = self.analysis.comparison
+        for key, arm in [("arm", comparison.arm), *(("against", other) for other in comparison.against)]:
             self.asked(f"{where}.analysis.comparison.{key}", arm)
             if arm not in made:
-                others = f"those that are made: {', '.join(sorted(made))}"
-                raise ParamError(f"{where}.analysis.comparison.{key}: no run makes the arm {arm!r}; {others}")
+                legal = f"those that are made: {', '.join(sorted(made))}"
+                raise ParamError(f"{where}.analysis.comparison.{key}: no run makes the arm {arm!r}; {legal}")
 
     def check_arms(self, where: str, run: RunParams) -> None:
         """Raises ParamError that begins with `where` if an arm of a run is none, or lacks what it takes."""
         ages, engineer = len(self.students.ages), self.engineer_loop.engineer
         if engineer.model in ("base", "search") or engineer.design_rl != "none" or engineer.told_others:
-            others = "models base and search, design_rl and report are of arms such as engineer_base"
-            raise ParamError(f"{where}: engineer_loop.engineer is the current policy, told its own report; {others}")
+            hint = "models base and search, design_rl and report are of arms such as engineer_base"
+            raise ParamError(f"{where}: engineer_loop.engineer is the current policy, told its own report; {hint}")
         for arm in run.arms:
-            asked = self.asked(where, arm)
+            params = self.asked(where, arm)
             if arm in ("fixed", "engineer"):
                 raise ParamError(f"{where}: {arm!r} is in every run already (notebooks 02 and 03)")
             if arm.removesuffix(DYNAMIC) == "constant":
@@ -279,7 +281,7 @@ class Sections(Params):
                     raise ParamError(f"{where}: {arm!r} asks for size {min(outside)}, which is not in env_design.sizes")
                 if (agents := constant.get("num_agents", 2)) != 2:
                     raise ParamError(f"{where}: {arm!r}: ablations.constant has {agents} agents, rounds have 2")
-            if asked and asked.told_others:
+            if params and params.told_others:
                 if ages < 2:
                     raise ParamError(f"{where}: {arm!r} is told another's report, and students.ages has one age")
                 if odd := [seed for seed in run.seeds if not {*group_of(seed, ages)} <= {*run.seeds}]:

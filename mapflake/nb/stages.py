@@ -32,11 +32,11 @@ def run(root: Path, name: str, items: Mapping[str, Any]) -> None:
     StageError, and NotebookError or ParamError if the notebook does not fit its parameters.
     """
     section = next(section for section, notebook in NOTEBOOKS.items() if notebook == name)
-    wanted = params.ITEMS.get(section, ())
-    if {*items} != {*wanted}:
-        takes = " ".join(f"{key}=..." for key in wanted) or "nothing"
+    keys = params.ITEMS.get(section, ())
+    if {*items} != {*keys}:
+        takes = " ".join(f"{key}=..." for key in keys) or "nothing"
         raise StageError(f"{name}: takes {takes} after its name, not {' '.join(items) or 'nothing'}")
-    items = {key: items[key] for key in wanted}
+    items = {key: items[key] for key in keys}
     check_items(root, **items)
     values = {**items, **params.prepared(root, f"{section}/{items['arm']}" if "arm" in items else section)}
     stage = "/".join(filter(None, [section, "-".join(map(str, items.values()))]))
@@ -117,7 +117,7 @@ def others(root: Path, seed: int) -> None:
     with _stage(root, f"others/{seed}") as (run, folder):
         cells = root / REPORTS / "cells" / Path(run).name
         hashes = {}
-        for path in [cells / f"{arm}-{one}.json" for one in group for arm in ("round_0", "fixed")]:
+        for path in [cells / f"{arm}-{member}.json" for member in group for arm in ("round_0", "fixed")]:
             if path.is_file():
                 hashes[path.stem] = repro.json_sha256([row["report"] for row in repro.read_json(path)["rounds"]])
         repro.write_json(folder / "reports.json", hashes)
@@ -133,7 +133,7 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
     that outlived a killed `dvc repro`. Raises ParamError if the line `run` has changed since `prepare`.
     """
     params.check_run(root)
-    file, began, made_with = params.load(root), time.monotonic(), params.stage_sha256(root, stage)
+    file, began, params_sha256 = params.load(root), time.monotonic(), params.stage_sha256(root, stage)
     run = f"runs/{file.run.profile}"
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     os.environ |= {"WANDB_MODE": file.wandb, "TOKENIZERS_PARALLELISM": "false"}
@@ -158,11 +158,11 @@ def _stage(root: Path, stage: str) -> Iterator[tuple[str, Path]]:
             raise StageError(f"[{stage}] interrupted; the same command again goes on from here") from None
         finally:
             seconds = time.monotonic() - began
-            used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-            cpu = sum(one.ru_utime + one.ru_stime for one in used)
-            peak = max(one.ru_maxrss for one in used) / (2**30 if sys.platform == "darwin" else 2**20)
+            usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+            cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+            peak = max(usage.ru_maxrss for usage in usages) / (2**30 if sys.platform == "darwin" else 2**20)
             row = {"stage": stage, "done": done, "seconds": round(seconds), "cpu_seconds": round(cpu)}
-            row |= {"peak_gib": round(peak, 2), "params": made_with}
+            row |= {"peak_gib": round(peak, 2), "params": params_sha256}
             repro.append_jsonl(root / run / "times" / f"{stage.replace('/', '_')}.jsonl", row)
     print(f"[{stage}] done in {seconds:.0f} s", flush=True)
 
@@ -178,7 +178,7 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
     from traitlets.config import Config
 
     partial.parent.mkdir(parents=True, exist_ok=True)
-    name, seen = notebook.stem, f"; the notebook as far as it got: {partial.relative_to(root)}"
+    name, hint = notebook.stem, f"; the notebook as far as it got: {partial.relative_to(root)}"
     # No port, and no warning about an open one; sockets of its own, or kernels that start at once would share theirs.
     long = len(tempfile.gettempdir()) > 80  # a socket's path has at most 107 characters
     sockets = tempfile.TemporaryDirectory(prefix="kernel-", dir="/tmp" if long else None)
@@ -198,15 +198,15 @@ def execute(notebook: Path, values: Mapping[str, Any], root: Path, partial: Path
         )
     except PapermillExecutionError as error:
         print(error, file=sys.stderr)
-        raise StageError(f"{name}, cell {error.cell_index + 1}: {error.ename}: {error.evalue}{seen}") from None
+        raise StageError(f"{name}, cell {error.cell_index + 1}: {error.ename}: {error.evalue}{hint}") from None
     except (DeadKernelError, KeyboardInterrupt) as error:
         cells = notebooks.code_cells(notebooks.read(partial))
         started = [number for number, cell in cells if cell.metadata.get("papermill", {}).get("start_time")]
-        how = "interrupted" if isinstance(error, KeyboardInterrupt) else "the kernel died (killed, or out of memory?)"
-        raise StageError(f"{name}, cell {max(started, default=0)}: {how}{seen}") from None
+        cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "the kernel died (killed, or out of memory?)"
+        raise StageError(f"{name}, cell {max(started, default=0)}: {cause}{hint}") from None
     finally:
         sockets.cleanup()
     if any(cell.execution_count is None for _, cell in notebooks.code_cells(executed)):
-        raise StageError(f"{name}: did not run to its end (a cell must not exit){seen}")
+        raise StageError(f"{name}: did not run to its end (a cell must not exit){hint}")
     partial.unlink()
     return executed

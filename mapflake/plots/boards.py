@@ -64,12 +64,12 @@ def gallery(
     rows = math.ceil(len(instances) / columns)
     side = max(2.4, min(0.55 * max(board.size for board in instances), 9.6 / columns))
     space = ConstrainedLayoutEngine(h_pad=0.06)
-    shown, above = plans or [None] * len(instances), titles or [""] * len(instances)
-    wrong = [check(board, plan).violations if plan else () for board, plan in zip(instances, shown, strict=True)]
-    height = side + 0.35 * bool(titles) + 0.2 + 0.16 * max(len(describe_all(violations)) for violations in wrong)
+    paths, labels = plans or [None] * len(instances), titles or [""] * len(instances)
+    failures = [check(board, plan).violations if plan else () for board, plan in zip(instances, paths, strict=True)]
+    height = side + 0.35 * bool(titles) + 0.2 + 0.16 * max(len(describe_all(violations)) for violations in failures)
     figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, board, plan, title in zip(axes, instances, shown, above, strict=False):
+    for ax, board, plan, title in zip(axes, instances, paths, labels, strict=False):
         draw_plan(ax, board, plan)
         ax.set_title(title, fontsize=10)
     for ax in axes[len(instances) :]:
@@ -103,17 +103,17 @@ def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | No
     """
     from IPython.display import HTML
 
-    pictures = _frames(instance, plans)
+    images = _frames(instance, plans)
     # Whatever has a colour is still there in the last picture; MAXCOVERAGE keeps white white.
-    palette = pictures[-1].quantize(128, method=PIL.Image.Quantize.MAXCOVERAGE)
-    frames = [picture.quantize(palette=palette, dither=PIL.Image.Dither.NONE) for picture in pictures]
+    palette = images[-1].quantize(128, method=PIL.Image.Quantize.MAXCOVERAGE)
+    frames = [image.quantize(palette=palette, dither=PIL.Image.Dither.NONE) for image in images]
     milliseconds = [round(1000 * STEP / FRAMES)] * (len(frames) - 1) + [round(1000 * STEP * HOLD)]
-    written = io.BytesIO()
-    frames[0].save(written, "gif", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
+    buffer = io.BytesIO()
+    frames[0].save(buffer, "gif", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0)
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(written.getvalue())
-    return HTML(f'<img src="data:image/gif;base64,{base64.b64encode(written.getvalue()).decode()}"/>')
+        Path(path).write_bytes(buffer.getvalue())
+    return HTML(f'<img src="data:image/gif;base64,{base64.b64encode(buffer.getvalue()).decode()}"/>')
 
 
 def _frames(instance: Instance, plans: Mapping[str, Plan]) -> list[PIL.Image.Image]:
@@ -122,7 +122,7 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> list[PIL.Image.Ima
     lines = max(len(describe_all(check(instance, plan).violations)) for plan in plans.values())
     below, above = 0.1 + 0.17 * max(1, lines), 0.48  # inches
     height = side + below + above
-    found = []
+    images = []
     with matplotlib.rc_context({"font.family": ["DejaVu Sans"]}):  # comes with matplotlib
         figure = Figure(figsize=(max(side, 2.6) * len(plans), height), dpi=100)
         canvas = FigureCanvasAgg(figure)
@@ -133,15 +133,15 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> list[PIL.Image.Ima
                 ax.clear()
                 draw_frame(ax, instance, plan, frame / FRAMES, title)
             canvas.draw()
-            found.append(PIL.Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
-    return found
+            images.append(PIL.Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    return images
 
 
 def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str = "") -> None:
     """Draws the board while a plan is played: agents as discs, crosses where violations have happened.
 
-    `time` is in steps since the start; between two integers agents are under way. Later than the last move, all is
-    over. The title and the step stand above the board, the violations so far or the success below it.
+    `time` is in steps since the start; between two integers agents are under way. After the last move nothing
+    changes. The title and the step stand above the board, the violations so far or the success below it.
 
     Raises:
         ValueError: The plan has not one string of moves for each agent.
@@ -150,15 +150,15 @@ def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str
     pictures.ground(ax, instance)
     pictures.goals(ax, instance)
     for agent, (row, col) in enumerate(positions(trajectory, time)):
-        shift, above = 0.5 + path_offset(agent, instance.num_agents) / 2, 6 + 0.1 * agent
+        shift, layer = 0.5 + path_offset(agent, instance.num_agents) / 2, 6 + 0.1 * agent
         place, face = (col + shift, row + shift), colour(agent)
-        ax.add_patch(Circle(place, 0.235, fc=face, ec="white", lw=1.5, zorder=above))
-        pictures.number(ax, place, agent, ink(agent), 10, zorder=above + 0.05, clip_on=True)
-    found = [violation for violation in verdict.violations if _seen_from(violation) <= time]
-    for violation in found:
+        ax.add_patch(Circle(place, 0.235, fc=face, ec="white", lw=1.5, zorder=layer))
+        pictures.number(ax, place, agent, ink(agent), 10, zorder=layer + 0.05, clip_on=True)
+    violations = [violation for violation in verdict.violations if _seen_from(violation) <= time]
+    for violation in violations:
         _cross(ax, instance, violation, trajectory)
     ax.set_title(f"{title}\nstep {min(math.ceil(time), plan.horizon)} of {plan.horizon}".strip(), fontsize=9)
-    ax.set_xlabel("\n".join(describe_all(found)), color=ALARM, fontsize=8)
+    ax.set_xlabel("\n".join(describe_all(violations)), color=ALARM, fontsize=8)
     if verdict.valid and time >= plan.horizon:
         ax.set_xlabel(f"valid, {verdict.makespan} steps", color=GOOD)
 

@@ -104,15 +104,15 @@ def configurations(table: pd.DataFrame) -> Figure:
     axes = figure.subplots(len(names), len(arms), squeeze=False, sharex=True, sharey="row")
     tops = {name: 1.04 * DIMENSIONS[name].top for name in names}
     tops["data_ratio"] = 1.08 * float(table["data_ratio"].max())
-    for column, (arm, own) in zip(axes.T, arms, strict=True):
+    for column, (arm, rows) in zip(axes.T, arms, strict=True):
         column[0].set_title(str(arm))
-        shares = own.pivot(index="size", columns="round", values="data_ratio").rename(columns="round {}".format)
+        shares = rows.pivot(index="size", columns="round", values="data_ratio").rename(columns="round {}".format)
         for key, ax in zip(names, column, strict=True):
-            ratios = own.pivot(index="size", columns="round", values=key).rename(columns="round {}".format)
+            ratios = rows.pivot(index="size", columns="round", values=key).rename(columns="round {}".format)
             style.bars(ax, ratios)
             for bars, values in zip(ax.containers, ratios.T.to_numpy(), strict=True):
                 absent = shares[bars.get_label()].isna()  # a size that is not asked for has no ratios
-                words = ["any" if np.isnan(v) and not no else "" for v, no in zip(values, absent, strict=True)]
+                words = ["any" if np.isnan(v) and not gone else "" for v, gone in zip(values, absent, strict=True)]
                 ax.bar_label(bars, words, rotation=90, padding=1, fontsize=7)
             ax.set_ylim(0, tops[key])
     for key, ax in zip(names, axes[:, 0], strict=True):
@@ -142,18 +142,18 @@ def feasibility_map(table: pd.DataFrame) -> Figure:
     the agents. A dot: no board had a plan.
     """
     titles = {"connected": "boards connected", "needs_wait": "boards that need a wait"}
-    everyone = sorted(table["agents"].unique())
-    figure = Figure(figsize=(3.3 * len(everyone) + 0.5, 5.8), layout="constrained")
-    axes = figure.subplots(len(titles), len(everyone), squeeze=False, sharex=True, sharey=True)
+    counts = sorted(table["agents"].unique())
+    figure = Figure(figsize=(3.3 * len(counts) + 0.5, 5.8), layout="constrained")
+    axes = figure.subplots(len(titles), len(counts), squeeze=False, sharex=True, sharey=True)
     for (name, title), line in zip(titles.items(), axes, strict=True):
         top = 1.0 if name == "connected" else max(float(table[name].max()), 0.01)
-        for agents, ax in zip(everyone, line, strict=True):
+        for agents, ax in zip(counts, line, strict=True):
             _heat(ax, table[table["agents"] == agents], name, top)
             ax.set_title(f"{agents} agents: {title}", loc="left")
             ax.set(xlabel="hole ratio" if name == "needs_wait" else "", ylabel="board size" if ax is line[0] else "")
-    lost = (table["over_budget"] * table["boards"]).sum() / table["boards"].sum()
+    over_budget = (table["over_budget"] * table["boards"]).sum() / table["boards"].sum()
     note = (
-        f"n = {table['boards'].max()} random boards a cell, {_percent(lost)} of all over budget; "
+        f"n = {table['boards'].max()} random boards a cell, {_percent(over_budget)} of all over budget; "
         f"crossed out: impossible; a dot: none had a plan; in brackets: of fewer than {FEW} with a plan"
     )
     figure.supxlabel(note, fontsize=8, x=0.99, ha="right")
@@ -201,10 +201,10 @@ def frontier(success: pd.DataFrame, asked: pd.DataFrame) -> Figure:
 
 @style.styled
 def response(table: pd.DataFrame) -> Figure:
-    """Returns what an engineer asks for as one row of its report is moved (`reading.response`): flat is not read.
+    """Returns what an engineer asks for as one row of its report is moved (`reading.response`).
 
-    Left: the share of boards of a size against the success told of that size, a line a size. Right: the share of boards
-    that need a wait against success on those.
+    A flat line means that the row is not used. Left: the share of boards of a size against the success told of that
+    size, a line a size. Right: the share of boards that need a wait against success on those.
     """
     figure = Figure(figsize=(7.4, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -215,8 +215,8 @@ def response(table: pd.DataFrame) -> Figure:
     waits = table[table["moved"] == "waits"]
     right.plot(waits["told"], waits["asked"], "o-", color=style.COLORS[0], markersize=4)
     left.set(xlabel="success of this size in the report", title="Share of boards asked for, by size")
-    elsewhere = "success in the report where a wait\nis needed, as a share of that elsewhere"
-    right.set(xlabel=elsewhere, title="Share that needs a wait")
+    label = "success in the report where a wait\nis needed, as a share of that elsewhere"
+    right.set(xlabel=label, title="Share that needs a wait")
     for ax, rows in ((left, sizes), (right, waits)):
         ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         style.percent(ax, float(np.nanmax([*rows["asked"], 0.0])))

@@ -50,10 +50,10 @@ def loop(histories: Mapping[str, History]) -> Figure:
 
 def _failure(place: SubFigure, examples: Sequence[FailureExample]) -> None:
     """Draws the failure on the smallest board on record to its first violation; of several, the one with the fewest."""
-    failed = [(Instance.from_text(one.board), Plan(one.moves)) for one in examples if one.moves]
-    if not failed:
+    failures = [(Instance.from_text(example.board), Plan(example.moves)) for example in examples if example.moves]
+    if not failures:
         raise ValueError("no failure of round 0 that is on record has a plan")
-    board, plan = min(failed, key=lambda pair: (pair[0].size, len(check(*pair).violations)))
+    board, plan = min(failures, key=lambda pair: (pair[0].size, len(check(*pair).violations)))
     boards.draw_plan(place.subplots(), board, plan, whole=False)
 
 

@@ -40,7 +40,7 @@ def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
     """
     if not arms or not all(arms.values()):
         raise ValueError("a page shows at least one arm, and of each at least round 0")
-    rollouts = {name: [_first_answers(one) for one in history] for name, history in arms.items()}
+    rollouts = {name: [_first_answers(round_) for round_ in history] for name, history in arms.items()}
     data = {
         "arms": [{"name": name, "rounds": _rounds(history)} for name, history in arms.items()],
         "boards": [_board(key, rollouts) for key in changed_most(rollouts)],
@@ -60,17 +60,17 @@ def page(arms: Mapping[str, History], *, title: str, about: str = "") -> str:
 
 def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.LayerChart]:
     """Returns the charts by the page's names for their places; `arm` and `round` are parameters that the page sets."""
-    rounds = [(name, one) for name, history in arms.items() for one in history]
-    valid = [{"arm": name, "round": one.index, "valid": one.report.valid_rate} for name, one in rounds]
+    rounds = [(name, round_) for name, history in arms.items() for round_ in history]
+    valid = [{"arm": name, "round": r.index, "valid": r.report.valid_rate} for name, r in rounds]
     design = [
-        row | {"arm": name, "round": one.index, "size": f"{row['size']}x{row['size']}"}
-        for name, one in rounds
-        for row in _config(one)
+        row | {"arm": name, "round": r.index, "size": f"{row['size']}x{row['size']}"}
+        for name, r in rounds
+        for row in _config(r)
     ]
     kinds = [
-        {"arm": name, "round": one.index, "size": f"{s.size}x{s.size}", "kind": kind, "valid": good / n, "answers": n}
-        for name, one in rounds
-        for s in one.report.sizes
+        {"arm": name, "round": r.index, "size": f"{s.size}x{s.size}", "kind": kind, "valid": good / n, "answers": n}
+        for name, r in rounds
+        for s in r.report.sizes
         for kind, good, n in (
             ("needs a wait", s.wait_valid, s.wait_rollouts),
             ("needs none", s.valid - s.wait_valid, s.rollouts - s.wait_rollouts),
@@ -128,11 +128,13 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.Layer
 def changed_most(rollouts: Mapping[str, Sequence[Mapping[str, Rollout]]], n: int = BOARDS) -> list[str]:
     """Returns the keys of n boards, by size: those whose answers became valid or invalid most often between rounds.
 
-    Sizes take turns, so that each has its boards; among boards alike the smaller key comes first.
+    Sizes take turns, so that each has its boards. Of boards with equally many changes, the smaller key comes first.
     """
     first = next(iter(rollouts.values()))[0]
     pairs = [pair for rounds in rollouts.values() for pair in itertools.pairwise(rounds)]
-    changes = {key: sum(one[key].verdict.valid != other[key].verdict.valid for one, other in pairs) for key in first}
+    changes = {
+        key: sum(before[key].verdict.valid != after[key].verdict.valid for before, after in pairs) for key in first
+    }
     ranked: dict[int, list[str]] = {}
     for key in sorted(changes, key=lambda key: (-changes[key], key)):
         ranked.setdefault(first[key].task.instance.size, []).append(key)
@@ -140,33 +142,35 @@ def changed_most(rollouts: Mapping[str, Sequence[Mapping[str, Rollout]]], n: int
     return [ranked[size][turn] for size, turn in sorted((size, turn) for turn, size in turns)]
 
 
-def _first_answers(one: Round) -> dict[str, Rollout]:
+def _first_answers(round_: Round) -> dict[str, Rollout]:
     """Returns the first answer to each board after a round, by the board's key."""
-    return {one.task.instance.key: one for one in reversed(evaluate.load_rollouts(one.files["rollouts"]))}
+    return {
+        rollout.task.instance.key: rollout for rollout in reversed(evaluate.load_rollouts(round_.files["rollouts"]))
+    }
 
 
-def _config(one: Round) -> list[dict[str, Any]]:
+def _config(round_: Round) -> list[dict[str, Any]]:
     return [
         {"size": size, "share": part.data_ratio, "holes": part.hole_ratio, "waits": part.wait_ratio}
-        for size, part in one.config.sizes.items()
+        for size, part in round_.config.sizes.items()
     ]
 
 
 def _rounds(history: History) -> list[dict[str, Any]]:
     rows = []
-    for before, one in zip((None, *history), history, strict=False):
-        proposal = one.proposal
-        about = one.parameters.get("about", {})
-        own = "told_sha256" not in about and about.get("engineer", {}).get("variant") != "schema"
-        cost = ", ".join(f"{n} {what}" for what, n in proposal.extra_cost.items()) if proposal else ""
+    for before, round_ in zip((None, *history), history, strict=False):
+        proposal = round_.proposal
+        about = round_.parameters.get("about", {})
+        own_report = "told_sha256" not in about and about.get("engineer", {}).get("variant") != "schema"
+        cost = ", ".join(f"{n} {unit}" for unit, n in proposal.extra_cost.items()) if proposal else ""
         rows.append(
             {
-                "config": _config(one),
+                "config": _config(round_),
                 "rejected": proposal.rejection if proposal else None,
                 "note": f"On the way it took {cost} more." if cost else "",
                 "reply": proposal.reply if proposal else "",
                 "prompt": proposal.prompt if proposal else "",
-                "report": (before.report.to_text() if own else NOT_TOLD) if before else "",
+                "report": (before.report.to_text() if own_report else NOT_TOLD) if before else "",
             }
         )
     return rows
@@ -181,7 +185,7 @@ def _board(key: str, rollouts: Mapping[str, Sequence[Mapping[str, Rollout]]]) ->
         "holes": sorted(board.holes),
         "starts": board.starts,
         "goals": board.goals,
-        "plans": {name: [_plan(one[key]) for one in rounds] for name, rounds in rollouts.items()},
+        "plans": {name: [_plan(answers[key]) for answers in rounds] for name, rounds in rollouts.items()},
     }
 
 
@@ -194,11 +198,11 @@ def _plan(answer: Rollout) -> dict[str, Any]:
             if violation.cell is not None:
                 row, col = cross_at(violation, cells, board.size)
                 crosses.append({"time": violation.time, "row": row, "col": col})
-    said = f"valid, {verdict.makespan} steps (the fewest are {answer.task.solution.makespan})"
+    summary = f"valid, {verdict.makespan} steps (the fewest are {answer.task.solution.makespan})"
     return {
         "cells": cells,
         "crosses": crosses,
         "valid": verdict.valid,
-        "said": said if verdict.valid else "; ".join(describe_all(verdict.violations)),
+        "said": summary if verdict.valid else "; ".join(describe_all(verdict.violations)),
         "text": answer.completion,
     }

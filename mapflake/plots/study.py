@@ -47,8 +47,8 @@ LEADS = (
 def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order: Sequence[str] = ()) -> Figure:
     """Returns a panel for each title and its differences from `study.compare`: an arm a row, a stroke a seed.
 
-    Filled where p is below 5% after Holm's correction. There is a row for each arm in any of
-    them, those in `order` first, and no panel for an empty one; the axis names the other side as `against`.
+    A dot is filled where p is below 5% after Holm's correction. There is a row for each arm in any of the panels, those
+    in `order` first, and no panel for a title without differences. The axis names the arm compared with as `against`.
     """
     compared = {title: rows for title, rows in compared.items() if rows}
     if not compared:
@@ -64,8 +64,8 @@ def forest(compared: Mapping[str, Sequence[Difference]], *, against: str, order:
             y = place[row.arm]
             ax.plot(100 * np.array(row.by_seed), np.full(len(row.by_seed), y - 0.24), "|", color=GREY, markersize=6)
             _interval(ax, 100 * row.estimate.mean, y, row.estimate, filled=row.significant)
-            count, beside = str(row.estimate.seeds), ax.get_yaxis_transform()
-            ax.text(1.01, y, count, transform=beside, va="center", fontsize=7.5, color=GREY)
+            count, transform = str(row.estimate.seeds), ax.get_yaxis_transform()
+            ax.text(1.01, y, count, transform=transform, va="center", fontsize=7.5, color=GREY)
         if not any(any(row.by_seed) for row in rows):
             ax.set_xlim(-1, 1)
         ax.axvline(0, color="#444444", lw=1)
@@ -101,11 +101,13 @@ def _nothing() -> Figure:
     return figure
 
 
-def _interval(ax: Axes, x: float, y: float, found: statistics.Estimate, *, filled: bool, upright: bool = False) -> None:
+def _interval(
+    ax: Axes, x: float, y: float, estimate: statistics.Estimate, *, filled: bool, upright: bool = False
+) -> None:
     """Draws an estimate as a dot at (x, y) with its interval, if it has one, along x or upright."""
     bar = None
-    if found.low is not None and found.high is not None:
-        bar = [[100 * (found.mean - found.low)], [100 * (found.high - found.mean)]]
+    if estimate.low is not None and estimate.high is not None:
+        bar = [[100 * (estimate.mean - estimate.low)], [100 * (estimate.high - estimate.mean)]]
     color, along, across = style.COLORS[0], None if upright else bar, bar if upright else None
     ax.errorbar(
         x, y, xerr=along, yerr=across, color=color, capsize=3, lw=1.6, marker="o", markersize=6,
@@ -120,38 +122,38 @@ def learning(study: Study, arms: Sequence[str]) -> Figure:
     Arms of a seed share round 0, where the difference is zero; one with a round 0 of its own begins at round 1. Dots
     are means over seeds; the axis shows all seeds and may cut a wide 95% interval.
     """
-    kept = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
-    if not kept:
+    paired_arms = [arm for arm in arms if arm != "fixed" and {*study.seeds(arm)} & {*study.seeds("fixed")}]
+    if not paired_arms:
         return _nothing()
-    columns = min(4, len(kept))  # wide enough for the longest name
-    lines = -(-len(kept) // columns)
+    columns = min(4, len(paired_arms))  # wide enough for the longest name
+    lines = -(-len(paired_arms) // columns)
     figure = Figure(figsize=(max(4.3, 2.4 * columns + 0.7), 1.8 * lines + 0.7), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     largest = 1.0
-    for ax, arm in zip(axes.flat, kept, strict=False):
+    for ax, arm in zip(axes.flat, paired_arms, strict=False):
         rounds = study.measured_rounds(arm)
-        found = [
-            statistics.paired(*(study.rates(one, "valid", "validation", index=i) for one in (arm, "fixed")))
+        differences = [
+            statistics.paired(*(study.rates(key, "valid", "validation", index=i) for key in (arm, "fixed")))
             for i in range(min(len(rounds), len(study.measured_rounds("fixed"))))
         ]
-        by_seed = 100 * np.stack([rows.mean(axis=1) for rows in found], axis=1)
+        by_seed = 100 * np.stack([rows.mean(axis=1) for rows in differences], axis=1)
         first = study.records[arm, study.seeds(arm)[0]].rounds[:1]
         begin = [] if first and first[0]["index"] == 0 else [0]
-        at = [*begin, *rounds[: len(found)]]
+        at = [*begin, *rounds[: len(differences)]]
         for curve in by_seed:
             ax.plot(at, [*begin, *curve], color=GREY, lw=0.8, alpha=0.7)
         ax.plot(at, [*begin, *by_seed.mean(axis=0)], color=style.COLORS[0], lw=1.8)
-        for x, rows in zip(rounds, found, strict=False):
+        for x, rows in zip(rounds, differences, strict=False):
             estimate = statistics.estimate(rows)
             _interval(ax, x, 100 * estimate.mean, estimate, filled=False, upright=True)
         largest = max(largest, float(abs(by_seed).max()))
         ax.axhline(0, color="#444444", lw=1)
         ax.set_title(f"{name(arm)} ({len(by_seed)})", loc="left", fontsize=7)
-        ax.set_xticks([0, *rounds[: len(found)]])
+        ax.set_xticks([0, *rounds[: len(differences)]])
     axes[0, 0].set_ylim(-1.2 * largest, 1.2 * largest)
-    for ax in axes.flat[len(kept) - columns : len(kept)]:
+    for ax in axes.flat[len(paired_arms) - columns : len(paired_arms)]:
         ax.tick_params(axis="x", labelbottom=True)  # also where the row below is not full
-    for ax in axes.flat[len(kept) :]:
+    for ax in axes.flat[len(paired_arms) :]:
         ax.set_visible(False)
     note = "round (0: shared by the arms of a seed); (n) seeds, grey: one seed; bar: 95% interval"
     figure.supxlabel(note, fontsize=8.5)
@@ -187,9 +189,10 @@ def designs(changes: pd.DataFrame, order: Sequence[str]) -> Figure:
 
 @style.styled
 def doses(table: pd.DataFrame) -> Figure:
-    """Returns how far ahead an engineer's own report was, against how far the other was from it (`engineers.doses`).
+    """Returns how far ahead an engineer's own report was, against how far the exchanged report was from its own.
 
-    A dot is a training seed and a control. Above zero: the engineer that was told its own student's report ended ahead.
+    The table is from `engineers.doses`; a dot is a training seed and a control. Above zero: the engineer that was told
+    its own student's report ended ahead.
     """
     if table.empty:
         return _nothing()
@@ -197,9 +200,11 @@ def doses(table: pd.DataFrame) -> Figure:
     ax = figure.subplots()
     looks = {"another": "another student's", "near": "of a neighbouring age", "mean": "mean of all ages"}
     for i, (report, label) in enumerate(looks.items()):
-        own = table[table["report"] == report]
-        if len(own):
-            ax.plot(own["distance"], own["gained"], style.MARKERS[i], color=style.COLORS[i], label=label, markersize=6)
+        rows = table[table["report"] == report]
+        if len(rows):
+            ax.plot(
+                rows["distance"], rows["gained"], style.MARKERS[i], color=style.COLORS[i], label=label, markersize=6
+            )
     ax.axhline(0, color="#444444", lw=1)
     ax.axvline(0, color="#bbbbbb", lw=0.8)
     ax.set(xlabel="valid rate told minus the student's own, points", ylabel="own report ahead by, points")
@@ -221,8 +226,8 @@ def first_designs(table: pd.DataFrame) -> Figure:
     ax = figure.subplots()
     for row in table.itertuples():
         ax.plot([100 * row.own_valid, 100 * row.other_valid], [row.own_size, row.other_size], color="#bbbbbb", lw=1)
-    for i, (who, label) in enumerate({"own": "its student's report", "other": "another student's report"}.items()):
-        valid, size = 100 * table[f"{who}_valid"], table[f"{who}_size"]
+    for i, (report, label) in enumerate({"own": "its student's report", "other": "another student's report"}.items()):
+        valid, size = 100 * table[f"{report}_valid"], table[f"{report}_size"]
         ax.plot(valid, size, style.MARKERS[i], color=style.COLORS[i], label=label, markersize=7)
     ax.set(xlabel="valid rate in the report, %  (a line: the same weights)", ylabel="mean size of boards asked for")
     ax.set_title("What the engineer asks for follows its report", loc="left")
@@ -236,12 +241,12 @@ def frontiers(study: Study, arms: Sequence[str]) -> Figure:
 
     A column an arm, a bar a round. Rates are those on the validation boards; all are means over the seeds of the arm.
     """
-    kept = [arm for arm in arms if study.seeds(arm)]
-    if not kept:
+    run_arms = [arm for arm in arms if study.seeds(arm)]
+    if not run_arms:
         return _nothing()
-    figure = Figure(figsize=(2.3 * len(kept) + 0.8, 4.1), layout="constrained")
-    axes = figure.subplots(2, len(kept), squeeze=False, sharex=True, sharey="row")
-    for arm, column in zip(kept, axes.T, strict=True):
+    figure = Figure(figsize=(2.3 * len(run_arms) + 0.8, 4.1), layout="constrained")
+    axes = figure.subplots(2, len(run_arms), squeeze=False, sharex=True, sharey="row")
+    for arm, column in zip(run_arms, axes.T, strict=True):
         for ax, table in zip(column, by_round(study, arm), strict=True):
             style.bars(ax, table)
             ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -67,12 +67,12 @@ def show(figure: Figure, path: str | Path) -> Image:
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawn = io.BytesIO()
+    buffer = io.BytesIO()
     with matplotlib.rc_context({"figure.facecolor": "white", "font.family": ["DejaVu Sans"]}):
-        figure.savefig(drawn, format="png", dpi=150)
-    with PIL.Image.open(drawn) as picture:
-        few = picture.convert("RGB").quantize(128, dither=PIL.Image.Dither.NONE)
-        few.save(path, format="png", optimize=True)
+        figure.savefig(buffer, format="png", dpi=150)
+    with PIL.Image.open(buffer) as picture:
+        indexed = picture.convert("RGB").quantize(128, dither=PIL.Image.Dither.NONE)
+        indexed.save(path, format="png", optimize=True)
     return Image(data=path.read_bytes(), format="png", width=round(figure.get_figwidth() * 96))
 
 
@@ -104,10 +104,10 @@ def bars(ax: Axes, table: pd.DataFrame) -> None:
 
 def looks(table: pd.DataFrame, hue: str) -> dict[Any, dict[str, str]]:
     """Returns the values of `hue`, each with the look of its line: the first arms of `NAMES` have their own."""
-    found, known = list(dict.fromkeys(table[hue])), list(NAMES.values())[: len(COLORS)]
-    numbers = {group: known.index(group) for group in known if group in found}
+    groups, names = list(dict.fromkeys(table[hue])), list(NAMES.values())[: len(COLORS)]
+    numbers = {group: names.index(group) for group in names if group in groups}
     free = [i for i in range(len(COLORS)) if i not in numbers.values()] or [0]
-    numbers |= dict(zip((group for group in found if group not in known), itertools.cycle(free), strict=False))
+    numbers |= dict(zip((group for group in groups if group not in names), itertools.cycle(free), strict=False))
     return {
         group: {"color": COLORS[i], "ls": LINES[i % len(LINES)], "marker": MARKERS[i % len(MARKERS)]}
         for group, i in numbers.items()

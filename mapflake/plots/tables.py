@@ -86,29 +86,29 @@ def summary(chosen: Iterable[Task]) -> pd.DataFrame:
 def configurations(history: Sequence[Round], arm: str) -> pd.DataFrame:
     """Returns one row for each (round, size) of an arm: the ratios that it trained on."""
     return pd.DataFrame(
-        {"arm": arm, "round": one.index, "size": size}
-        | {name: float("nan") if value is None else value for name, value in part.ratios.items()}
-        for one in history
-        for size, part in one.config.sizes.items()
+        {"arm": arm, "round": round_.index, "size": size}
+        | {key: float("nan") if value is None else value for key, value in part.ratios.items()}
+        for round_ in history
+        for size, part in round_.config.sizes.items()
     )
 
 
 def failures(history: Sequence[Round]) -> pd.DataFrame:
     """Returns the share of validation completions that fail each check: a row a kind of violation, a column a round."""
     shares = {}
-    for one in history:
-        counts = np.sum([size.failures for size in one.report.sizes], axis=0)
-        shares[f"round {one.index}"] = counts / sum(size.rollouts for size in one.report.sizes)
+    for round_ in history:
+        counts = np.sum([size.failures for size in round_.report.sizes], axis=0)
+        shares[f"round {round_.index}"] = counts / sum(size.rollouts for size in round_.report.sizes)
     return pd.DataFrame(shares, index=list(KINDS))
 
 
 def curves(history: Sequence[Round], arm: str) -> pd.DataFrame:
     """Returns one row a GRPO step of an arm, steps counted on through its rounds."""
     rows: list[dict[str, Any]] = []
-    for one in history:
-        before = len(rows)
-        steps = repro.read_jsonl(one.checkpoint / "curve.jsonl")
-        rows += [row | {"arm": arm, "round": one.index, "step": before + i} for i, row in enumerate(steps, start=1)]
+    for round_ in history:
+        offset = len(rows)
+        steps = repro.read_jsonl(round_.checkpoint / "curve.jsonl")
+        rows += [row | {"arm": arm, "round": round_.index, "step": offset + i} for i, row in enumerate(steps, start=1)]
     return pd.DataFrame(rows).rename(columns=COLUMNS)
 
 
@@ -131,13 +131,13 @@ def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
     """
     rows = []
     for size, part in config.sizes.items():
-        found = board_statistics(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
-        wanted = [(1.0, found.solved)]
+        counts = board_statistics(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
+        wanted = [(1.0, counts.solved)]
         if part.wait_ratio is not None:
-            wanted = [(part.wait_ratio, found.waits), (1 - part.wait_ratio, found.solved - found.waits)]
+            wanted = [(part.wait_ratio, counts.waits), (1 - part.wait_ratio, counts.solved - counts.waits)]
         attempts = sum(share * boards / count if count else np.inf for share, count in wanted if share)
         ratios = {"hole_ratio": part.hole_ratio, "wait_ratio": np.nan if part.wait_ratio is None else part.wait_ratio}
-        rows.append({"size": size, **ratios, **_shares(found), "attempts": attempts})
+        rows.append({"size": size, **ratios, **_shares(counts), "attempts": attempts})
     return pd.DataFrame(rows)
 
 
@@ -157,7 +157,7 @@ def feasibility_table(*, boards: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _shares(found: BoardStatistics) -> dict[str, float]:
-    shares = {key: round(getattr(found, key) / found.boards, 4) for key in ("connected", "solved", "over_budget")}
-    waits = round(found.waits / found.solved, 4) if found.solved else np.nan
-    return {"boards": found.boards, **shares, "needs_wait": waits}
+def _shares(counts: BoardStatistics) -> dict[str, float]:
+    shares = {key: round(getattr(counts, key) / counts.boards, 4) for key in ("connected", "solved", "over_budget")}
+    waits = round(counts.waits / counts.solved, 4) if counts.solved else np.nan
+    return {"boards": counts.boards, **shares, "needs_wait": waits}

@@ -15,7 +15,7 @@ def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequ
     A board in several sets gets one number.
     """
     numbers: dict[str, int] = {}
-    found = {
+    boards = {
         name: {
             "sha256": boards_sha256(tasks),
             "board": [numbers.setdefault(t.instance.key, len(numbers)) for t in tasks],
@@ -25,7 +25,7 @@ def write_boards(path: str | Path, sizes: Sequence[int], sets: Mapping[str, Sequ
         }
         for name, tasks in sets.items()
     }
-    repro.write_text(path, repro.dumps({"sizes": list(sizes), "sets": found}) + "\n")
+    repro.write_text(path, repro.dumps({"sizes": list(sizes), "sets": boards}) + "\n")
 
 
 def boards_sha256(tasks: Sequence[Task]) -> str:

@@ -59,7 +59,7 @@ class Study:
 
     def seeds(self, arm: str) -> list[int]:
         """Returns the seeds under which an arm is finished."""
-        return sorted(seed for one, seed in self.records if one == arm)
+        return sorted(seed for name, seed in self.records if name == arm)
 
     def measured_rounds(self, arm: str) -> list[int]:
         """Returns the rounds after which an arm was measured on the validation boards: -1 for the model before RL."""
@@ -97,9 +97,9 @@ class Study:
         if unknown := {*kept} - {*about}:
             raise ValueError(f"{', '.join(sorted(unknown))}: boards have {', '.join(about)}")
         for key, values in legal.items():
-            there = sorted(about[key].unique().tolist())
-            if absent := [shown(value) for value in values if value not in there]:
-                raise ValueError(f"{boards} has no boards of {key} {', '.join(absent)}: there are {there}")
+            present = sorted(about[key].unique().tolist())
+            if absent := [shown(value) for value in values if value not in present]:
+                raise ValueError(f"{boards} has no boards of {key} {', '.join(absent)}: there are {present}")
         for key, values in legal.items():
             about = about[about[key].isin(values)]
         if about.empty:
@@ -127,21 +127,23 @@ class Study:
         sums = []
         for seed in self.seeds(arm):
             record = self.records[arm, seed]
-            found = [record.validation[index] if boards == "validation" else record.benchmark[name] for name in names]
-            sums.append(np.bincount(place, weights=np.concatenate([_shares(one, metric) for one in found])))
+            outcomes = [
+                record.validation[index] if boards == "validation" else record.benchmark[name] for name in names
+            ]
+            sums.append(np.bincount(place, weights=np.concatenate([_shares(outcome, metric) for outcome in outcomes])))
         return pd.DataFrame(np.stack(sums) / np.bincount(place), index=self.seeds(arm), columns=numbers)
 
     @functools.cache  # noqa: B019
     def history(self, arm: str, seed: int) -> History:
         """Returns the rounds of an arm under a seed, with round 0, the shared one or its own, if that cell is there."""
-        cells = [self.records[one, seed] for one in dict.fromkeys((ROUND_0, arm)) if (one, seed) in self.records]
-        if not cells or arm not in (*NAMES, *(one for one, _ in self.records)):
+        cells = [self.records[key] for key in dict.fromkeys(((ROUND_0, seed), (arm, seed))) if key in self.records]
+        if not cells or arm not in (*NAMES, *(name for name, _ in self.records)):
             raise ValueError(
                 f"{shown(arm)}, seed {shown(seed)}: no such cell; the records have {', '.join(self.arms)}, this arm "
                 f"under the seeds {self.seeds(arm)}"
             )
         rounds = [repro.from_json(Round, row, arm) for record in cells for row in record.rounds]
-        return tuple({one.index: one for one in rounds}.values())
+        return tuple({round_.index: round_ for round_ in rounds}.values())
 
 
 def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> Study:
@@ -157,38 +159,38 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         raise ValueError(f"seeds: takes a list of training seeds, not {seeds!r}")
     seeds = None if seeds is None else [whole(seed, "seeds") for seed in seeds]
     cells = {path: path.stem.rpartition("-") for path in sorted(folder.glob("*-*.json"))}
-    there = sorted({arm for arm, _, _ in cells.values()})
+    recorded = sorted({arm for arm, _, _ in cells.values()})
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
-    if wrong := [arm for arm in arms or () if arm not in (*NAMES, *there)]:
-        raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(there)}")
-    wanted = there if arms is None else (*BEGINNINGS, *arms)
+    if wrong := [arm for arm in arms or () if arm not in (*NAMES, *recorded)]:
+        raise ValueError(f"arms: {', '.join(map(shown, wrong))}: no records; there are {', '.join(recorded)}")
+    wanted = recorded if arms is None else (*BEGINNINGS, *arms)
     paths = [p for p, (arm, _, seed) in cells.items() if arm in wanted and (seeds is None or seed in map(str, seeds))]
     if not boards.is_file():
         raise ValueError(f"{folder}: no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`")
-    kept = sorted({int(seed) for arm, _, seed in cells.values() if arm in wanted and seed.isdigit()})
-    if kept and not paths:
-        raise ValueError(f"seeds: {folder} has no records of {shown(seeds)}; there are {', '.join(map(str, kept))}")
+    present = sorted({int(seed) for arm, _, seed in cells.values() if arm in wanted and seed.isdigit()})
+    if present and not paths:
+        raise ValueError(f"seeds: {folder} has no records of {shown(seeds)}; there are {', '.join(map(str, present))}")
     if not paths:
         raise ValueError(f"{folder}: no records: notebook 02 makes the first; in the pipeline, `dvc repro baseline_rl`")
     sets = repro.read_json(boards)["sets"]
     records: dict[tuple[str, int], Record] = {}
     for path in paths:
         record = repro.from_json(Record, repro.read_json(path), str(path))
-        one = next(iter(records.values()), record)
+        first = next(iter(records.values()), record)
         if path.stem != f"{record.arm}-{record.seed}":
             raise ValueError(f"{path}: holds the cell {record.arm}-{record.seed}: a record has its cell's name")
         for name in ("rl", "samples"):
-            if record.parameters.get(name) != one.parameters.get(name):
-                found, other = (repro.dumps(r.parameters.get(name)) for r in (record, one))
-                raise ValueError(f"{path}: {name} {found} is not that of {one.arm}-{one.seed}, {other}")
+            if record.parameters.get(name) != first.parameters.get(name):
+                value, expected = (repro.dumps(r.parameters.get(name)) for r in (record, first))
+                raise ValueError(f"{path}: {name} {value} is not that of {first.arm}-{first.seed}, {expected}")
         same = next((r for r in records.values() if r.arm == record.arm), record)
-        times = [len(one.validation) for one in (record, same)]
+        times = [len(r.validation) for r in (record, same)]
         if times[0] != times[1]:
             raise ValueError(f"{path}: was measured {times[0]} times, {same.arm}-{same.seed} {times[1]} times")
         if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
             raise ValueError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
-        for name, outcome in [*record.benchmark.items(), *(("validation", one) for one in record.validation)]:
+        for name, outcome in [*record.benchmark.items(), *(("validation", outcome) for outcome in record.validation)]:
             if outcome.boards_sha256 != sets[name]["sha256"]:
                 raise ValueError(f"{path}: was measured on other {name} boards than boards.json has: run the cell anew")
             for metric in METRICS:
@@ -196,21 +198,21 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
                 if len(digits) != len(sets[name]["board"]) or not {*digits} <= {*legal}:
                     raise ValueError(f"{path}: {name}.{metric}: takes a digit up to {outcome.samples} for each board")
         rounds = record.parameters.get("rounds")
-        if rounds != one.parameters.get("rounds") and record.arm.removesuffix(DYNAMIC) != "fixed_longer":
-            was = one.parameters.get("rounds")
-            raise ValueError(f"{path}: {rounds} rounds, and {one.arm}-{one.seed} has {was}: they are no comparison")
+        if rounds != first.parameters.get("rounds") and record.arm.removesuffix(DYNAMIC) != "fixed_longer":
+            of = f"{first.arm}-{first.seed} has {first.parameters.get('rounds')}"
+            raise ValueError(f"{path}: {rounds} rounds, and {of}: they are no comparison")
         for key in ("designer", "engineer"):  # of arms of this package they differ where its code was rewritten
             if record.arm not in NAMES and record.parameters.get(key) != same.parameters.get(key):
                 raise ValueError(f"{path}: {key} is not that of {same.arm}-{same.seed}: run all cells of this arm anew")
         records[record.arm, record.seed] = record
     for (arm, seed), record in records.items():  # arms of a seed are paired, which takes the same beginning
-        first, shared = record.rounds[:1], records.get((ROUND_0, seed))
-        if first and shared and arm != ROUND_0 and first[0]["index"] in STARTS:
-            what, parent, start = STARTS[first[0]["index"]]
-            parent, start = first[0][parent] or "", shared.rounds[0][start]
+        begin, shared = record.rounds[:1], records.get((ROUND_0, seed))
+        if begin and shared and arm != ROUND_0 and begin[0]["index"] in STARTS:
+            weights, parent, start = STARTS[begin[0]["index"]]
+            parent, start = begin[0][parent] or "", shared.rounds[0][start]
             if parent != start:
                 raise ValueError(
-                    f"{folder}: {arm}-{seed} continues from another {what} ({parent[:8]}) than {ROUND_0}-{seed} "
+                    f"{folder}: {arm}-{seed} continues from another {weights} ({parent[:8]}) than {ROUND_0}-{seed} "
                     f"({start[:8]}): trained on another processor or by other code; take seeds without records"
                 )
     if absent := [arm for arm in arms or () if arm not in {arm for arm, _ in records}]:
@@ -218,7 +220,18 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
     if absent := [str(seed) for seed in seeds or () if seed not in {seed for _, seed in records}]:
         logger.warning("%s: no records of seed %s", folder, ", ".join(absent))
     columns = ("board", "agents", "size", "needs_wait")
-    return Study(records, {name: pd.DataFrame({c: found[c] for c in columns}) for name, found in sets.items()})
+    return Study(records, {name: pd.DataFrame({c: board_set[c] for c in columns}) for name, board_set in sets.items()})
+
+
+def together(*sets: Study) -> Study:
+    """Returns sets of cells without a student in common, measured on the same boards, as one."""
+    return Study({key: record for study in sets for key, record in study.records.items()}, sets[0].sets)
+
+
+def span(study: Study) -> str:
+    """Returns the training seeds of `fixed` in words, the first and the last."""
+    seeds = study.seeds("fixed")
+    return f"{seeds[0]} to {seeds[-1]}"
 
 
 def listed_values(values: Any) -> list[Any]:

@@ -217,7 +217,7 @@ def head_start(study: Study, arm: str) -> Estimate:
     """
     ahead = []
     for seed in sorted({*study.seeds(arm)} & {*study.seeds(ROUND_0)}):
-        own, shared = (study.history(one, seed)[0] for one in (arm, ROUND_0))
+        own, shared = (study.history(name, seed)[0] for name in (arm, ROUND_0))
         if own.config != shared.config:
             raise ValueError(f"{arm}-{seed}: its round 0 has another configuration than {ROUND_0}-{seed}")
         ahead.append(own.report.valid_rate - shared.report.valid_rate)
@@ -270,8 +270,8 @@ def gate_table(gate: Mapping[str, Any]) -> str:
     """Returns `GATE_CLAIMS` as a table; raises as for `claims_markdown`."""
     rows = []
     for number, claim in enumerate(GATE_CLAIMS, start=1):
-        found = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
-        rows.append([str(number), claim.text, _told(_supported(claim, Measured(found)))])
+        estimate = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
+        rows.append([str(number), claim.text, _told(_supported(claim, Measured(estimate)))])
     title = "**What one round on the boards of a design teaches**, in points on the validation boards, at equal samples"
     return _markdown(["", title, f"trials, students of {gate['students']} ages"], rows)
 
@@ -284,18 +284,18 @@ def table(title: str, claims: Iterable[Claim], sets: Mapping[str, Study], ages: 
     """
     rows = []
     for number, claim in enumerate(claims, start=first):
-        found = {where: measured(cells, claim, ages) for where, cells in sets.items()}
-        there = next((where for where, difference in found.items() if difference), next(iter(sets)))
-        told, further = [], iter(claim.elsewhere)
-        for (where, difference), mark in zip(found.items(), (*claim.marks, *[""] * len(sets)), strict=False):
-            if where == there:
-                told.append(_told(_supported(claim, difference)) + mark)
+        differences = {column: measured(cells, claim, ages) for column, cells in sets.items()}
+        first_column = next((column for column, difference in differences.items() if difference), next(iter(sets)))
+        texts, further = [], iter(claim.elsewhere)
+        for (column, difference), mark in zip(differences.items(), (*claim.marks, *[""] * len(sets)), strict=False):
+            if column == first_column:
+                texts.append(_told(_supported(claim, difference)) + mark)
             elif difference:
-                other = replace(claim, shows=next(further, claim.shows))
-                told.append(_told(_supported(other, difference)) + mark)
+                claim_there = replace(claim, shows=next(further, claim.shows))
+                texts.append(_told(_supported(claim_there, difference)) + mark)
             else:
-                told.append("")
-        rows.append([str(number), claim.text, *told, _cost(claim, sets[there])])
+                texts.append("")
+        rows.append([str(number), claim.text, *texts, _cost(claim, sets[first_column])])
     return _markdown(["", title, *sets, "extra samples"], rows)
 
 
@@ -312,18 +312,19 @@ def measured(study: Study, claim: Claim, ages: int) -> Measured | None:
     return Measured(row.estimate, 100)
 
 
-def _supported(claim: Claim, found: Measured | None) -> Measured:
+def _supported(claim: Claim, difference: Measured | None) -> Measured:
     """Returns the difference; raises as for `claims_markdown`."""
-    if found is None or found.estimate.seeds < 2:
+    if difference is None or difference.estimate.seeds < 2:
         raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    low, high = found.estimate.low, found.estimate.high
+    low, high = difference.estimate.low, difference.estimate.high
     if low is None or high is None or not SUPPORTED[claim.shows](low, high):
-        raise ValueError(f"claim {claim.text!r} does not hold: {_told(found)}")
-    return found
+        raise ValueError(f"claim {claim.text!r} does not hold: {_told(difference)}")
+    return difference
 
 
-def _told(found: Measured) -> str:
-    return f"{found.estimate.text('+.1f', found.scale)}{found.unit}, {found.estimate.seeds} seeds"
+def _told(difference: Measured) -> str:
+    estimate = difference.estimate
+    return f"{estimate.text('+.1f', difference.scale)}{difference.unit}, {estimate.seeds} seeds"
 
 
 def _cost(claim: Claim, study: Study) -> str:

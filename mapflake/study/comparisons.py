@@ -50,6 +50,8 @@ def compare(
     against: str,
     metric: str = "valid",
     boards: str = "benchmark",
+    *,
+    ages: int | None = None,
     **kept: Any,
 ) -> list[Difference]:
     """Returns the difference between each arm and `against`, paired by training seed and board and corrected together.
@@ -63,10 +65,12 @@ def compare(
         against: The arm to compare with.
         metric: One of `records.METRICS`.
         boards: "benchmark", one of its subsets, or "validation".
+        ages: So many ages the seeds have in turn, and students are compared within their age (`statistics.estimate`).
         kept: Only boards with these values, e.g. `agents=2` or `size=[5, 6, 7]`.
 
     Raises:
-        ValueError: An arm is none, neither by its name nor in the records; there is no such metric, or no such boards.
+        ValueError: An arm is none, neither by its name nor in the records; there is no such metric, or no such boards;
+            or the seeds do not have each of the ages as often as any other, and at least twice.
     """
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
@@ -81,9 +85,10 @@ def compare(
     rows = []
     for arm in dict.fromkeys(arms):
         if arm != against and {*study.seeds(against)} & {*study.seeds(arm)}:
-            values = paired(*(study.rates(one, metric, boards, **kept) for one in (arm, against)))
+            values = paired(*(study.rates(side, metric, boards, **kept) for side in (arm, against)))
             by_seed = tuple(values.mean(axis=1))
-            rows.append(Difference(arm, against, boards, kept, estimate(values), by_seed))
+            mean = estimate(values, [seed % ages for seed in values.index] if ages else None)
+            rows.append(Difference(arm, against, boards, kept, mean, by_seed))
     return corrected(rows)
 
 
@@ -127,12 +132,12 @@ def place(row: Difference) -> str:
     """Returns the boards of a difference in words."""
     number = row.estimate.boards
     named = {"validation": "the validation boards", "benchmark": f"the benchmark's {number} boards"}
-    where = named.get(row.boards, f"{row.boards}, {number} boards")
+    boards = named.get(row.boards, f"{row.boards}, {number} boards")
     sizes = [f"{n}x{n}" for n in listed_values(row.kept.get("size", ()))]
     agents = ", ".join(map(str, listed_values(row.kept.get("agents", ()))))
     needed = {*listed_values(row.kept.get("needs_wait", (True, False)))}
     waits = {(True,): " that need a wait", (False,): " that need no wait"}.get((*needed,), "")
-    return where + (f" of {', '.join(sizes)}" if sizes else "") + (f" with {agents} agents" if agents else "") + waits
+    return boards + (f" of {', '.join(sizes)}" if sizes else "") + (f" with {agents} agents" if agents else "") + waits
 
 
 def listed(rows: Sequence[Difference]) -> pd.DataFrame:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 from scipy.stats import f_oneway
 
 from mapflake.engineer.designers import DYNAMIC
-from mapflake.engineer.reading import waits
 from mapflake.study import paper
-from mapflake.study.cells import Study
+from mapflake.study.cells import Study, span
 from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, against_each, compare, corrected, listed, points
 from mapflake.study.engineers import earns_more, load, mean_size, solving
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
+from mapflake.study.searched import searched_markdown
 from mapflake.study.statistics import estimate, paired
 
 SETS = ("study", "controls", "without_reports", "six_rounds", "search", "search_again")
 """Folders of reports/cells; no two of them have a student in common."""
 
-WITHOUT, SEARCH = "trained_without_reports", "engineer_search"
+WITHOUT = "trained_without_reports"
 ANOTHER = f"{TRAINED}_another"
 PUBLISHED = (
     "engineer",
@@ -146,41 +145,7 @@ from round to round. With so few students the intervals are wide.
 
 ## Does it take RL on designs to design by its reward?
 
-The [reward](../docs/method.md#training-the-engineer) of RL on designs is a formula in success rates. *Search by the
-reward* guesses these rates from the report and asks for the best of some hundred designs. It takes no training and no
-extra samples; that the reward was chosen in [trials](laboratory.md) is not counted. No trained engineer was run on
-these students, so the two are not compared. Here are other fresh students, of the training seeds {seeds_search}
-(`reports/cells/search`), each told its own report or that of another student, two ages older or younger, after the same
-round of the *fixed* run. Two differences were asked before the first of these cells:
-
-{search}
-
-After these results we decided to run four more students, {seeds_again} (`reports/cells/search_again`), and wrote down
-the same two questions for them alone:
-
-{search_again}
-
-For all eight students together this is the second look, so here p counts below 2.5% only:
-
-{search_together}
-
-Beside them, for all eight and not corrected:
-
-{search_beside}
-
-By student: the valid rate on the validation boards after round 0; of the first design, told the own report or
-another's, the mean side length and the share of boards that need a wait; and how many points the search is ahead of
-*fixed*, and of itself told another's report, on the benchmark's boards with 2 agents:
-
-{search_by_student}
-
-So the search is ahead of *fixed*, without RL on designs. Over all eight students it is ahead of evaluation-matched,
-too, by a little; this is not corrected, and neither set of four shows it. What the search loses by another's report is
-not shown to be more than nothing over all students, for it differs much between ages, and the interval takes ages for
-chance. Two students lose much: told the weakest student's report, they were given no boards that need a wait, and lost
-what they could do on them. The ages were chosen beforehand, though. With each student compared with the mean of its age
-in place of all, own - another's is {within} points. We chose this interval after these
-results, so it decides nothing here; eight other students were begun to decide it ([log](log.md)).
+{searched}
 
 ## All students together, after the fact
 
@@ -203,7 +168,7 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
 
     `folder` has the records of RL on designs of the engineers that were trained with reports and without.
     """
-    earlier, study, without, longer, search, again = (sets[name] for name in SETS)
+    earlier, study, without, longer, *searches = (sets[name] for name in SETS)
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
@@ -224,50 +189,25 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     tables["more_contexts"] = against_each(without, TRAINED, [f"{TRAINED}_{v}" for v in ("v3", "v4", "v5")], agents=2)
     tables["longer"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=2)
     tables["longer_beside"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=3)
-    others = ("fixed", f"{SEARCH}_another", "evaluation_matched")
-    both = together(search, again)
-    for title, students in (("search", search), ("search_again", again), ("search_together", both)):
-        tables[title] = against_each(students, SEARCH, [others[1], others[0]], agents=2)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
-    beside = (
-        compare(both, others[2:], "fixed", agents=2)
-        + against_each(both, SEARCH, others[2:], agents=2)
-        + against_each(both, SEARCH, others, agents=3)
-        + against_each(both, SEARCH, others, boards="validation")
-    )
-    uncorrected = listed([replace(row, holm=None) for row in beside]).drop(columns="p")
-    shown["search_beside"] = uncorrected.to_markdown(disable_numparse=True)
-    own, another = (both.rates(arm, agents=2) for arm in (SEARCH, others[1]))
-    lost = paired(own, another)
-    shown["within"] = points(estimate(lost, [seed % ages for seed in lost.index]))
-    shown["search_by_student"] = _searched(both).to_markdown(disable_numparse=True)
-    shown["seeds_search"], shown["seeds_again"] = _span(search), _span(again)
-    shown["seeds_without"], shown["arms_without"] = _span(without), in_parts(table(without))
+    shown["searched"] = searched_markdown(searches, ages)
+    shown["seeds_search"], shown["seeds_again"] = map(span, searches)
+    shown["seeds_without"], shown["arms_without"] = span(without), in_parts(table(without))
     shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
     shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
     trained, untold = folder, folder / WITHOUT
-    shown["solving"], shown["solving_without"] = (points(solving(load(one))) for one in (trained, untold))
+    shown["solving"], shown["solving_without"] = (points(solving(load(records))) for records in (trained, untold))
     earned = earns_more(trained, untold)
-    more = (f"- {where}: {one.text('+.3f')}, {one.seeds} training seeds" for where, one in earned.items())
-    shown["earned"] = "\n".join(more)
+    lines = (f"- {kind}: {mean.text('+.3f')}, {mean.seeds} training seeds" for kind, mean in earned.items())
+    shown["earned"] = "\n".join(lines)
     shown["first_designs"] = _first_sizes(without).to_markdown(disable_numparse=True)
     shown["by_round"] = _by_round(longer).to_markdown(disable_numparse=True)
-    shown["rounds"], shown["seeds_longer"] = str(longer.measured_rounds("fixed")[-1]), _span(longer)
+    shown["rounds"], shown["seeds_longer"] = str(longer.measured_rounds("fixed")[-1]), span(longer)
     shown["pooled"] = _pooled([earlier, study, without, longer]).to_markdown(index=False, disable_numparse=True)
     base = {**ASKED, "arm": "engineer", "against": ["engineer_base"], "agents": [2]}
     mark = "## Other differences"  # the part before it is for one arm against others
-    rest = results_markdown(study, "study", base, ages=ages).split(mark, 1)[1]
-    return f"{CONTROLS.format(seeds=_span(study), **shown)}\n{mark}{rest}"
-
-
-def together(one: Study, other: Study) -> Study:
-    """Returns the cells of two sets without a student in common, measured on the same boards, as one set."""
-    return Study({**one.records, **other.records}, one.sets)
-
-
-def _span(study: Study) -> str:
-    seeds = study.seeds("fixed")
-    return f"{seeds[0]} to {seeds[-1]}"
+    differences = results_markdown(study, "study", base, ages=ages).split(mark, 1)[1]
+    return f"{CONTROLS.format(seeds=span(study), **shown)}\n{mark}{differences}"
 
 
 def _first_sizes(study: Study) -> pd.DataFrame:
@@ -278,27 +218,11 @@ def _first_sizes(study: Study) -> pd.DataFrame:
         rows[seed] = {}
         for arm in (TRAINED, WITHOUT):
             first, then = study.history(arm, seed)[:2]
-            asked = then.proposal.config if then.proposal else None
+            config = then.proposal.config if then.proposal else None
             rows[seed] |= {
                 f"{name(arm)}: valid": f"{first.report.valid_rate:.1%}",
-                f"{name(arm)}: size": f"{mean_size(asked):.1f}" if asked else "rejected",
+                f"{name(arm)}: size": f"{mean_size(config):.1f}" if config else "rejected",
             }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
-
-
-def _searched(study: Study) -> pd.DataFrame:
-    """Returns what the search asks for first and its leads with 2 agents: a row a training seed, the weakest first."""
-    arms, rows = {"own": SEARCH, "another's": f"{SEARCH}_another"}, {}
-    ends = {arm: study.rates(arm, agents=2).mean(axis=1) for arm in ("fixed", *arms.values())}
-    rounds = {seed: {arm: study.history(arm, seed)[:2] for arm in arms.values()} for seed in study.seeds(SEARCH)}
-    for seed in sorted(rounds, key=lambda seed: rounds[seed][SEARCH][0].report.valid_rate):
-        row = {"round 0: valid": f"{rounds[seed][SEARCH][0].report.valid_rate:.1%}"}
-        asked = {told: rounds[seed][arm][1].config for told, arm in arms.items()}
-        row |= {f"size, {told}": f"{mean_size(config):.1f}" for told, config in asked.items()}
-        row |= {f"waits, {told}": f"{waits(config):.2f}" for told, config in asked.items()}
-        for title, other in (("own - fixed", "fixed"), ("own - another's", arms["another's"])):
-            row[title] = f"{100 * (ends[SEARCH][seed] - ends[other][seed]):+.1f}"
-        rows[seed] = row
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")
 
 
@@ -306,10 +230,10 @@ def _pooled(sets: Sequence[Study]) -> pd.DataFrame:
     """Returns the trained engineer's lead over others among the students of all sets: a row for each of `POOLED`."""
     rows = []
     for against, agents in POOLED:
-        there = [one for one in sets if one.seeds(against)]
-        ahead = [paired(one.rates(TRAINED, agents=agents), one.rates(against, agents=agents)) for one in there]
-        found, differ = estimate(pd.concat(ahead)), f_oneway(*(one.mean(axis=1) for one in ahead)).pvalue
-        rows.append([name(against), agents, found.seeds, points(found), f"{found.p:.2g}", f"{differ:.2g}"])
+        studies = [study for study in sets if study.seeds(against)]
+        leads = [paired(study.rates(TRAINED, agents=agents), study.rates(against, agents=agents)) for study in studies]
+        mean, p = estimate(pd.concat(leads)), f_oneway(*(lead.mean(axis=1) for lead in leads)).pvalue
+        rows.append([name(against), agents, mean.seeds, points(mean), f"{mean.p:.2g}", f"{p:.2g}"])
     return pd.DataFrame(rows, columns=["against", "agents", "students", "points", "p", "sets differ"])
 
 
@@ -318,7 +242,7 @@ def _by_round(study: Study) -> pd.DataFrame:
     rows: dict[int, dict[str, str]] = {}
     for i, index in enumerate(study.measured_rounds("fixed")):
         rates = {arm: study.rates(arm, boards="validation", index=i) for arm in ("fixed", TRAINED, ANOTHER)}
-        rows[index] = {name(arm): f"{100 * found.to_numpy().mean():.1f}" for arm, found in rates.items()}
+        rows[index] = {name(arm): f"{100 * values.to_numpy().mean():.1f}" for arm, values in rates.items()}
         for title, arm in (("own report - another's", ANOTHER), ("own report - fixed", "fixed")):
             rows[index][title] = points(estimate(paired(rates[TRAINED], rates[arm])))
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("designed rounds")

@@ -61,32 +61,32 @@ def spent(study: Study) -> pd.DataFrame:
     for arm in study.arms:
         for seed in study.seeds(arm):
             parameters, history = study.records[arm, seed].parameters, study.history(arm, seed)
-            budget = min(one.parameters["rounds"] for (_, of), one in study.records.items() if of == seed)
+            budget = min(record.parameters["rounds"] for (_, s), record in study.records.items() if s == seed)
             rl, measured = parameters["rl"], parameters["samples"] * len(study.sets["validation"])
             trained = rl["instances"] * rl["epochs"] * rl["generations"]
-            a_round = trained + measured
-            last = max((one.index for one in history), default=0)
-            cost = Counter({"rollouts": a_round * max(0, last - budget)}) + _beside(history)
-            for one in history:
-                if one.training.get("redraws"):
-                    plain = arm.removesuffix(DYNAMIC)
-                    without = study.history(plain if seed in study.seeds(plain) else ROUND_0, seed)
-                    *_, same = (other for other in without if other.index <= one.index)
-                    tokens = one.training["sampled_tokens"] / same.training["sampled_tokens"]
-                    cost["rollouts"] += round(trained * (tokens - 1))
-            extra = (cost["rollouts"] + cost["replies"]) / (a_round * (1 + budget))
+            per_round = trained + measured
+            last = max((r.index for r in history), default=0)
+            cost = Counter({"rollouts": per_round * max(0, last - budget)}) + _beside(history)
+            for round_ in history:
+                if round_.training.get("redraws"):
+                    plain_arm = arm.removesuffix(DYNAMIC)
+                    plain_rounds = study.history(plain_arm if seed in study.seeds(plain_arm) else ROUND_0, seed)
+                    *_, plain_round = (r for r in plain_rounds if r.index <= round_.index)
+                    ratio = round_.training["sampled_tokens"] / plain_round.training["sampled_tokens"]
+                    cost["rollouts"] += round(trained * (ratio - 1))
+            extra = (cost["rollouts"] + cost["replies"]) / (per_round * (1 + budget))
             rows.append((arm, cost["rollouts"], cost["replies"], cost["demonstrations"], extra))
-    found = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "extra"])
-    means = found.groupby("arm", sort=False).mean()
+    table = pd.DataFrame(rows, columns=["arm", "rollouts", "replies", "demonstrations", "extra"])
+    means = table.groupby("arm", sort=False).mean()
     return means[means.any(axis=1)]
 
 
 def _beside(history: History) -> Counter[str]:
-    """Returns the rollouts, replies and demonstrations of an arm beside its rounds, as they are on record."""
+    """Returns the rollouts, replies and demonstrations that an arm used in addition to its rounds, as recorded."""
     cost: Counter[str] = Counter()
-    for one in history:
-        cost.update(one.training.get("spent before", {}))
-        cost.update(one.proposal.extra_cost if one.proposal else {})
+    for round_ in history:
+        cost.update(round_.training.get("spent before", {}))
+        cost.update(round_.proposal.extra_cost if round_.proposal else {})
     return cost
 
 
@@ -97,19 +97,19 @@ def tokens(study: Study) -> pd.Series:
     and replies (`spent`) count as many tokens as an answer of the arm's round 0 has on average. A seed whose student
     was not measured before RL, from where gains are counted, is left out, and so is an arm without a round.
     """
-    found: dict[str, float] = {}
-    begun = study.seeds(BASE)
+    millions: dict[str, float] = {}
+    base_seeds = study.seeds(BASE)
     for arm in (ROUND_0, *study.arms):
         totals = []
-        for history in (study.history(arm, seed) for seed in study.seeds(arm) if seed in begun):
+        for history in (study.history(arm, seed) for seed in study.seeds(arm) if seed in base_seeds):
             if history:
                 first, extra = history[0].training, _beside(history)
                 answers = first["instances"] * first["epochs"] * first["generations"]
-                others = (extra["rollouts"] + extra["replies"]) * first["sampled_tokens"] / answers
-                totals.append(sum(one.training["sampled_tokens"] for one in history) + others)
+                extra_tokens = (extra["rollouts"] + extra["replies"]) * first["sampled_tokens"] / answers
+                totals.append(sum(r.training["sampled_tokens"] for r in history) + extra_tokens)
         if totals:
-            found[arm] = float(np.mean(totals)) / 1e6
-    return pd.Series(found, name="million tokens", dtype=float)
+            millions[arm] = float(np.mean(totals)) / 1e6
+    return pd.Series(millions, name="million tokens", dtype=float)
 
 
 def overlap(study: Study, arm: str) -> pd.DataFrame:
@@ -125,16 +125,16 @@ def overlap(study: Study, arm: str) -> pd.DataFrame:
         for before, after in itertools.pairwise(study.history(arm, seed)):
             rates = {row.size: row.valid_rate for row in before.report.before}
             rose = {row.size for row in before.report.sizes if row.valid_rate > rates.get(row.size, row.valid_rate)}
-            fell = rates.keys() - rose
-            pairs.append([_kept(before.config.data_ratios, after.config.data_ratios, sizes) for sizes in (rose, fell)])
+            rest = rates.keys() - rose
+            pairs.append([_kept(before.config.data_ratios, after.config.data_ratios, sizes) for sizes in (rose, rest)])
         rows[seed] = pd.DataFrame(pairs, columns=["helped", "others"]).mean()
     return pd.DataFrame(rows, index=["helped", "others"]).T.rename_axis("seed").dropna()
 
 
 def _kept(before: Mapping[int, float], after: Mapping[int, float], sizes: Set[int]) -> float:
     """Returns the share of the data of some sizes that a design keeps; NaN if there was none."""
-    given = sum(before.get(size, 0.0) for size in sizes)
-    return sum(min(before.get(size, 0.0), after.get(size, 0.0)) for size in sizes) / given if given else np.nan
+    total = sum(before.get(size, 0.0) for size in sizes)
+    return sum(min(before.get(size, 0.0), after.get(size, 0.0)) for size in sizes) / total if total else np.nan
 
 
 def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -143,33 +143,33 @@ def by_round(study: Study, arm: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     Both are means over training seeds. The ratios are those that the round trained on, the rates those after it; NaN
     for sizes without validation boards.
     """
-    rounds = [one for seed in study.seeds(arm) for one in study.history(arm, seed)]
-    solved = pd.DataFrame({"round": one.index, **one.report.valid_rates} for one in rounds)
-    asked = pd.DataFrame({"round": one.index, **one.config.data_ratios} for one in rounds).fillna(0.0)
+    rounds = [round_ for seed in study.seeds(arm) for round_ in study.history(arm, seed)]
+    rates = pd.DataFrame({"round": round_.index, **round_.report.valid_rates} for round_ in rounds)
+    shares = pd.DataFrame({"round": round_.index, **round_.config.data_ratios} for round_ in rounds).fillna(0.0)
     success, ratios = (
         table.groupby("round").mean().T.rename_axis("size").rename(columns="round {}".format)
-        for table in (solved, asked)
+        for table in (rates, shares)
     )
     sizes = success.index.union(ratios.index)
     return success.reindex(sizes), ratios.reindex(sizes, fill_value=0.0)
 
 
 def _change(before: EnvConfig, after: EnvConfig, valid: Mapping[int, float]) -> dict[str, float]:
-    able = [size for size, rate in valid.items() if rate >= FRONTIER]
+    solved = [size for size, rate in valid.items() if rate >= FRONTIER]
     parts, share = after.sizes, after.data_ratios
     waits = {size: part.wait_ratio for size, part in parts.items() if part.wait_ratio is not None and share[size]}
-    used = [size for size in able if share.get(size) and size in before.sizes]
-    alike = [_alike(before.sizes[size].ratios, parts[size].ratios) for size in used]
+    used = [size for size in solved if share.get(size) and size in before.sizes]
+    unchanged = [_alike(before.sizes[size].ratios, parts[size].ratios) for size in used]
     return {
-        "below_frontier": max(able, default=min(valid)) - sum(size * ratio for size, ratio in share.items()),
+        "below_frontier": max(solved, default=min(valid)) - sum(size * ratio for size, ratio in share.items()),
         "hole_ratio": sum(parts[size].hole_ratio * ratio for size, ratio in share.items()),
         "wait_ratio": float(np.average([*waits.values()], weights=[share[s] for s in waits])) if waits else np.nan,
         "moved": total_variation(share, before.data_ratios),
-        "kept": float(np.mean(alike)) if alike else np.nan,
+        "kept": float(np.mean(unchanged)) if unchanged else np.nan,
     }
 
 
-def _alike(one: Mapping[str, float | None], other: Mapping[str, float | None]) -> bool:
+def _alike(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> bool:
     """Returns whether all ratios except the data ratio are nearly equal; None equals only None."""
-    pairs = [(one[key], other[key]) for key in one if key != "data_ratio"]
+    pairs = [(before[key], after[key]) for key in before if key != "data_ratio"]
     return all(x == y or (x is not None and y is not None and abs(x - y) < ALIKE) for x, y in pairs)

@@ -39,10 +39,10 @@ def readings(records: Records) -> pd.DataFrame:
     """
     rows = []
     for record in records:
-        later = {f"{where} / {LATER}": measured for where, measured in record["after boards"].items()}
-        for key, measured in (record["reading"] | later).items():
-            where, stage = key.split(" / ")
-            rows.append({"situations": where, "engineer": stage, **measured})
+        later = {f"{situations} / {LATER}": measures for situations, measures in record["after boards"].items()}
+        for key, measures in (record["reading"] | later).items():
+            situations, stage = key.split(" / ")
+            rows.append({"situations": situations, "engineer": stage, **measures})
     return pd.DataFrame(rows)
 
 
@@ -51,17 +51,17 @@ def table(records: Records) -> pd.DataFrame:
 
     With fewer than three seeds it has their values instead.
     """
-    found = readings(records)
-    if found.empty:
-        return found
+    frame = readings(records)
+    if frame.empty:
+        return frame
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for where, in_set in found.groupby("situations", sort=False):
-        for stage, group in in_set.groupby("engineer", sort=False):
+    for situations, set_rows in frame.groupby("situations", sort=False):
+        for stage, group in set_rows.groupby("engineer", sort=False):
             measures = group.drop(columns=["situations", "engineer"])
-            rows[str(where), str(stage)] = {name: _said(measures[name].tolist()) for name in measures}
-        known = [record["yardsticks"][where] for record in records]
-        for name in dict.fromkeys(name for one in known for name in one):  # older records have another one
-            rows[str(where), name] = {"own": _said([one[name] for one in known if name in one])}
+            rows[str(situations), str(stage)] = {name: _said(measures[name].tolist()) for name in measures}
+        baselines = [record["yardsticks"][situations] for record in records]
+        for name in dict.fromkeys(name for rewards in baselines for name in rewards):  # older records have another one
+            rows[str(situations), name] = {"own": _said([rewards[name] for rewards in baselines if name in rewards])}
     return pd.DataFrame(rows).T.fillna("")
 
 
@@ -79,19 +79,22 @@ def earns_more(folder: Path, other: Path) -> dict[str, Estimate]:
     Raises:
         ValueError: The folders have records of different seeds.
     """
-    seeds = [{path.name for path in (one / "design_rl").glob("*.json")} for one in (folder, other)]
+    seeds = [{path.name for path in (cells / "design_rl").glob("*.json")} for cells in (folder, other)]
     if seeds[0] != seeds[1]:
         raise ValueError(f"{folder} and {other} have records of different seeds: {sorted(seeds[0] ^ seeds[1])}")
-    after = [readings(load(one)).query("engineer == @AFTER") for one in (folder, other)]
-    own, others = (dict([*rows.groupby("situations", sort=False)["own"]]) for rows in after)
-    pairs = {str(where): earned.to_numpy() - others[where].to_numpy() for where, earned in own.items()}
-    return {where: t_estimate(difference[~np.isnan(difference)]) for where, difference in pairs.items()}
+    tables = [readings(load(cells)).query("engineer == @AFTER") for cells in (folder, other)]
+    own_rewards, other_rewards = (dict([*rows.groupby("situations", sort=False)["own"]]) for rows in tables)
+    differences = {
+        str(situations): rewards.to_numpy() - other_rewards[situations].to_numpy()
+        for situations, rewards in own_rewards.items()
+    }
+    return {situations: t_estimate(difference[~np.isnan(difference)]) for situations, difference in differences.items()}
 
 
 def responses(records: Records) -> pd.DataFrame:
     """Returns `reading.response` as a mean over trained engineers: what they ask for as one row of a report moves."""
-    found = pd.concat([pd.DataFrame(record["response"]) for record in records])
-    return found.groupby(["moved", "told"], sort=False, as_index=False)["asked"].mean()
+    rows = pd.concat([pd.DataFrame(record["response"]) for record in records])
+    return rows.groupby(["moved", "told"], sort=False, as_index=False)["asked"].mean()
 
 
 def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
@@ -107,48 +110,49 @@ def doses(study: Study, ages: int, **asked: Any) -> pd.DataFrame:
     for other in get_args(Other):
         control = f"{arm}_{other}"
         for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-            *own, _ = study.history(control, seed)
-            reports = _told(study, other, seed, ages)[: len(own)]
-            if len(reports) < len(own):
+            *rounds, _ = study.history(control, seed)
+            reports = _told(study, other, seed, ages)[: len(rounds)]
+            if len(reports) < len(rounds):
                 continue
-            pairs = zip(reports, own, strict=True)
+            pairs = zip(reports, rounds, strict=True)
             distance = np.mean([report.valid_rate - before.report.valid_rate for report, before in pairs])
-            gained = [study.rates(one, **asked).loc[seed].mean() for one in (arm, control)]
-            rows.append((seed, other, 100 * distance, 100 * (gained[0] - gained[1])))
+            rates = [study.rates(key, **asked).loc[seed].mean() for key in (arm, control)]
+            rows.append((seed, other, 100 * distance, 100 * (rates[0] - rates[1])))
     return pd.DataFrame(rows, columns=["seed", "report", "distance", "gained"])
 
 
 def _told(study: Study, other: Other, seed: int, ages: int) -> tuple[FailureReport, ...]:
     """Returns the reports that an engineer is told in place of its own, as far as they are on record."""
-    recorded = [one for one in group_of(seed, ages) if {("fixed", one), (ROUND_0, one)} & {*study.records}]
+    recorded = [s for s in group_of(seed, ages) if {("fixed", s), (ROUND_0, s)} & {*study.records}]
     if not {*told_seeds(other, seed, ages)} <= {*recorded}:
         return ()
-    return told(other, seed, ages, {one: study.history("fixed", one) for one in recorded})
+    return told(other, seed, ages, {s: study.history("fixed", s) for s in recorded})
 
 
 def first_designs(study: Study, ages: int, arm: str = "engineer_trained") -> pd.DataFrame:
     """Returns what an engineer asks for first, told its own student's report and told another one's.
 
-    Both are asked with the same weights after the same round, so that only the report differs; the other one is of
-    `fixed`, whose students have so many `ages`. A row a training seed, with the columns `own_valid` and `other_valid`,
-    the valid rate that the report states; `own_size` and `other_size`, the mean size of the boards asked for; and
-    `response`, how much larger boards are asked for where the report states the higher rate: below 0 if smaller ones.
-    A seed of which a reply was rejected, or whose told report is not on record, is left out.
+    Both designs come from the same weights after the same round, so that only the report differs. The other report is
+    that of another student in the cells of `fixed`; `ages` is the number of ages. A row a training seed, with the
+    columns `own_valid` and `other_valid`, the valid rate that the report states; `own_size` and `other_size`, the mean
+    size of the boards asked for; and `response`, how much larger the boards are that the engineer asks for where the
+    report states the higher rate: below 0 if they are smaller. A seed is left out if one of its replies was rejected,
+    or if the other report is not on record.
 
     Raises:
-        ValueError: The two were not asked with the same weights.
+        ValueError: The two designs do not come from the same weights.
     """
     rows, control = {}, f"{arm}_another"
     for seed in sorted({*study.seeds(arm)} & {*study.seeds(control)}):
-        first, own = study.history(arm, seed)[:2]
-        controlled = study.history(control, seed)[1]
-        if not first.checkpoint_sha256 == own.parent_sha256 == controlled.parent_sha256:
+        first, own_round = study.history(arm, seed)[:2]
+        other_round = study.history(control, seed)[1]
+        if not first.checkpoint_sha256 == own_round.parent_sha256 == other_round.parent_sha256:
             raise ValueError(f"{arm}-{seed} and {control}-{seed} did not design with the same weights")
         reports = _told(study, "another", seed, ages)
-        if own.was_rejected or controlled.was_rejected or not reports:
+        if own_round.was_rejected or other_round.was_rejected or not reports:
             continue
         valid = first.report.valid_rate, reports[0].valid_rate
-        size = [mean_size(one.config) for one in (own, controlled)]
+        size = [mean_size(round_.config) for round_ in (own_round, other_round)]
         rows[seed] = [*valid, *size, float(np.sign(valid[1] - valid[0]) * (size[1] - size[0]))]
     columns = ["own_valid", "other_valid", "own_size", "other_size", "response"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("seed")

@@ -59,8 +59,8 @@ def trials(rows: Iterable[Mapping[str, Any]]) -> Trials:
     keys = ["student", "design", "seed"]
     table = pd.DataFrame(rows, columns=[*keys, "gain", "tokens"])
     if table.duplicated(keys).any():
-        one = table[table.duplicated(keys)].iloc[0]
-        raise ValueError(f"student {one.student}, design {one.design}, seed {one.seed}: this trial is there twice")
+        row = table[table.duplicated(keys)].iloc[0]
+        raise ValueError(f"student {row.student}, design {row.design}, seed {row.seed}: this trial is there twice")
     students, designs = (tuple(dict.fromkeys(table[key])) for key in ("student", "design"))
     seeds = tuple(sorted(int(seed) for seed in table["seed"].unique()))
     if len(seeds) < 2:
@@ -99,14 +99,14 @@ def best_constant(gain: np.ndarray, *, on_others: bool = False) -> np.ndarray:
     """
     if on_others and len(gain) < 2:
         raise ValueError("a constant design is searched for on other students: takes at least 2 students")
-    known = of_other_seeds(gain)
-    total = np.broadcast_to(known.sum(axis=0), gain.shape)
-    return _chosen(gain, total - known if on_others else total)
+    scores = of_other_seeds(gain)
+    total = np.broadcast_to(scores.sum(axis=0), gain.shape)
+    return _chosen(gain, total - scores if on_others else total)
 
 
 def values(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dict[str, Estimate]:
-    """Returns what there is to be won, in the unit of the gains, by name: means of `differences` over all trials."""
-    return {name: estimate(won) for name, won in differences(found, draws, constants).items()}
+    """Returns how much designing could gain, in the unit of the gains, by name: means of `differences` over trials."""
+    return {name: estimate(difference) for name, difference in differences(found, draws, constants).items()}
 
 
 def differences(found: Trials, draws: Sequence[str], constants: Sequence[str]) -> dict[str, np.ndarray]:
@@ -126,18 +126,20 @@ def differences(found: Trials, draws: Sequence[str], constants: Sequence[str]) -
         "reading, searched": best_constant(found.gain, on_others=True),
         **{f"against {design}": found.of([design])[:, 0] for design in constants},
     }
-    return {name: best - other for name, other in against.items()}
+    return {name: best - baseline for name, baseline in against.items()}
 
 
 def interaction(gain: np.ndarray) -> tuple[float, int, int, float]:
-    """Returns F, its degrees of freedom and p for "all designs differ alike in all students"; gains `[S, D, K]`.
+    """Returns F, its degrees of freedom and p for "designs differ by the same amounts in all students".
+
+    `gain` is `[S, D, K]`.
 
     The analysis of variance takes out each student's mean under each seed, and what all students have in common.
     """
     students, designs, seeds = gain.shape
-    own = gain - gain.mean(axis=1, keepdims=True)
-    cells = own.mean(axis=2)
-    between, within = seeds * ((cells - cells.mean(axis=0)) ** 2).sum(), ((own - cells[:, :, None]) ** 2).sum()
+    centred = gain - gain.mean(axis=1, keepdims=True)
+    cells = centred.mean(axis=2)
+    between, within = seeds * ((cells - cells.mean(axis=0)) ** 2).sum(), ((centred - cells[:, :, None]) ** 2).sum()
     df = (students - 1) * (designs - 1), students * (designs - 1) * (seeds - 1)
     with np.errstate(divide="ignore", invalid="ignore"):  # trials without noise
         ratio = float(between / df[0] / (within / df[1]))
@@ -149,8 +151,8 @@ def ceiling(gain: np.ndarray) -> list[float]:
 
     No score that predicts gains can be expected to rank designs better than two such measurements agree.
     """
-    known = of_other_seeds(gain)
+    other_means = of_other_seeds(gain)
     return [
-        float(np.mean([spearmanr(own[:, k], other[:, k]).statistic for k in range(gain.shape[2])]))
-        for own, other in zip(gain, known, strict=True)
+        float(np.mean([spearmanr(gains[:, k], means[:, k]).statistic for k in range(gain.shape[2])]))
+        for gains, means in zip(gain, other_means, strict=True)
     ]

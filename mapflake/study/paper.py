@@ -62,38 +62,44 @@ def claims(study: Study) -> pd.DataFrame:
     """
     gains = " / ".join(f"{PAPER['engineer'][1][n][0] - PAPER['fixed'][1][n][0]:+.1f}" for n in PAPER["fixed"][1])
     base = PAPER["engineer"][1][3][0] - PAPER["engineer_base"][1][3][0]
-    places: dict[str, dict[str, Any]] = {f"subset {one}": {"boards": one} for one in study.sets if one != "validation"}
+    places: dict[str, dict[str, Any]] = {
+        f"subset {subset}": {"boards": subset} for subset in study.sets if subset != "validation"
+    }
     places |= {f"boards of {n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
     fewest = {"agents": study.boards["agents"].min()}
     rows: list[tuple[str, str, list[Estimate | None]]] = []
 
-    def ahead(claim: str, says: str, others: list[str], **kept: Any) -> None:
-        found = [compare(study, [arm], other, **kept) for arm, other in zip(ENGINEERS, others, strict=True)]
-        rows.append((claim, says, [one[0].estimate if one else None for one in found]))
+    def ahead(claim: str, quote: str, against: list[str], **selection: Any) -> None:
+        compared = [
+            compare(study, [arm], baseline, **selection) for arm, baseline in zip(ENGINEERS, against, strict=True)
+        ]
+        rows.append((claim, quote, [result[0].estimate if result else None for result in compared]))
 
-    for place, kept in places.items():
-        says = f"{gains} with 3 / 4 / 5 agents, all subsets" if kept == fewest else ""
-        ahead(f"the engineer is ahead of the fixed configuration: {place}", says, ["fixed"] * 2, **kept)
-    says = f"{base:+.1f} with 3 agents"
-    ahead("a trained checkpoint designs better than the untrained model: all boards", says, ["engineer_base"] * 2)
-    for other, ahead_by in MODULES.items():
-        controls = [f"{arm}_{other.lower()}" for arm in ENGINEERS]
-        ahead(f"context V6 is ahead of {other}: all boards", f"{ahead_by:+.1f} on wr025", controls)
-    for control, what in (("another", "another student's report"), ("none", "no report")):
+    for place, boards in places.items():
+        text = f"{gains} with 3 / 4 / 5 agents, all subsets" if boards == fewest else ""
+        ahead(f"the engineer is ahead of the fixed configuration: {place}", text, ["fixed"] * 2, **boards)
+    text = f"{base:+.1f} with 3 agents"
+    ahead("a trained checkpoint designs better than the untrained model: all boards", text, ["engineer_base"] * 2)
+    for context, lead in MODULES.items():
+        controls = [f"{arm}_{context.lower()}" for arm in ENGINEERS]
+        ahead(f"context V6 is ahead of {context}: all boards", f"{lead:+.1f} on wr025", controls)
+    for control, report in (("another", "another student's report"), ("none", "no report")):
         controls = [f"{arm}_{control}" for arm in ENGINEERS]
-        ahead(f"designs rest on the failures that were read: ahead of {what}, all boards", "in words", controls)
-    shares = [overlap(study, arm) for arm in ENGINEERS]
-    differences = [t_estimate((one["helped"] - one["others"]).to_numpy()) if len(one) else None for one in shares]
-    keeps = "designs keep what helped: share of data kept for sizes whose success rose, minus that for others"
-    rows.append((keeps, "in words", differences))
-    table = [(claim, says, *map(_verdict, found)) for claim, says, found in rows if any(found)]
+        ahead(f"designs rest on the failures that were read: ahead of {report}, all boards", "in words", controls)
+    overlaps = [overlap(study, arm) for arm in ENGINEERS]
+    differences = [
+        t_estimate((shares["helped"] - shares["others"]).to_numpy()) if len(shares) else None for shares in overlaps
+    ]
+    title = "designs keep what helped: share of data kept for sizes whose success rose, minus that for others"
+    rows.append((title, "in words", differences))
+    table = [(claim, quote, *map(_verdict, estimates)) for claim, quote, estimates in rows if any(estimates)]
     columns = ["claim", "the paper", "paper's engineer", "trained engineer"]
     return pd.DataFrame(table, columns=columns).set_index("claim")
 
 
-def _verdict(found: Estimate | None) -> str:
+def _verdict(estimate: Estimate | None) -> str:
     """Returns whether a difference is above zero, with the difference in points and the number of seeds."""
-    if found is None:
+    if estimate is None:
         return ""
-    shown = ("yes" if found.mean > 0 else "no") if found.excludes_zero else "not shown"
-    return f"{shown}: {points(found)}, {found.seeds} seeds"
+    verdict = ("yes" if estimate.mean > 0 else "no") if estimate.excludes_zero else "not shown"
+    return f"{verdict}: {points(estimate)}, {estimate.seeds} seeds"

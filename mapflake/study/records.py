@@ -127,16 +127,16 @@ def write_record(
         ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
     """
     folder = Path(boards_folder)
-    checked = load_tasks(folder / "validation.jsonl")
-    own = history[-1].parameters.get("about", {}) if history else {}
+    boards = load_tasks(folder / "validation.jsonl")
+    about = history[-1].parameters.get("about", {}) if history else {}
     record = Record(
         schema=2,
         arm=arm,
         seed=seed,
-        parameters={**parameters, **own},
+        parameters={**parameters, **about},
         benchmark={name: outcomes(benchmark[name], tasks) for name, tasks in _subsets(folder).items()},
-        validation=tuple(outcomes(found, checked) for found in validation),
-        rounds=tuple(repro.to_json(replace(one, checkpoint=Path(), files={})) for one in history),
+        validation=tuple(outcomes(rollouts, boards) for rollouts in validation),
+        rounds=tuple(repro.to_json(replace(round_, checkpoint=Path(), files={})) for round_ in history),
         made=made(),
     )
     repro.write_text(path, repro.dumps(repro.to_json(record), indent=1) + "\n")
@@ -151,7 +151,7 @@ def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Out
     """Returns what came of rollouts, `[len(tasks) * samples]`, task-major; a board may be there twice.
 
     Raises:
-        ValueError: The rollouts are not those, or more than 9 for a board.
+        ValueError: The rollouts are not the same number of answers, 1 to 9, to each board in order.
     """
     samples = len(rollouts) // len(tasks)
     keys = [task.instance.key for task in tasks for _ in range(samples)]
@@ -167,11 +167,11 @@ def outcomes(rollouts: Sequence[evaluate.Rollout], tasks: Sequence[Task]) -> Out
 @functools.cache
 def code_sha256() -> str:
     """Returns one hash of the code that decides a record."""
-    found = {"package": provenance.code_sha256(*MAKERS)}
+    hashes = {"package": provenance.code_sha256(*MAKERS)}
     for notebook in sorted((provenance.PACKAGE.parent / "notebooks").glob("0[12345]*.ipynb")):
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        found[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
-    return repro.json_sha256(found)
+        hashes[notebook.name] = repro.json_sha256(["".join(c["source"]) for c in cells if c["cell_type"] == "code"])
+    return repro.json_sha256(hashes)
 
 
 def _commit() -> tuple[str | None, bool]:

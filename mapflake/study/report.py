@@ -41,17 +41,17 @@ def table(study: Study) -> pd.DataFrame:
     everyone = _everyone(study)
     columns: dict[str, dict[str, Any]] = {"seeds": {arm: len(study.seeds(arm)) for arm in everyone}}
     agents: dict[str, dict[str, Any]] = {f"{n} agents": {"agents": n} for n in sorted({*study.boards["agents"]})}
-    measured = {f"valid %, {title}": ("valid", kept) for title, kept in agents.items()} | {"optimal %": ("optimal", {})}
-    for title, (metric, kept) in measured.items():
-        shares = {arm: study.rates(arm, metric, **kept).to_numpy().mean() for arm in everyone}
+    measured = {f"valid %, {title}": ("valid", b) for title, b in agents.items()} | {"optimal %": ("optimal", {})}
+    for title, (metric, boards) in measured.items():
+        shares = {arm: study.rates(arm, metric, **boards).to_numpy().mean() for arm in everyone}
         columns[title] = {arm: f"{100 * share:.1f}" for arm, share in shares.items()}
     everywhere = f"all {len(study.boards)} boards"
     waits = {"boards that need a wait": {"needs_wait": True}} if study.boards["needs_wait"].any() else {}
-    where = agents | {everywhere: {}} | waits | {"validation": {"boards": "validation"}}
-    differences = {f"{title}, against fixed": ("fixed", kept) for title, kept in where.items()}
+    places = agents | {everywhere: {}} | waits | {"validation": {"boards": "validation"}}
+    differences = {f"{title}, against fixed": ("fixed", boards) for title, boards in places.items()}
     differences[f"{everywhere}, against evaluation-matched"] = ("evaluation_matched", {})
-    for title, (against, kept) in differences.items():
-        if rows := compared(study, against, **kept):
+    for title, (against, boards) in differences.items():
+        if rows := compared(study, against, **boards):
             columns[title] = {row.arm: points(row.estimate, row.significant) for row in rows}
     if extra := {arm: f"{share:+.0%}" for arm, share in spent(study)["extra"].items()}:
         columns["extra samples"] = extra
@@ -116,10 +116,10 @@ def results_markdown(
         arm = "fixed"
     done = [seed for seed in study.seeds(arm) if seed in (planned or ())]
     if planned and len(done) < len(planned):
-        there = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"
-        parts.append(f"**The study is not finished**: {there}.")
-    if not (others := not_asked(study, comparison)).empty:
-        parts += ["## Other differences, not among these questions", others.to_markdown(disable_numparse=True)]
+        progress = f"{len(done)} of {len(planned)} planned training seeds are there ({', '.join(map(str, done))})"
+        parts.append(f"**The study is not finished**: {progress}.")
+    if not (differences := not_asked(study, comparison)).empty:
+        parts += ["## Other differences, not among these questions", differences.to_markdown(disable_numparse=True)]
     if any(study.history(TRAINED, seed) for seed in study.seeds(TRAINED)):
         parts.append(_of_the_trained(study, ages))
     parts += [
@@ -157,25 +157,25 @@ def results_markdown(
 
 def _of_the_trained(study: Study, ages: int) -> str:
     """Returns sentences on the trained engineer: its late start, its optimal plans, and its first designs."""
-    ahead, fewest = head_start(study, TRAINED), study.boards["agents"].min()
-    said = [
+    lead, fewest = head_start(study, TRAINED), study.boards["agents"].min()
+    sentences = [
         "After round 0, before its first design, the policy of the trained engineer differs from that of the other arms"
-        f" by {points(ahead)} points on the validation boards ({ahead.seeds} training seeds). Its differences from arms"
+        f" by {points(lead)} points on the validation boards ({lead.seeds} training seeds). Its differences from arms"
         " with other weights include this."
     ]
     for row in compare(study, [TRAINED], "fixed", "optimal", agents=fewest):
-        said.append(
+        sentences.append(
             f"In *optimal* plans it differs from the fixed configuration by {points(row.estimate)} points on boards"
             f" with {fewest} agents ({row.estimate.seeds} training seeds)."
         )
     if ages > 1 and study.seeds(f"{TRAINED}_another"):
         response = t_estimate(engineers.first_designs(study, ages)["response"].to_numpy())
-        said.append(
+        sentences.append(
             "Told another student's report, it first asks for boards whose mean side length differs by"
             f" {response.text('+.1f')} squares in the direction of that student's strength ({response.seeds} training"
             " seeds)."
         )
-    return textwrap.fill(" ".join(said), 110)
+    return textwrap.fill(" ".join(sentences), 110)
 
 
 def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
@@ -184,10 +184,10 @@ def answers(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame
 
 
 def not_asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFrame:
-    """Returns differences beside the questions as a table of text.
+    """Returns further differences, which no question asked for, as a table of text.
 
-    They are the first question on the validation boards, and the trained engineer against the paper's engineer, by the
-    number of agents.
+    The rows are the difference of the first question on the validation boards, and the lead of the trained engineer
+    over the paper's engineer for each number of agents.
     """
     arm, first, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
     rows = compare(study, [arm], first, metric, "validation")
@@ -206,12 +206,12 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
     against = {m: {row.arm: row for row in compared(study, "fixed", metric=m)} for m in METRICS}
     strata = {key: sorted({*study.boards[key].tolist()}) for key in ("agents", "size")}
 
-    def rates(arm: str, **kept: int) -> dict[str, dict[str, float]]:
-        return {m: _json(estimate(study.rates(arm, m, "benchmark", **kept))) for m in METRICS}
+    def rates(arm: str, **selection: int) -> dict[str, dict[str, float]]:
+        return {m: _json(estimate(study.rates(arm, m, "benchmark", **selection))) for m in METRICS}
 
     on_benchmark, by_round = {}, []
     for arm in _everyone(study):
-        rows = {m: compared[arm] for m, compared in against.items() if arm in compared}
+        rows = {m: by_arm[arm] for m, by_arm in against.items() if arm in by_arm}
         on_benchmark[arm] = {
             "all": rates(arm),
             **{f"by_{key}": {str(v): rates(arm, **{key: v}) for v in values} for key, values in strata.items()},
@@ -224,5 +224,5 @@ def metrics(study: Study, comparison: Mapping[str, Any] = ASKED) -> dict[str, An
     return {"asked": {**comparison, "against": answers}, "benchmark": on_benchmark, "validation_by_round": by_round}
 
 
-def _json(estimate: Estimate, **more: float | None) -> dict[str, float]:
-    return {key: round(value, 4) for key, value in (vars(estimate) | more).items() if value is not None}
+def _json(estimate: Estimate, **extras: float | None) -> dict[str, float]:
+    return {key: round(value, 4) for key, value in (vars(estimate) | extras).items() if value is not None}

@@ -83,11 +83,11 @@ def estimate(values: pd.DataFrame | np.ndarray, ages: Sequence[int] | None = Non
         ValueError: One of the values is not a finite number, or ages are not one a seed, each as often as any other and
             at least twice.
     """
-    found = _finite(values)
-    (seeds, boards), mean = found.shape, float(found.mean())
+    array = _finite(values)
+    (seeds, boards), mean = array.shape, float(array.mean())
     if min(seeds, boards) == 1:
         return Estimate(mean, seeds, boards)
-    variance, df = _variance(*mean_squares(found, ages), seeds, boards, ages=len({*ages}) if ages is not None else 1)
+    variance, df = _variance(*mean_squares(array, ages), seeds, boards, ages=len({*ages}) if ages is not None else 1)
     return _with_interval(Estimate(mean, seeds, boards), variance**0.5, df)
 
 
@@ -97,25 +97,25 @@ def t_estimate(values: Sequence[float] | np.ndarray) -> Estimate:
     Raises:
         ValueError: One of the values is not a finite number.
     """
-    found, n = _finite(values), len(values)
-    return _with_interval(Estimate(float(found.mean()), n, 1), float(stats.sem(found)) if n > 1 else 0.0, n - 1)
+    array, n = _finite(values), len(values)
+    return _with_interval(Estimate(float(array.mean()), n, 1), float(stats.sem(array)) if n > 1 else 0.0, n - 1)
 
 
 def _finite(values: pd.DataFrame | Sequence[float] | np.ndarray) -> np.ndarray:
     """Returns the values as an array; ValueError if one is NaN or infinite."""
-    found = np.asarray(values, dtype=float)
-    if wrong := int((~np.isfinite(found)).sum()):
-        raise ValueError(f"values: must be finite numbers, and {wrong} of {found.size} are NaN or infinite")
-    return found
+    array = np.asarray(values, dtype=float)
+    if wrong := int((~np.isfinite(array)).sum()):
+        raise ValueError(f"values: must be finite numbers, and {wrong} of {array.size} are NaN or infinite")
+    return array
 
 
-def _with_interval(found: Estimate, error: float, df: float) -> Estimate:
+def _with_interval(point: Estimate, error: float, df: float) -> Estimate:
     """Returns the estimate with Student's interval and p-value for this standard error, unless it is rounding alone."""
-    if error < 1e-12 * max(1.0, abs(found.mean)):
-        return found
-    mean, half = found.mean, float(stats.t.ppf(0.975, df)) * error
+    if error < 1e-12 * max(1.0, abs(point.mean)):
+        return point
+    mean, half = point.mean, float(stats.t.ppf(0.975, df)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, df))
-    return replace(found, low=mean - half, high=mean + half, p=p)
+    return replace(point, low=mean - half, high=mean + half, p=p)
 
 
 def mean_squares(values: np.ndarray, ages: Sequence[int] | None = None) -> tuple[float, float, float]:
@@ -127,15 +127,15 @@ def mean_squares(values: np.ndarray, ages: Sequence[int] | None = None) -> tuple
     if min(seeds, boards) < 2:
         raise ValueError(f"mean squares take at least 2 seeds and 2 boards, not {seeds} and {boards}")
     labels = np.zeros(seeds) if ages is None else np.asarray(ages)
-    _, age, often = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(age) != seeds or {*often} != {often[0]} or often[0] < 2:
+    _, age, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(age) != seeds or {*counts} != {counts[0]} or counts[0] < 2:
         raise ValueError(f"ages: takes one a seed, each as often as any other, at least twice, not {labels.tolist()}")
-    own = values - np.stack([values[age == i].mean(0) for i in range(len(often))])[age]
-    by_seed, by_board, free = own.mean(1, keepdims=True), values.mean(0), seeds - len(often)
+    deviations = values - np.stack([values[age == i].mean(0) for i in range(len(counts))])[age]
+    by_seed, by_board, free = deviations.mean(1, keepdims=True), values.mean(0), seeds - len(counts)
     return (
         float(boards * (by_seed**2).sum() / free),
         float(seeds * ((by_board - values.mean()) ** 2).sum() / (boards - 1)),
-        float(((own - by_seed) ** 2).sum() / (free * (boards - 1))),
+        float(((deviations - by_seed) ** 2).sum() / (free * (boards - 1))),
     )
 
 
@@ -145,9 +145,9 @@ def _variance(
     """Returns the variance of the mean and its degrees of freedom, see the module."""
     total, free = between + by_board - rest, seeds - ages
     parts = (between, free), (by_board, boards - 1), (rest, free * (boards - 1))
-    below = sum(square**2 / df for square, df in parts)
+    denominator = sum(square**2 / df for square, df in parts)
     fewest = min(free, boards - 1)
-    df = max(total**2 / below, fewest) if below else fewest
+    df = max(total**2 / denominator, fewest) if denominator else fewest
     return max(total, between, by_board) / (seeds * boards), df
 
 
@@ -174,18 +174,18 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
     The i-th smallest becomes the largest (m - j + 1) p_j of all j up to i, at most 1.
 
     Raises:
-        ValueError: One is not in 0 to 1.
+        ValueError: A p-value is not in 0 to 1.
     """
     for i, value in enumerate(p):
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"p[{i}]: must be in 0 to 1, or None, not {value}")
     order = sorted((value, i) for i, value in enumerate(p) if value is not None)
-    found: list[float | None] = [None] * len(p)
+    corrected: list[float | None] = [None] * len(p)
     worst = 0.0
     for rank, (value, i) in enumerate(order):
         worst = min(1.0, max(worst, (len(order) - rank) * value))
-        found[i] = worst
-    return found
+        corrected[i] = worst
+    return corrected
 
 
 def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
@@ -196,10 +196,10 @@ def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
     Raises:
         ValueError: `values` has fewer than two seeds or fewer than two boards, or one is not a finite number.
     """
-    found = _finite(values)
-    now, boards = found.shape
-    between, by_board, rest = mean_squares(found)
-    expected = max(rest, rest + (by_board - rest) * seeds / now)  # the effect of boards enters once for each seed
+    array = _finite(values)
+    pilot, boards = array.shape
+    between, by_board, rest = mean_squares(array)
+    expected = max(rest, rest + (by_board - rest) * seeds / pilot)  # the effect of boards enters once for each seed
     variance, df = _variance(between, expected, rest, seeds, boards)
     limit = stats.t.ppf(0.975, df)
     shift = optimize.brentq(lambda nc: stats.nct.sf(limit, df, nc) - 0.8, 0.0, 100.0 * limit)

@@ -44,8 +44,8 @@ def input_hash_of(module: str, *inputs: Any) -> str:
 
 def write_manifest(folder: Path, input_hash: str | None = None, precision: str | None = None) -> None:
     """Writes the manifest of `folder`; until then the checkpoint does not count. `precision`: see `precision_of`."""
-    trained = {"precision": precision} if precision else {}
-    repro.write_json(folder / MANIFEST, {"input_hash": input_hash, **trained, "files": _hashes(folder)})
+    details = {"precision": precision} if precision else {}
+    repro.write_json(folder / MANIFEST, {"input_hash": input_hash, **details, "files": _hashes(folder)})
 
 
 def precision_of(folder: Path) -> str | None:
@@ -74,13 +74,13 @@ def verify(folder: Path) -> None:
     Raises:
         CheckpointError: No manifest (an interrupted write), or a file that is missing, differs, or is not in it.
     """
-    listed, found = _listed(folder), _hashes(folder)
-    for name in sorted(listed.keys() | found.keys()):
-        if name not in found:
+    manifest, hashes = _listed(folder), _hashes(folder)
+    for name in sorted(manifest.keys() | hashes.keys()):
+        if name not in hashes:
             raise CheckpointError(f"{folder}: {name} is missing")
-        if name not in listed:
+        if name not in manifest:
             raise CheckpointError(f"{folder}: {name} is not in {MANIFEST}")
-        if listed[name] != found[name]:
+        if manifest[name] != hashes[name]:
             raise CheckpointError(f"{folder}: {name} differs from its hash in {MANIFEST}")
 
 
@@ -110,8 +110,8 @@ def _listed(folder: Path) -> dict[str, str]:
 
 def newest_whole(folder: Path) -> Path | None:
     """Returns the newest `checkpoint-N` in `folder` that passes `verify`, or None; warns of those it skips."""
-    numbered = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
-    for path in sorted(numbered, key=lambda p: int(p.name.removeprefix("checkpoint-")), reverse=True):
+    saves = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
+    for path in sorted(saves, key=lambda p: int(p.name.removeprefix("checkpoint-")), reverse=True):
         try:
             verify(path)
             return path
@@ -126,12 +126,12 @@ def check_out(out: Path, start: str | Path | None = None) -> None:
     Raises:
         CheckpointError: There is something else at `out`, or `start` is at `out`, in it or around it.
     """
-    ours = any((out / name).is_file() for name in (MANIFEST, "curve.jsonl"))
-    if out.exists() and not ours and not (out.is_dir() and not any(out.iterdir())):
+    is_checkpoint = any((out / name).is_file() for name in (MANIFEST, "curve.jsonl"))
+    if out.exists() and not is_checkpoint and not (out.is_dir() and not any(out.iterdir())):
         raise CheckpointError(f"{out}: is there and is no checkpoint; it would be lost: name another folder")
     if start is not None and Path(start).is_dir():
-        begun, end = Path(start).resolve(), out.resolve()
-        if begun == end or begun in end.parents or end in begun.parents:
+        source, target = Path(start).resolve(), out.resolve()
+        if source == target or source in target.parents or target in source.parents:
             raise CheckpointError(f"{out}: is where the training begins ({start}), in it or around it")
 
 

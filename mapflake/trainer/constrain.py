@@ -1,4 +1,4 @@
-"""Decoding under a grammar: which tokens may come next, by llguidance. The texts are validated after in any case.
+"""Decoding under a grammar: which tokens may come next, by llguidance. The texts are validated afterwards in any case.
 
 vLLM's engine takes the same mask for a word-level tokenizer (vllm_worker.py), else its own. Not covered: the grammars
 (whoever asks brings one), jump-ahead decoding, servers.
@@ -38,7 +38,7 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
     Raises:
         ValueError: The grammar cannot be read.
     """
-    fresh, size = _matcher(tokenizer, grammar, width)
+    prototype, size = _matcher(tokenizer, grammar, width)
     bits = allocate_token_bitmask(1, size)
 
     def mask(prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -47,7 +47,7 @@ def grammar_mask(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -
             if tokenizer.eos_token_id in prefix:  # it has ended and waits to leave the batch
                 row[tokenizer.eos_token_id] = True
                 continue
-            matcher = fresh.deep_copy()  # one that has failed cannot be reset
+            matcher = prototype.deep_copy()  # one that has failed cannot be reset
             matcher.consume_tokens(list(prefix))
             fill_next_token_bitmask(matcher, bits, 0)  # the end alone if the matcher has failed, see `are_whole`
             row[:size] = np.unpackbits(bits[0].view(np.uint8), bitorder="little")[:size]
@@ -61,12 +61,12 @@ def are_whole(tokenizer: PreTrainedTokenizerBase, grammar: str, completions: Ite
 
     Others were cut off: by their length, or because the matcher failed (it has limits), which looks like an end.
     """
-    fresh, _ = _matcher(tokenizer, grammar, len(tokenizer))
+    prototype, _ = _matcher(tokenizer, grammar, len(tokenizer))
 
     def whole(completion: Sequence[int]) -> bool:
-        matcher = fresh.deep_copy()
-        *said, last = completion
-        return last == tokenizer.eos_token_id and matcher.consume_tokens(said) and matcher.is_accepting()
+        matcher = prototype.deep_copy()
+        *tokens, last = completion
+        return last == tokenizer.eos_token_id and matcher.consume_tokens(tokens) and matcher.is_accepting()
 
     return [bool(completion) and whole(completion) for completion in completions]
 
@@ -74,13 +74,13 @@ def are_whole(tokenizer: PreTrainedTokenizerBase, grammar: str, completions: Ite
 def _matcher(tokenizer: PreTrainedTokenizerBase, grammar: str, width: int) -> tuple[llguidance.LLMatcher, int]:
     """Returns a matcher, and the number of tokens that it knows."""
     if is_word_level(tokenizer):
-        ours = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
+        ll_tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Words(tokenizer)))
     else:
-        ours = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
-    matcher = llguidance.LLMatcher(ours, grammar)
+        ll_tokenizer = llguidance.hf.from_tokenizer(tokenizer, n_vocab=width)
+    matcher = llguidance.LLMatcher(ll_tokenizer, grammar)
     if matcher.is_error():
         raise ValueError(f"grammar: {matcher.get_error()}")
-    return matcher, ours.vocab_size
+    return matcher, ll_tokenizer.vocab_size
 
 
 class _Words:

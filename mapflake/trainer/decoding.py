@@ -48,16 +48,16 @@ class _RoomyLayer(DynamicLayer):
         length = self.get_seq_length()
         end = length + key_states.size(2)
         if self.room is None or self.keys.data_ptr() != self.room[0].data_ptr() or end > self.room[0].size(2):
-            sides = []  # at first, where rows were selected, and where there is no room left
-            for old, new in ((self.keys, key_states), (self.values, value_states)):
-                side = new.new_empty(*new.shape[:2], end + ROOM, new.size(3))
+            buffers = []  # at first, where rows were selected, and where there is no room left
+            for cached, states in ((self.keys, key_states), (self.values, value_states)):
+                buffer = states.new_empty(*states.shape[:2], end + ROOM, states.size(3))
                 if length:
-                    side[:, :, :length] = old
-                sides.append(side)
-            self.room = (sides[0], sides[1])
-        for side, new in zip(self.room, (key_states, value_states), strict=True):
-            side[:, :, length:end] = new
-        self.keys, self.values = (side[:, :, :end] for side in self.room)
+                    buffer[:, :, :length] = cached
+                buffers.append(buffer)
+            self.room = (buffers[0], buffers[1])
+        for buffer, states in zip(self.room, (key_states, value_states), strict=True):
+            buffer[:, :, length:end] = states
+        self.keys, self.values = (buffer[:, :, :end] for buffer in self.room)
         return self.keys, self.values
 
 
@@ -83,27 +83,27 @@ def decode(
     bool `[B, V]`.
     """
     noise = torch.from_numpy(rng.random((len(prompts) * n, max_new_tokens))).float().clamp_max(1 - 2**-24)
-    done: dict[int, Decoded] = {}
+    completions: dict[int, Decoded] = {}
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
     config: Any = model.config
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    cached = 2 * config.num_hidden_layers * heads * width  # numbers in the keys and values of a token
-    longest = max(map(len, prompts), default=0) + max_new_tokens
-    group = max(1, min(batch_size, CACHE // (longest * cached)) // n)
+    token_size = 2 * config.num_hidden_layers * heads * width  # numbers in the keys and values of a token
+    max_length = max(map(len, prompts), default=0) + max_new_tokens
+    num_prompts = max(1, min(batch_size, CACHE // (max_length * token_size)) // n)
     was_training = model.training
     model.eval()
     try:
-        for first in range(0, len(order), group):
-            chosen = order[first : first + group]
-            rows = [i * n + j for i in chosen for j in range(n)]
-            batch, own = [prompts[i] for i in chosen], noise[rows].to(model.device)
-            decoded = _decode_batch(model, batch, n, temperature, max_new_tokens, eos, own, mask)
-            done.update(zip(rows, decoded, strict=True))
+        for first in range(0, len(order), num_prompts):
+            indices = order[first : first + num_prompts]
+            rows = [i * n + j for i in indices for j in range(n)]
+            batch, batch_noise = [prompts[i] for i in indices], noise[rows].to(model.device)
+            decoded = _decode_batch(model, batch, n, temperature, max_new_tokens, eos, batch_noise, mask)
+            completions.update(zip(rows, decoded, strict=True))
             progress(len(rows))
     finally:
         model.train(was_training)
-    return [done[row] for row in range(len(done))]
+    return [completions[row] for row in range(len(completions))]
 
 
 def _decode_batch(
@@ -140,24 +140,24 @@ def _decode_batch(
     tokens = torch.full((total, max_new_tokens), eos, device=device)
     logps = torch.zeros((total, max_new_tokens), device=device)
     ends = torch.full((total,), max_new_tokens, device=device)
-    alive = torch.arange(total, device=device)  # row of each line of the shrinking batch
+    row_of = torch.arange(total, device=device)  # row of each line of the shrinking batch
     finished = torch.zeros(total, dtype=torch.bool, device=device)
     for step in range(max_new_tokens):
         if allowed is not None:
-            logits = logits.masked_fill(~allowed(tokens[alive, :step].tolist()).to(device), -torch.inf)
-        token, logp = _pick(logits.float(), temperature, noise[alive, step])
-        tokens[alive, step] = token
-        logps[alive, step] = logp
-        now = (token == eos) & ~finished
-        ends[alive[now]] = step + 1
-        finished = finished | now
-        left = int((~finished).sum())
-        if left == 0 or step + 1 == max_new_tokens:
+            logits = logits.masked_fill(~allowed(tokens[row_of, :step].tolist()).to(device), -torch.inf)
+        token, logp = _pick(logits.float(), temperature, noise[row_of, step])
+        tokens[row_of, step] = token
+        logps[row_of, step] = logp
+        stops = (token == eos) & ~finished
+        ends[row_of[stops]] = step + 1
+        finished = finished | stops
+        num_live = int((~finished).sum())
+        if num_live == 0 or step + 1 == max_new_tokens:
             break
-        if left <= 0.75 * len(finished):  # copying the cache costs about one step: shrink only when it pays
-            keep = (~finished).nonzero()[:, 0]
-            cache.batch_select_indices(keep)
-            alive, token, mask, lengths, finished = (x[keep] for x in (alive, token, mask, lengths, finished))
+        if num_live <= 0.75 * len(finished):  # copying the cache costs about one step: shrink only when it pays
+            survivors = (~finished).nonzero()[:, 0]
+            cache.batch_select_indices(survivors)
+            row_of, token, mask, lengths, finished = (x[survivors] for x in (row_of, token, mask, lengths, finished))
         mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
         logits = model(
             input_ids=token[:, None],

@@ -20,8 +20,8 @@ with needs("train"):
 from mapflake.repro import rng_for
 
 COVERED = {
-    *(f"{part}_{what}" for part in ("prompt", "completion") for what in ("ids", "mask")),
-    *(f"{which}_per_token_logps" for which in ("old", "sampling", "ref")),
+    *(f"{part}_{suffix}" for part in ("prompt", "completion") for suffix in ("ids", "mask")),
+    *(f"{policy}_per_token_logps" for policy in ("old", "sampling", "ref")),
     *("advantages", "importance_sampling_ratio", "tool_mask", "num_items_in_batch"),
 }
 """Keys of a batch that `replaced` knows."""
@@ -58,34 +58,34 @@ class DynamicSampling(GRPOTrainer):
             return batch
         if unknown := {*batch} - COVERED:
             raise ValueError(f"redraws: dynamic sampling does not cover batches with {', '.join(sorted(unknown))}")
-        size, metrics, drawn = self.num_generations, self._metrics["train"], len(inputs)
-        if drawn % size:
-            raise ValueError(f"a process needs whole groups of {size} samples a prompt, {drawn} rows came")
-        first = {name: list(values) for name, values in metrics.items()}
+        size, metrics, num_samples = self.num_generations, self._metrics["train"], len(inputs)
+        if num_samples % size:
+            raise ValueError(f"a process needs whole groups of {size} samples a prompt, {num_samples} rows came")
+        first_metrics = {name: list(values) for name, values in metrics.items()}
         signal = self._signal(batch)
         for number in range(1, self.redraws + 1):
-            empty = (~signal).nonzero()[:, 0]
-            count = int(self.accelerator.gather(torch.tensor([len(empty)], device=signal.device)).max())
-            if not count:  # in any process: all sample alike
+            empty_groups = (~signal).nonzero()[:, 0]
+            count = int(self.accelerator.gather(torch.tensor([len(empty_groups)], device=signal.device)).max())
+            if not count:  # in any process: all processes draw the same number of groups
                 break
             self._redraw = number
             rows = self._other_rows(count)
-            more = super()._generate_and_score_completions(rows)
+            new_batch = super()._generate_and_score_completions(rows)
             self._redraw = 0
-            drawn += len(rows)
-            found = self._signal(more).nonzero()[:, 0][: len(empty)]
-            empty = empty[: len(found)]
-            row = torch.arange(size, device=empty.device)
-            old, new = ((groups[:, None] * size + row).flatten() for groups in (empty, found))
-            batch = replaced(batch, more, old, new, self._tokenizer.pad_token_id)
-            signal[empty] = True
+            num_samples += len(rows)
+            new_groups = self._signal(new_batch).nonzero()[:, 0][: len(empty_groups)]
+            empty_groups = empty_groups[: len(new_groups)]
+            offsets = torch.arange(size, device=empty_groups.device)
+            old_rows, new_rows = ((groups[:, None] * size + offsets).flatten() for groups in (empty_groups, new_groups))
+            batch = replaced(batch, new_batch, old_rows, new_rows, self._tokenizer.pad_token_id)
+            signal[empty_groups] = True
         mask = batch["completion_mask"] * batch.get("tool_mask", 1)
         batch["num_items_in_batch"] = self.accelerator.gather(mask.sum()).sum()
         metrics.clear()
-        metrics.update(first | {"num_tokens": [self.state.num_input_tokens_seen]})
-        metrics["dynamic_sampling/completions"].append(float(drawn * self.accelerator.num_processes))
-        left = self.accelerator.gather((~signal).float())
-        metrics["dynamic_sampling/without_signal"].append(float(left.mean()))
+        metrics.update(first_metrics | {"num_tokens": [self.state.num_input_tokens_seen]})
+        metrics["dynamic_sampling/completions"].append(float(num_samples * self.accelerator.num_processes))
+        flags = self.accelerator.gather((~signal).float())
+        metrics["dynamic_sampling/without_signal"].append(float(flags.mean()))
         return batch
 
     def _signal(self, batch: dict[str, Any]) -> torch.Tensor:
@@ -100,8 +100,8 @@ class DynamicSampling(GRPOTrainer):
         """Returns whole groups of random rows of the training set; seed, step, redraw and process decide which."""
         place = (self.state.global_step, self._redraw, self.accelerator.process_index)
         rows: Any = self.train_dataset
-        chosen = rng_for(self.args.seed, "redraw", *place).integers(len(rows), size=groups)
-        return [rows[int(i)] for i in chosen for _ in range(self.num_generations)]  # each its own: TRL adds columns
+        numbers = rng_for(self.args.seed, "redraw", *place).integers(len(rows), size=groups)
+        return [rows[int(i)] for i in numbers for _ in range(self.num_generations)]  # each its own: TRL adds columns
 
 
 def replaced(
@@ -118,10 +118,10 @@ def replaced(
     for key, values in batch.items():
         if not values.dim():
             continue
-        fill, both = pad_id if key.endswith("_ids") else 0, (values, more[key])
+        fill, pair = pad_id if key.endswith("_ids") else 0, (values, more[key])
         if values.dim() == 2:
-            gaps = [max(one.size(1) for one in both) - one.size(1) for one in both]
-            sides = [(gap, 0) if key.startswith("prompt_") else (0, gap) for gap in gaps]
-            both = tuple(pad(one, side, value=fill) for one, side in zip(both, sides, strict=True))
-        joined[key] = both[0].index_copy(0, old, both[1][new])
+            gaps = [max(tensor.size(1) for tensor in pair) - tensor.size(1) for tensor in pair]
+            paddings = [(gap, 0) if key.startswith("prompt_") else (0, gap) for gap in gaps]
+            pair = tuple(pad(tensor, padding, value=fill) for tensor, padding in zip(pair, paddings, strict=True))
+        joined[key] = pair[0].index_copy(0, old, pair[1][new])
     return joined

@@ -72,20 +72,23 @@ class Engine:
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
-        drawn = n if temperature > 0 else 1  # vLLM refuses to say the same twice
-        shared: dict[str, Any] = {"n": drawn, "temperature": temperature, "max_tokens": max_new_tokens}
-        shared |= {"logprobs": 0, "detokenize": False}
+        draws = n if temperature > 0 else 1  # vLLM refuses n > 1 at temperature 0
+        options: dict[str, Any] = {"n": draws, "temperature": temperature, "max_tokens": max_new_tokens}
+        options |= {"logprobs": 0, "detokenize": False}
         if grammar is not None:
-            kept = {"extra_args": {"grammar": grammar}}
-            shared |= kept if self.words else {"structured_outputs": StructuredOutputsParams(grammar=grammar)}
-        settings = [SamplingParams(**shared, seed=_seed(seed, i)) for i in range(len(prompts))]
+            extra = {"extra_args": {"grammar": grammar}}
+            options |= extra if self.words else {"structured_outputs": StructuredOutputsParams(grammar=grammar)}
+        settings = [SamplingParams(**options, seed=_seed(seed, i)) for i in range(len(prompts))]
         rows = [{"prompt_token_ids": list(row)} for row in prompts]
         outputs = self._ask(lambda llm: llm.generate(rows, settings, use_tqdm=progress)) if rows else []
         return [
-            Decoded(list(one.token_ids), [step[t].logprob for t, step in zip(one.token_ids, one.logprobs, strict=True)])
+            Decoded(
+                list(completion.token_ids),
+                [step[t].logprob for t, step in zip(completion.token_ids, completion.logprobs, strict=True)],
+            )
             for output in outputs
-            for one in output.outputs
-            for _ in range(n // drawn)
+            for completion in output.outputs
+            for _ in range(n // draws)
         ]
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -118,7 +121,8 @@ class Engine:
             Engine._live = self
             # Of this process' children only those that vLLM started; they have their workers as children of their own.
             self._processes = list(self._llm.llm_engine.engine_core.resources.engine_manager.processes)
-            # vLLM's process does not notice that this one was killed, and would keep its memory: the pipe's end tells.
+            # vLLM's process does not notice if this process is killed, and would keep its memory: the end of the pipe
+            # tells the shell, which then kills it.
             pids = [str(process.pid) for process in self._processes]
             self._watch = subprocess.Popen(["sh", "-c", 'read _; kill -9 "$@"', "sh", *pids], stdin=subprocess.PIPE)
         from vllm.exceptions import VLLMClientError
@@ -139,22 +143,22 @@ class Engine:
                 wait([answer], timeout=1)
                 break
         if answer.done():
-            raised = answer.exception()
-            if isinstance(raised, VLLMClientError):
-                raise ValueError(f"{self.path}: {raised}") from raised
-            if not isinstance(raised, EngineDeadError):
+            failure = answer.exception()
+            if isinstance(failure, VLLMClientError):
+                raise ValueError(f"{self.path}: {failure}") from failure
+            if not isinstance(failure, EngineDeadError):
                 return answer.result()
         self.free()
         raise EngineError(f"{self.path}: vLLM's engine ended, see above; it starts again when asked")
 
     def _start(self) -> Any:
         cuda = torch.cuda.is_available()
-        special: dict[str, Any] = {"logits_processors": [f"{WORKER}:Grammar"]} if self.words else {}
+        options: dict[str, Any] = {"logits_processors": [f"{WORKER}:Grammar"]} if self.words else {}
         if not cuda:
             os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")  # else all engines of a machine share a core
             # Compiling takes minutes; a prompt that is read in parts breaks vLLM's seeds.
-            special |= {"enforce_eager": True, "enable_chunked_prefill": False, "worker_extension_cls": self.worker}
-        if special:  # what vllm_worker.py has is for vLLM's first model runner
+            options |= {"enforce_eager": True, "enable_chunked_prefill": False, "worker_extension_cls": self.worker}
+        if options:  # what vllm_worker.py has is for vLLM's first model runner
             os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
         from vllm import LLM
 
@@ -169,7 +173,7 @@ class Engine:
                 generation_config="vllm",  # else a checkpoint's own top_p and top_k count
                 logprobs_mode="processed_logprobs",  # at the temperature
                 structured_outputs_config={"backend": "guidance"},  # llguidance, whose grammars ours are
-                **special,
+                **options,
             )
 
 
@@ -195,14 +199,14 @@ class Server:
         (model,) = self._ask("/v1/models")["data"]
 
         def ask(i: int) -> list[Decoded]:
-            asked = {"model": model["id"], "prompt": list(prompts[i]), "n": n, "seed": _seed(seed, i), "logprobs": 0}
-            asked |= {"temperature": temperature, "max_tokens": max_new_tokens, "top_p": 1.0, "top_k": 0}
-            asked["return_token_ids"] = True
-            choices = self._ask("/v1/completions", asked)["choices"]
-            return [Decoded(one["token_ids"], one["logprobs"]["token_logprobs"]) for one in choices]
+            body = {"model": model["id"], "prompt": list(prompts[i]), "n": n, "seed": _seed(seed, i), "logprobs": 0}
+            body |= {"temperature": temperature, "max_tokens": max_new_tokens, "top_p": 1.0, "top_k": 0}
+            body["return_token_ids"] = True
+            choices = self._ask("/v1/completions", body)["choices"]
+            return [Decoded(choice["token_ids"], choice["logprobs"]["token_logprobs"]) for choice in choices]
 
         with ThreadPoolExecutor(64) as threads:
-            return [one for answer in threads.map(ask, range(len(prompts))) for one in answer]
+            return [completion for completions in threads.map(ask, range(len(prompts))) for completion in completions]
 
     def load(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Hands the server the weights, named as in a checkpoint; raises EngineError if it does not take them."""
@@ -226,13 +230,13 @@ class Server:
 def trained_weights(model: Any) -> dict[str, torch.Tensor]:
     """Returns a model's weights under the names of its checkpoint; adapters are added to theirs, the model stays."""
     weights = {}
-    adapted = {name: part for name, part in model.named_modules() if hasattr(part, "get_delta_weight")}
+    layers = {name: module for name, module in model.named_modules() if hasattr(module, "get_delta_weight")}
     for name, weight in model.named_parameters():
         if ".lora_" in name:
             continue
-        owner = name.removesuffix(".base_layer.weight")
-        if owner != name:
-            weight = weight + adapted[owner].get_delta_weight("default")
+        layer = name.removesuffix(".base_layer.weight")
+        if layer != name:
+            weight = weight + layers[layer].get_delta_weight("default")
         weights[name.removeprefix("base_model.model.").replace(".base_layer", "")] = weight.detach()
     return weights
 

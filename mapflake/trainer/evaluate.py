@@ -90,39 +90,39 @@ def rollout(
         ValueError: There was no answer at all.
         ServerError: The server is gone, or refuses.
     """
-    written = policy.prompt_format
+    prompt_format = policy.prompt_format
     completions = policy.complete(
-        [render_prompt(task.instance, prompt_format=written) for task in tasks],
+        [render_prompt(task.instance, prompt_format=prompt_format) for task in tasks],
         n=samples,
         temperature=temperature,
         seed=seed,
         progress=progress,
     )
-    answered = [
+    answers = [
         (task, sample, text.encode(errors="replace").decode())
         for task, texts in zip(tasks, samples_of(completions, len(tasks), samples), strict=True)
         for sample, text in enumerate(texts)
         if text is not None
     ]
-    if lost := len(tasks) * samples - len(answered):
-        if not answered:
-            raise ValueError(f"none of {lost} samples was answered")
-        logger.warning("%d of %d samples were not answered and are left out", lost, len(tasks) * samples)
-    return [Rollout(t, i, written, text, *judge_completion(t, text, written)) for t, i, text in answered]
+    if num_lost := len(tasks) * samples - len(answers):
+        if not answers:
+            raise ValueError(f"none of {num_lost} samples was answered")
+        logger.warning("%d of %d samples were not answered and are left out", num_lost, len(tasks) * samples)
+    return [Rollout(t, i, prompt_format, text, *judge_completion(t, text, prompt_format)) for t, i, text in answers]
 
 
 def samples_of(completions: Any, prompts: int, n: int) -> list[list[str | None]]:
     """Returns what `Completer.complete` gave, n texts for each prompt, None for those left out; else a ValueError."""
     lists = list(completions) if isinstance(completions, Iterable) else [completions]
-    for one in lists:
-        if isinstance(one, str) or not isinstance(one, Sequence | np.ndarray) or len(one) > n:
-            raise ValueError(f"complete: takes a list of up to {n} texts for each prompt, not {shown(one)}")
-        for text in one:
+    for texts in lists:
+        if isinstance(texts, str) or not isinstance(texts, Sequence | np.ndarray) or len(texts) > n:
+            raise ValueError(f"complete: takes a list of up to {n} texts for each prompt, not {shown(texts)}")
+        for text in texts:
             if not isinstance(text, str | None):
                 raise ValueError(f"complete: {shown(text)} is neither a text nor None")
     if len(lists) != prompts:
         raise ValueError(f"complete: {len(lists)} lists of texts for {prompts} prompts")
-    return [[*one, *[None] * (n - len(one))] for one in lists]
+    return [[*texts, *[None] * (n - len(texts))] for texts in lists]
 
 
 def save_rollouts(path: str | Path, rollouts: Iterable[Rollout]) -> None:
@@ -136,13 +136,13 @@ def load_rollouts(path: str | Path) -> list[Rollout]:
     Raises:
         ValueError: A line has another schema, or is no rollout; names file, line and key.
     """
-    found = []
+    rollouts = []
     for number, row in enumerate(repro.read_jsonl(path), start=1):
-        where = f"{path}, line {number}"
+        place = f"{path}, line {number}"
         if row.pop("schema", None) != SCHEMA:
-            raise ValueError(f"{where}: schema: this version reads rollouts of schema {SCHEMA}")
-        found.append(repro.from_json(Rollout, row, f"{where}: rollout"))
-    return found
+            raise ValueError(f"{place}: schema: this version reads rollouts of schema {SCHEMA}")
+        rollouts.append(repro.from_json(Rollout, row, f"{place}: rollout"))
+    return rollouts
 
 
 def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
@@ -153,15 +153,15 @@ def frame(rollouts: Iterable[Rollout]) -> pd.DataFrame:
     rows = []
     for r in rollouts:
         board, verdict = r.task.instance, r.verdict
-        known = board.key, board.num_agents, board.size, len(board.holes), r.task.needs_wait, r.sample
-        rows.append((*known, float(verdict.valid), float(verdict.optimal), float(verdict.soc_optimal)))
+        labels = board.key, board.num_agents, board.size, len(board.holes), r.task.needs_wait, r.sample
+        rows.append((*labels, float(verdict.valid), float(verdict.optimal), float(verdict.soc_optimal)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def mean_interval(values: pd.Series, rollouts: pd.Series) -> tuple[float, float, float]:
     """Returns mean, lower and upper end of the 95% bootstrap interval over boards.
 
-    `values` are the boards' means, `rollouts` their numbers of rollouts, which all count alike.
+    `values` are the boards' means, `rollouts` their numbers of rollouts. Each rollout has the same weight.
 
     Raises:
         ValueError: There are no boards.
@@ -195,7 +195,8 @@ def rates(
     Without columns to group `by` there is one row. Rates in [0, 1] are means over rollouts, as in a failure report: a
     board that is in a set twice counts twice. Intervals are over boards.
     """
-    import pandas as pd
+    with needs("train"):
+        import pandas as pd
 
     groups = rollouts.groupby(list(by), sort=True) if by else [((), rollouts)]
     rows = []

@@ -100,10 +100,10 @@ class Mixture:
 
         def only(number: int, reward: Callable[..., list[float]]) -> Callable[..., list[float | None]]:
             def own(completions: Sequence[Any], part: Sequence[int], **columns: Any) -> list[float | None]:
-                rows = [i for i, one in enumerate(part) if one == number]
-                given = {name: [c[i] for i in rows] for name, c in columns.items() if isinstance(c, list)}
-                values = iter(reward(completions=[completions[i] for i in rows], **given))
-                return [next(values) if one == number else None for one in part]
+                rows = [i for i, row_part in enumerate(part) if row_part == number]
+                own_columns = {name: [c[i] for i in rows] for name, c in columns.items() if isinstance(c, list)}
+                values = iter(reward(completions=[completions[i] for i in rows], **own_columns))
+                return [next(values) if row_part == number else None for row_part in part]
 
             own.__name__ = reward.__name__
             return own
@@ -159,8 +159,8 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     policy = load_policy(start, full_precision=full, precision=precision)
     rewards = problem.rewards(policy.prompt_format)
     rows = training_rows(policy, problem, params, seed)
-    asked = {p if isinstance(p, str) else p[0]["content"] for p in rows["prompt"]}
-    check_room(policy.model, encode_prompts(policy.tokenizer, sorted(asked)), params.max_new_tokens)
+    prompts = {p if isinstance(p, str) else p[0]["content"] for p in rows["prompt"]}
+    check_room(policy.model, encode_prompts(policy.tokenizer, sorted(prompts)), params.max_new_tokens)
     large = not logits_fit(policy.model, params.microbatch, params.max_new_tokens)
     autocast = torch.cuda.is_available() or (not full and precision == "bfloat16")
     arguments = training_arguments(params, saves, seed, list(rewards.values()), large=large, autocast=autocast)
@@ -168,9 +168,9 @@ def _train(start: str | Path, problem: Problem, params: RLParams, out: Path, inp
     trainer = RoundTrainer(
         policy, rows, list(rewards), arguments, seed=seed, lora=lora, sampler=vllm, redraws=params.redraws
     )
-    running = trainer.accelerator.num_processes
-    if running != params.processes:  # launchers have started one in silence
-        raise RuntimeError(f"processes: {params.processes} were asked for, {running} run")
+    num_processes = trainer.accelerator.num_processes
+    if num_processes != params.processes:  # some launchers start only one, without an error
+        raise RuntimeError(f"processes: {params.processes} were asked for, {num_processes} run")
     try:
         run(trainer, start, out, input_hash, policy.tokenizer, precision)
     finally:
@@ -254,9 +254,9 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
         config = ACCELERATE / f"{params.sharding}.yaml"
         launcher = ["accelerate.commands.launch", f"--config_file={config}", f"--num_processes={params.processes}"]
     command = [sys.executable, "-m", *launcher, "-m", "mapflake.trainer.grpo", str(job)]
-    finished = subprocess.run(command, check=False)
-    if finished.returncode:
-        raise RuntimeError(f"{out}: {params.processes} training processes ended with {finished.returncode}, see above")
+    result = subprocess.run(command, check=False)
+    if result.returncode:
+        raise RuntimeError(f"{out}: {params.processes} training processes ended with {result.returncode}, see above")
 
 
 if __name__ == "__main__":  # as one process of several

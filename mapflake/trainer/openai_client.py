@@ -82,19 +82,19 @@ class OpenAIPolicy:
         """Returns n completions for each prompt, None where a request failed to the end; see `evaluate.Completer`.
 
         With a JSON Schema the server is asked for structured output: each completion is one JSON value of it, unless it
-        is cut off. Some servers take no notice (`transformers serve`), so validate after in any case.
+        is cut off. Some servers take no notice (`transformers serve`), so validate the completions in any case.
 
         Raises:
             ServerError: The key, the model or the request is refused, or no server is there.
             ValueError: As for `sampling`.
         """
-        asked = sampling(n, temperature, self.max_new_tokens if max_new_tokens is None else max_new_tokens)
-        n, settings = asked["n"], {"max_tokens": asked["max_new_tokens"], "temperature": asked["temperature"]}
+        options = sampling(n, temperature, self.max_new_tokens if max_new_tokens is None else max_new_tokens)
+        n, settings = options["n"], {"max_tokens": options["max_new_tokens"], "temperature": options["temperature"]}
         if schema is not None:
-            described = {"name": "reply", "schema": dict(schema), "strict": True}
-            settings["response_format"] = {"type": "json_schema", "json_schema": described}
+            json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
+            settings["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         texts: dict[tuple[int, int], str] = {}  # by prompt and sample
-        lost: Counter[str] = Counter()
+        failures: Counter[str] = Counter()
         with (
             self._client() as client,
             ThreadPoolExecutor(self.concurrency) as threads,
@@ -106,20 +106,22 @@ class OpenAIPolicy:
                 jobs = [(prompts[i], size, settings | {"seed": s}) for (i, _), s in zip(missing, seeds, strict=True)]
                 replies = threads.map(lambda job: self._ask(client, *job), jobs)  # an error cancels the rest
                 for (i, j), (samples, reason) in zip(missing, replies, strict=True):
-                    came = {(i, j + k): text for k, text in enumerate(samples) if text is not None}
-                    texts |= came
-                    bar.update(len(came))
-                    if size == 1 and not came:
-                        lost[reason] += 1
-        if lost:
-            self.failures += lost
-            why = ", ".join(f"{reason} ({count})" for reason, count in lost.most_common())
+                    new_texts = {(i, j + k): text for k, text in enumerate(samples) if text is not None}
+                    texts |= new_texts
+                    bar.update(len(new_texts))
+                    if size == 1 and not new_texts:
+                        failures[reason] += 1
+        if failures:
+            self.failures += failures
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in failures.most_common())
             total = len(prompts) * n
-            logger.warning("%s: %d of %d samples failed and are left out: %s", self.model, lost.total(), total, why)
-        found = [[texts.get((i, j)) for j in range(n)] for i in range(len(prompts))]
-        if n > 1 and settings["temperature"] > 0 and texts and all(len({*samples}) == 1 for samples in found):
+            logger.warning(
+                "%s: %d of %d samples failed and are left out: %s", self.model, failures.total(), total, reasons
+            )
+        completions = [[texts.get((i, j)) for j in range(n)] for i in range(len(prompts))]
+        if n > 1 and settings["temperature"] > 0 and texts and all(len({*samples}) == 1 for samples in completions):
             logger.warning("%s: the samples of each prompt are equal: does the server sample (do_sample)?", self.model)
-        return found
+        return completions
 
     def _client(self) -> openai.OpenAI:
         check_address(os.environ.get("OPENAI_BASE_URL") or None, "OPENAI_BASE_URL")
@@ -136,28 +138,28 @@ class OpenAIPolicy:
         self, client: openai.OpenAI, prompt: str, n: int, settings: dict[str, Any]
     ) -> tuple[list[str | None], str]:
         """Returns up to n samples, None for one that is no answer, and the reason where one is missing."""
-        asked = {"model": self.model, "messages": [{"role": "user", "content": prompt}], **settings}
+        body = {"model": self.model, "messages": [{"role": "user", "content": prompt}], **settings}
         if n > 1:
-            asked["n"] = n
+            body["n"] = n
         try:
-            reply = client.chat.completions.create(**asked)
+            reply = client.chat.completions.create(**body)
             return [_text(choice) for choice in reply.choices[:n]], "reply without a text"
         except (openai.RateLimitError, openai.InternalServerError) as error:
             return [], f"HTTP {error.status_code}"
         except openai.APIStatusError as error:
-            if n > 1 and error.status_code in (400, 422):  # perhaps for `n`: one by one it is seen
+            if n > 1 and error.status_code in (400, 422):  # perhaps because of `n`: single requests will show it
                 return [], f"HTTP {error.status_code}"
             hint = f" (the key is read from {KEY})" if error.status_code in (401, 403) else ""
-            said = error.message if client.api_key == NO_KEY else error.message.replace(client.api_key, "***")
-            said = said[:MAX_MESSAGE] + hint  # cut last: half a key would not be found
-            raise ServerError(f"{client.base_url}: {self.model}: {said}") from None
+            message = error.message if client.api_key == NO_KEY else error.message.replace(client.api_key, "***")
+            message = message[:MAX_MESSAGE] + hint  # cut last: half a key would not be found
+            raise ServerError(f"{client.base_url}: {self.model}: {message}") from None
         except openai.APITimeoutError:
             return [], f"no answer within {self.timeout:g} s"
         except openai.APIConnectionError as error:
             cause = type(error.__cause__ or error).__name__
             if cause == "ConnectError":
-                said = f"no server there, after {self.retries + 1} tries"
-                raise ServerError(f"{client.base_url}: {self.model}: {said}") from None
+                message = f"no server there, after {self.retries + 1} tries"
+                raise ServerError(f"{client.base_url}: {self.model}: {message}") from None
             return [], f"no connection ({cause})"
         except (ValueError, TypeError, AttributeError, LookupError, RecursionError, openai.APIError) as error:
             return [], f"unreadable reply ({type(error).__name__})"
@@ -165,9 +167,9 @@ class OpenAIPolicy:
 
 def _text(choice: Any) -> str | None:
     """Returns the model's text, empty if it ended without one; None if the server held it back, or has no text."""
-    said = choice.message.refusal if choice.message.content is None else choice.message.content
-    if said is None and choice.finish_reason in ENDED:
-        said = ""
-    if not isinstance(said, str) or (said == "" and choice.finish_reason == "content_filter"):
+    text = choice.message.refusal if choice.message.content is None else choice.message.content
+    if text is None and choice.finish_reason in ENDED:
+        text = ""
+    if not isinstance(text, str) or (text == "" and choice.finish_reason == "content_filter"):
         return None
-    return said.encode(errors="replace").decode()  # no file can hold a lone surrogate
+    return text.encode(errors="replace").decode()  # no file can hold a lone surrogate

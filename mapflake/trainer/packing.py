@@ -1,4 +1,4 @@
-"""Rows of unlike lengths as one row without padding: attention stays within each of them, and in its prefix.
+"""Rows of different lengths as one row without padding: attention stays within each of them, and in its prefix.
 
 The numbers are those of padded rows (tests/trainer/test_packing.py). Nothing is computed for padding, logits are those
 of the tokens that count alone, and a prompt that several rows begin with is read once. That pays for large models; for
@@ -57,11 +57,11 @@ def packed(rows: Sequence[torch.Tensor], prefixes: Sequence[int | None]) -> dict
 
 def pack(rows: Sequence[dict[str, list[int]]]) -> dict[str, Any]:
     """Returns rows of `input_ids` and `labels` as the arguments of one forward pass with its loss."""
-    following = [label for row in rows for label in (*row["labels"][1:], -100)]  # what each position is to say
-    learned = [i for i, label in enumerate(following) if label != -100]
-    labels = torch.tensor([[following[i] for i in learned]])
+    targets = [label for row in rows for label in (*row["labels"][1:], -100)]  # the label that each position predicts
+    positions = [i for i, label in enumerate(targets) if label != -100]
+    labels = torch.tensor([[targets[i] for i in positions]])
     arguments = packed([torch.tensor(row["input_ids"]) for row in rows], [None] * len(rows))
-    return arguments | {"logits_to_keep": torch.tensor(learned), "labels": labels, "shift_labels": labels}
+    return arguments | {"logits_to_keep": torch.tensor(positions), "labels": labels, "shift_labels": labels}
 
 
 def _attention(
@@ -75,24 +75,24 @@ def _attention(
     lengths: Sequence[int] | None = None,
     prefixes: Sequence[int | None] = (),
     masks: Sequence[torch.Tensor | None] = (),
-    **more: Any,
+    **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """Returns causal attention within each row and its prefix, `[1, T, H, D]`; the states are `[1, H, T, D]`."""
     if lengths is None and query.size(2) > 1:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
     if lengths is None:  # one token of each row, as in sampling: heads that share keys are read as tokens, not copied
         grouped = query.reshape(key.size(0), key.size(1), -1, key.size(3))
-        found = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
-        return found.reshape(query.size(0), 1, -1, key.size(3)), None
+        output = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
+        return output.reshape(query.size(0), 1, -1, key.size(3)), None
     dtype = torch.float32 if query.is_cpu else query.dtype  # in bfloat16 its backward pass is slow on a CPU
     queries, keys, values = (states.to(dtype).split(lengths, dim=2) for states in (query, key, value))
-    attended = []
+    outputs = []
     for q, k, v, prefix, mask in zip(queries, keys, values, prefixes, masks, strict=True):
         if prefix is not None:
             k, v = torch.cat([keys[prefix], k], 2), torch.cat([values[prefix], v], 2)
-        seen = {"is_causal": True} if mask is None else {"attn_mask": mask}
-        attended.append(scaled_dot_product_attention(q, k, v, scale=scaling, enable_gqa=True, **seen))
-    return torch.cat(attended, 2).transpose(1, 2).to(query.dtype), None
+        mask_options = {"is_causal": True} if mask is None else {"attn_mask": mask}
+        outputs.append(scaled_dot_product_attention(q, k, v, scale=scaling, enable_gqa=True, **mask_options))
+    return torch.cat(outputs, 2).transpose(1, 2).to(query.dtype), None
 
 
 AttentionInterface.register(ATTENTION, _attention)

@@ -1,4 +1,4 @@
-"""The parameters of the trainer, apart from what they set up: reading them imports no torch."""
+"""The parameters of the trainer, separate from the code that uses them: importing them imports no torch."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ MESSAGE = "\u241eprompt\u241e"  # stands for the prompt where a chat template is
 class Policy:
     """A model in eval mode, None if `engine` completes; and its tokenizer.
 
-    `template` is what the chat template takes beside the message, e.g. `{"enable_thinking": False}` of Qwen3's.
+    `template` is what the chat template takes in addition to the message, e.g. `{"enable_thinking": False}` of Qwen3's.
     """
 
     model: PreTrainedModel | None
@@ -62,8 +62,8 @@ class Policy:
     @property
     def prompt_format(self) -> str:
         """The prompt format of `mapflake.env` that this policy reads and writes: what its tokenizer's settings say."""
-        said: str | None = self.tokenizer.init_kwargs.get("prompt_format")
-        return said or ("chat" if self.tokenizer.chat_template else "compact")
+        setting: str | None = self.tokenizer.init_kwargs.get("prompt_format")
+        return setting or ("chat" if self.tokenizer.chat_template else "compact")
 
     def complete(
         self,
@@ -124,8 +124,8 @@ def completion_texts(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence
 
     Left out, as `skip_special_tokens` does, they would join what the model did not join: `["U<|im_start|>R"]`.
     """
-    ended = [row[:-1] if row and row[-1] == tokenizer.eos_token_id else row for row in map(list, rows)]
-    return list(tokenizer.batch_decode(ended, skip_special_tokens=False))
+    bodies = [row[:-1] if row and row[-1] == tokenizer.eos_token_id else row for row in map(list, rows)]
+    return list(tokenizer.batch_decode(bodies, skip_special_tokens=False))
 
 
 def encode_prompts(
@@ -138,9 +138,9 @@ def encode_prompts(
             does not show a message exactly once.
     """
     if tokenizer.chat_template:
-        # The template's own control tokens are real, those inside a message are not: it is encoded apart.
-        asked = {**(template or {}), "tokenize": False, "add_generation_prompt": True}
-        parts = tokenizer.apply_chat_template([{"role": "user", "content": MESSAGE}], **asked).split(MESSAGE)
+        # The template's own control tokens are real, those inside a message are not: the message is encoded separately.
+        options = {**(template or {}), "tokenize": False, "add_generation_prompt": True}
+        parts = tokenizer.apply_chat_template([{"role": "user", "content": MESSAGE}], **options).split(MESSAGE)
         if len(parts) != 2:
             raise ValueError(f"the chat template shows the message {len(parts) - 1} times, not once")
         before, after = (tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts)
@@ -164,9 +164,9 @@ def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -
     words = {word: i for i, word in enumerate([*special.values(), *vocabulary])}
     if len(words) != len(special) + len(vocabulary):
         raise ValueError("the vocabulary repeats a word")
-    splitting = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    splitting.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=splitting, padding_side="left", **special)
+    backend = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **special)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=params.hidden_size,
@@ -229,9 +229,9 @@ def load_policy(
     except checkpoint.CheckpointError:
         raise
     except Exception as error:  # a damaged file makes three libraries raise errors of all kinds
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        what = "cannot be loaded" if folder.is_dir() else "no such folder, and not loaded as a model of the hub"
-        raise checkpoint.CheckpointError(f"{path}: {what}: {said}") from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        problem = "cannot be loaded" if folder.is_dir() else "no such folder, and not loaded as a model of the hub"
+        raise checkpoint.CheckpointError(f"{path}: {problem}: {reason}") from error
     engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
     return Policy(model, tokenizer, max_new_tokens, engine)
 
@@ -253,9 +253,9 @@ def save_policy(
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (out.with_name(f".{out.name}.{what}") for what in ("tmp", "old"))
-    for left in (temporary, old):  # by a writer that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    temporary, old = (out.with_name(f".{out.name}.{suffix}") for suffix in ("tmp", "old"))
+    for leftover in (temporary, old):  # by a writer that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     try:
         write_jsonl(temporary / "curve.jsonl", curve)
         if is_adapted(model):

@@ -50,13 +50,13 @@ def product_seconds(dtype: torch.dtype) -> float:
     x, weight, gradient = (torch.ones(size, dtype=dtype) for size in sizes)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    found = []
+    times = []
     for _ in range(6):
-        began = time.process_time()
+        start = time.process_time()
         x @ weight.t(), gradient @ weight, gradient.t() @ x
-        found.append(time.process_time() - began)
+        times.append(time.process_time() - start)
     torch.set_num_threads(threads)
-    return min(found)
+    return min(times)
 
 
 def settle(
@@ -67,14 +67,14 @@ def settle(
     `auto` is that in which an unfinished training in `saves` (`checkpoint.resumable`) began, else that in which `start`
     was trained, else the processor's: a run that moves to another machine keeps its precision.
     """
-    mark = saves and saves / "precision.txt"
-    begun = mark.read_text() if mark and mark.is_file() else None
-    taken: Any = asked
+    path = saves and saves / "precision.txt"
+    saved = path.read_text() if path and path.is_file() else None
+    precision: Any = asked
     if asked == "auto":
-        taken = begun or (start and checkpoint.precision_of(Path(start))) or of_processor()
-    if mark and begun != taken:  # one of several processes finds it written by that which started them
-        repro.write_text(mark, taken)
-    return taken  # type: ignore[no-any-return]
+        precision = saved or (start and checkpoint.precision_of(Path(start))) or of_processor()
+    if path and saved != precision:  # of several processes each finds it written by the process that started them
+        repro.write_text(path, precision)
+    return precision  # type: ignore[no-any-return]
 
 
 _STEPS = [0]  # of all optimizers: a fused one changes weights and leaves their version as it was
@@ -105,28 +105,28 @@ def compute_in_bfloat16(model: PreTrainedModel) -> None:
     The copies are made once after each change of the weights. Autocast makes them anew for each microbatch and, without
     gradients, for each decoded token, and it casts the activations before each product.
     """
-    plain = model.forward
+    model_forward = model.forward
     copies: dict[nn.Parameter, tuple[tuple[int, int], torch.Tensor]] = {}
 
     def rounded(weight: nn.Parameter) -> torch.Tensor:
-        now = (weight._version, _STEPS[0])
+        new_version = (weight._version, _STEPS[0])
         version, half = copies.get(weight, (None, None))
         if half is None:
             half = weight.detach().bfloat16()
-        elif version != now:
+        elif version != new_version:
             half.copy_(weight.detach())
-        copies[weight] = (now, half)
+        copies[weight] = (new_version, half)
         result: torch.Tensor = _Rounded.apply(weight, half)  # type: ignore[no-untyped-call]
         return result
 
-    @functools.wraps(plain)  # trainers look at its signature
+    @functools.wraps(model_forward)  # trainers look at its signature
     def forward(*args: Any, **kwargs: Any) -> Any:
         places = [(m, n, w) for m in model.modules() for n, w in m._parameters.items() if w is not None]
         by_weight = {weight: rounded(weight) for *_, weight in places}
         try:
             for module, name, weight in places:
                 module._parameters[name] = by_weight[weight]  # type: ignore[assignment]
-            return plain(*args, **kwargs)
+            return model_forward(*args, **kwargs)
         finally:
             for module, name, weight in places:
                 module._parameters[name] = weight
@@ -136,9 +136,9 @@ def compute_in_bfloat16(model: PreTrainedModel) -> None:
 
 def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
     """Returns a copy that computes as `model` does now and is not trained."""
-    same = copy.deepcopy(model).requires_grad_(False)
-    if "forward" in vars(same):  # of `compute_in_bfloat16`: it would compute with the weights of `model`
-        del same.forward
-        for weight in same.parameters():  # buffers stay as they are, the frequencies of positions among them
+    frozen = copy.deepcopy(model).requires_grad_(False)
+    if "forward" in vars(frozen):  # of `compute_in_bfloat16`: it would compute with the weights of `model`
+        del frozen.forward
+        for weight in frozen.parameters():  # buffers stay as they are, the frequencies of positions among them
             weight.data = weight.data.bfloat16()
-    return same
+    return frozen

@@ -66,12 +66,12 @@ def _gguf_file(base: str) -> Path | None:
     file = Path(base)
     if base in PACKAGED:
         package, name = PACKAGED[base]
-        found = importlib.util.find_spec(package)  # imports nothing of it
-        if found is None or not found.submodule_search_locations:
+        spec = importlib.util.find_spec(package)  # imports nothing of it
+        if spec is None or not spec.submodule_search_locations:
             raise ValueError(
                 f"base: {base!r} is in the package {package}, not installed: make install EXTRAS=dev,{base}"
             )
-        file = Path(found.submodule_search_locations[0]) / name
+        file = Path(spec.submodule_search_locations[0]) / name
     if file.suffix != ".gguf":
         return None
     if not file.is_file():
@@ -83,20 +83,20 @@ def _gguf_file(base: str) -> Path | None:
 
 def _from_gguf(file: Path) -> Policy:
     """Returns the policy in a GGUF file, set right where transformers reads it wrong or marks it as quantised."""
-    read = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
-    backend = read.backend_tokenizer
-    if "ByteLevel" in str(backend.pre_tokenizer):  # it has that of another family before it: bytes are misread
+    source = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
+    backend = source.backend_tokenizer
+    if "ByteLevel" in str(backend.pre_tokenizer):  # it comes with another family's decoders, which misread bytes
         backend.decoder = decoders.ByteLevel()
-    kept = {"bos_token": read.bos_token, "unk_token": read.unk_token, "clean_up_tokenization_spaces": False}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **kept)
-    tokenizer.chat_template = read.chat_template
-    tokenizer.eos_token = _closing_token(tokenizer) or read.eos_token
-    tokenizer.pad_token = read.pad_token or tokenizer.eos_token
-    quantised = load_model(file.parent, torch.float32, gguf_file=file.name)
-    settings = quantised.config.to_dict()
+    options = {"bos_token": source.bos_token, "unk_token": source.unk_token, "clean_up_tokenization_spaces": False}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **options)
+    tokenizer.chat_template = source.chat_template
+    tokenizer.eos_token = _closing_token(tokenizer) or source.eos_token
+    tokenizer.pad_token = source.pad_token or tokenizer.eos_token
+    gguf_model = load_model(file.parent, torch.float32, gguf_file=file.name)
+    settings = gguf_model.config.to_dict()
     settings.pop("quantization_config", None)
-    model = _fresh(type(quantised.config).from_dict(settings), 0)  # the one that was read refuses to be saved
-    model.load_state_dict(quantised.state_dict())
+    model = _fresh(type(gguf_model.config).from_dict(settings), 0)  # the one that was read refuses to be saved
+    model.load_state_dict(gguf_model.state_dict())
     for config in (model.config, model.generation_config):
         config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
         config.pad_token_id = tokenizer.pad_token_id
@@ -107,24 +107,24 @@ def _closing_token(tokenizer: Any) -> str | None:
     """Returns the control token with which the chat template ends an answer: what the model stops at."""
     if not tokenizer.chat_template:
         return None
-    talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MESSAGE}]
-    after = tokenizer.apply_chat_template(talk, tokenize=False).rpartition(MESSAGE)[2]
-    first = tokenizer(after, add_special_tokens=False)["input_ids"][:1]
-    return next((token for token, i in tokenizer.get_added_vocab().items() if [i] == first), None)
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MESSAGE}]
+    suffix = tokenizer.apply_chat_template(messages, tokenize=False).rpartition(MESSAGE)[2]
+    first_ids = tokenizer(suffix, add_special_tokens=False)["input_ids"][:1]
+    return next((token for token, i in tokenizer.get_added_vocab().items() if [i] == first_ids), None)
 
 
 def _say_less(tokenizer: Any) -> None:
     """Gives the chat template an empty system message where its own default one takes more tokens."""
-    empty = (
+    prefix = (
         "{% if messages[0].role != 'system' %}"
         "{% set messages = [{'role': 'system', 'content': ''}] + messages %}{% endif %}"
     )
 
     def length(template: str) -> int:
-        talk = [{"role": "user", "content": MESSAGE}]
-        return len(tokenizer.apply_chat_template(talk, chat_template=template, return_dict=False))
+        messages = [{"role": "user", "content": MESSAGE}]
+        return len(tokenizer.apply_chat_template(messages, chat_template=template, return_dict=False))
 
-    tokenizer.chat_template = min(tokenizer.chat_template, empty + tokenizer.chat_template, key=length)
+    tokenizer.chat_template = min(tokenizer.chat_template, prefix + tokenizer.chat_template, key=length)
 
 
 def _fresh(config: Any, seed: int) -> PreTrainedModel:

@@ -80,8 +80,8 @@ class RoundTrainer(DynamicSampling):
         ids = encode_prompts(self.processing_class, texts[::size])
         completions, logps = self._sample(ids, size)
         self._sampled += sum(map(len, completions))
-        repeated = [row for row in ids for _ in range(size)]
-        return {"prompt_ids": repeated, "completion_ids": completions, "logprobs": logps}
+        prompt_ids = [row for row in ids for _ in range(size)]
+        return {"prompt_ids": prompt_ids, "completion_ids": completions, "logprobs": logps}
 
     def _sample(self, ids: list[list[int]], size: int) -> tuple[list[list[int]], list[list[float]]]:
         """Returns tokens and log-probabilities of `size` completions for each prompt, prompt-major."""
@@ -117,8 +117,8 @@ class RoundTrainer(DynamicSampling):
         if self.beta == 0 and self._start is not None:
             # Of a large model one completion of each group: more costs as much as a fifth of a step.
             stride = self.num_generations if reads_packed(self._start) else max(1, len(logps) // KL_ROWS)
-            some = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
-            gap = self._start_logps(self._start, some) - logps[::stride]
+            subset = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
+            gap = self._start_logps(self._start, subset) - logps[::stride]
             self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts[::stride])  # k3 of Schulman (2020), as in TRL
         if self.beta == 0:
             batch["completion_mask"] = counts * (batch["advantages"] != 0).long()[:, None]
@@ -129,8 +129,10 @@ class RoundTrainer(DynamicSampling):
     ) -> torch.Tensor:
         """Returns the rewards `[B, R]` of the completions, read as evaluation reads them (`completion_texts`)."""
         texts = completion_texts(self.processing_class, ids)
-        read = [[{**c[0], "content": t}] if isinstance(c, list) else t for c, t in zip(completions, texts, strict=True)]
-        return super()._calculate_rewards(inputs, prompts, read, ids)
+        answers = [
+            [{**c[0], "content": t}] if isinstance(c, list) else t for c, t in zip(completions, texts, strict=True)
+        ]
+        return super()._calculate_rewards(inputs, prompts, answers, ids)
 
     def _start_logps(self, start: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Returns the log-probabilities `[B, C]` of the completions under the policy that the round began with."""

@@ -1,4 +1,4 @@
-"""A run of a `transformers` trainer, of warm start and GRPO alike: resumed, watched, and published as a checkpoint.
+"""A run of a `transformers` trainer, for the warm start and for GRPO: resumed, watched, and published as a checkpoint.
 
 It has one progress bar. Weights & Biases may follow (`wandb` in params.yaml, the environment variable WANDB_MODE
 elsewhere); the training does not depend on it. Not covered: other trackers.
@@ -59,11 +59,11 @@ def run(
         with memory_kept():
             trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     except Exception as error:
-        saving = unfinished / f"checkpoint-{trainer.state.global_step}"
-        if saving.is_dir() and not (saving / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full
-            free = shutil.disk_usage(saving).free / 2**30
+        save = unfinished / f"checkpoint-{trainer.state.global_step}"
+        if save.is_dir() and not (save / checkpoint.MANIFEST).is_file():  # torch does not say that a disk is full
+            free = shutil.disk_usage(save).free / 2**30
             raise checkpoint.CheckpointError(
-                f"{saving} could not be written ({error}); {free:.1f} GiB are free there: make room, then run it again"
+                f"{save} could not be written ({error}); {free:.1f} GiB are free there: make room, then run it again"
             ) from error
         raise
     weights = trainer.accelerator.get_state_dict(trainer.model)  # whole ones, also where processes hold shards
@@ -100,9 +100,9 @@ def _curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Keys are in the order that they have after a resume. A reward of no row of a step (`grpo.Mixture`) is left out.
     """
-    timed = ("runtime", "per_second", "time", "total_flos")
+    time_keys = ("runtime", "per_second", "time", "total_flos")
     return [
-        {k: row[k] for k in sorted(row) if row[k] is not None and not any(t in k for t in timed)}
+        {k: row[k] for k in sorted(row) if row[k] is not None and not any(t in k for t in time_keys)}
         for row in history
         if row.get("loss") is not None
     ]
@@ -121,8 +121,8 @@ class Progress(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
         """Shows the newest numbers."""
-        shown = {name: f"{logs[key]:.3f}" for key, name in WATCHED.items() if logs.get(key) is not None}
-        self.bar.set_postfix(shown)
+        numbers = {name: f"{logs[key]:.3f}" for key, name in WATCHED.items() if logs.get(key) is not None}
+        self.bar.set_postfix(numbers)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Closes the bar."""
@@ -130,7 +130,7 @@ class Progress(TrainerCallback):
 
 
 class Tracking(TrainerCallback):
-    """Passes the events of a trainer on to wandb; whatever wandb dies of is logged once, and that is all."""
+    """Passes the events of a trainer on to wandb; a wandb failure is logged once and never stops training."""
 
     def __init__(self) -> None:
         self.wandb: Any = None

@@ -55,19 +55,19 @@ def warm_start(
     for pair in pairs:
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
             raise ValueError(f"pairs: {shown(pair)} is not (prompt, completion), two texts")
-    known, words = (start, []) if isinstance(start, str | Path) else (None, list(start))
-    if known is None and params.lora:
+    base, words = (start, []) if isinstance(start, str | Path) else (None, list(start))
+    if base is None and params.lora:
         raise ValueError("lora: adapters stand on a model, and a new policy is asked for")
-    origin = words if known is None else checkpoint.origin_of(known)
+    origin = words if base is None else checkpoint.origin_of(base)
     made_from = [pairs, origin, params.model_dump(), seed]
     input_hash = checkpoint.input_hash_of("mapflake.trainer.warmstart", *made_from)
     if not checkpoint.is_result_of(out, input_hash):
-        checkpoint.check_out(out, known)
+        checkpoint.check_out(out, base)
         torch.set_num_threads(params.threads)
         saves = checkpoint.resumable(out, input_hash)
-        precision = settle(params.precision, known, saves)
-        if known is not None:
-            policy = load_policy(known, full_precision=params.lora is None, precision=precision)
+        precision = settle(params.precision, base, saves)
+        if base is not None:
+            policy = load_policy(base, full_precision=params.lora is None, precision=precision)
         else:
             policy = from_scratch(params.model, words, seed=seed)
             if precision == "bfloat16" and policy.model is not None and not torch.cuda.is_available():
@@ -82,7 +82,7 @@ def warm_start(
             train_dataset=[data[i] for i in order],
             data_collator=packing.pack if packed else functools.partial(_pad, pad=policy.tokenizer.pad_token_id),
         )
-        run(trainer, known, out, input_hash, policy.tokenizer, precision)
+        run(trainer, base, out, input_hash, policy.tokenizer, precision)
     checkpoint.drop_resumable(out)
     return repro.read_jsonl(out / "curve.jsonl")
 
@@ -133,11 +133,11 @@ def _order(lengths: list[int], params: WarmStartParams, rng: np.random.Generator
     Microbatches then have little padding, while the batch as a whole stays a fair draw (batches of one length learn far
     worse: reports/log.md).
     """
-    need = params.steps * params.batch_size
+    num_rows = params.steps * params.batch_size
     order: list[int] = []
-    while len(order) < need:
+    while len(order) < num_rows:
         order += rng.permutation(len(lengths)).tolist()
-    steps = [order[i : i + params.batch_size] for i in range(0, need, params.batch_size)]
+    steps = [order[i : i + params.batch_size] for i in range(0, num_rows, params.batch_size)]
     return [i for step in steps for i in sorted(step, key=lambda i: lengths[i])]
 
 

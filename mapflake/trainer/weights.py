@@ -43,16 +43,16 @@ def write_adapter(model: PeftModel, parent: str | Path, folder: Path, at: Path) 
 
     `at` is where the folder will be: the parent's path is relative to it, so that both can be moved together.
     """
-    here = Path(parent).is_dir()
+    is_folder = Path(parent).is_dir()
     for config in model.peft_config.values():  # for peft alone; it would write a path of this machine
-        config.base_model_name_or_path = "" if here else str(parent)
+        config.base_model_name_or_path = "" if is_folder else str(parent)
     model.save_pretrained(folder, save_embedding_layers=False)  # to see whether they changed, it would ask the hub
     (folder / "README.md").unlink(missing_ok=True)  # peft's card, a form
-    about = {
-        "checkpoint": os.path.relpath(Path(parent).resolve(), at.resolve()) if here else str(parent),
+    record = {
+        "checkpoint": os.path.relpath(Path(parent).resolve(), at.resolve()) if is_folder else str(parent),
         "sha256": checkpoint.origin_of(parent),
     }
-    repro.write_json(folder / checkpoint.PARENT, about)
+    repro.write_json(folder / checkpoint.PARENT, record)
 
 
 def parent_of(folder: str | Path) -> str | Path | None:
@@ -64,15 +64,15 @@ def parent_of(folder: str | Path) -> str | Path | None:
     path = Path(folder) / checkpoint.PARENT
     if not path.is_file():
         return None
-    about = repro.read_json(path)
-    if about["checkpoint"] == about["sha256"]:
-        return str(about["checkpoint"])
-    parent = (Path(folder).resolve() / about["checkpoint"]).resolve()
+    record = repro.read_json(path)
+    if record["checkpoint"] == record["sha256"]:
+        return str(record["checkpoint"])
+    parent = (Path(folder).resolve() / record["checkpoint"]).resolve()
     if not parent.is_dir():
         raise checkpoint.CheckpointError(f"{folder}: an adapter of {parent}, which is not there")
-    if (found := checkpoint.weights_sha256(parent)) != about["sha256"]:
+    if (parent_hash := checkpoint.weights_sha256(parent)) != record["sha256"]:
         raise checkpoint.CheckpointError(
-            f"{folder}: an adapter of weights with the hash {about['sha256']}; those of {parent} have {found}"
+            f"{folder}: an adapter of weights with the hash {record['sha256']}; those of {parent} have {parent_hash}"
         )
     return parent
 
@@ -87,8 +87,8 @@ def load_chain(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrain
         return load_model(path, dtype, **options)
     if isinstance(parent, Path):
         checkpoint.verify(parent)
-    below: Any = load_chain(parent, torch.float32, **options)
-    model: Any = PeftModel.from_pretrained(below, str(path)).merge_and_unload().requires_grad_(True)
+    base: Any = load_chain(parent, torch.float32, **options)
+    model: Any = PeftModel.from_pretrained(base, str(path)).merge_and_unload().requires_grad_(True)
     for weight in model.parameters():  # buffers stay as they are, the frequencies of positions among them
         weight.data = weight.data.to(dtype)
     model.config.dtype = dtype
@@ -111,9 +111,9 @@ def load_model(path: str | Path, dtype: torch.dtype, **options: Any) -> PreTrain
         output_loading_info=True,
         **{"attn_implementation": "sdpa", **options},
     )
-    wrong: dict[str, Any] = {key: value for key, value in info.items() if value}
-    if wrong:  # a missing tensor would be a random one
-        raise checkpoint.CheckpointError(f"{path}: the weights do not fit the configuration: {wrong}")
+    problems: dict[str, Any] = {key: value for key, value in info.items() if value}
+    if problems:  # a missing tensor would be a random one
+        raise checkpoint.CheckpointError(f"{path}: the weights do not fit the configuration: {problems}")
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
             raise checkpoint.CheckpointError(f"{path}: {name} holds values that are not finite")

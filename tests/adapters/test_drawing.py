@@ -24,8 +24,8 @@ configs = st.builds(
 @given(configs, st.integers(0, MAX_SEED), st.sampled_from(SPLITS))
 def test_it_is_the_board_that_generate_gives_for_its_kind(config: EnvConfig, seed: int, split: str) -> None:
     task, (size, waits) = draw(config, seed, split=split), kind(config, seed)
-    one = SizeConfig(1.0, config.sizes[size].hole_ratio, None if waits is None else float(waits))
-    assert [task] == generate(EnvConfig({size: one}, config.num_agents), 1, seed=seed, split=split)
+    size_config = SizeConfig(1.0, config.sizes[size].hole_ratio, None if waits is None else float(waits))
+    assert [task] == generate(EnvConfig({size: size_config}, config.num_agents), 1, seed=seed, split=split)
     assert split_of(task.instance) == split
     part = config.sizes[task.instance.size]
     assert len(task.instance.holes) == num_holes(task.instance.size, part.hole_ratio)
@@ -38,8 +38,8 @@ def test_over_seeds_the_ratios_are_met() -> None:
     sizes = Counter(task.instance.size for task in tasks)
     assert set(sizes) == {3, 5}
     five = [task.needs_wait for task in tasks if task.instance.size == 5]
-    for found, ratio, count in ((len(five) / n, 0.3, n), (sum(five) / len(five), 0.25, len(five))):
-        assert abs(found - ratio) < 4 * math.sqrt(ratio * (1 - ratio) / count)
+    for share, ratio, count in ((len(five) / n, 0.3, n), (sum(five) / len(five), 0.25, len(five))):
+        assert abs(share - ratio) < 4 * math.sqrt(ratio * (1 - ratio) / count)
 
 
 def test_the_time_is_bounded_and_so_are_the_attempts() -> None:

@@ -29,9 +29,10 @@ def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve, promp
     command = ["inspect", "eval", "mapflake/frozenlake", "--model", "openai-api/golden/golden"]
     command += ["--model-base-url", f"{server.url}/v1", "-T", "tasks=tasks.jsonl"]
     command += ["-T", f"prompt_format={prompt_format}", "--log-dir", "logs", "--display", "none"]
-    here = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # the package as it is installed
-    done(*command, cwd=tmp_path, env=here | {"GOLDEN_API_KEY": "none"})
-    assert {asked["path"] for asked in server.asked} == {"/v1/chat/completions"}
+    # Without PYTHONPATH, it is the installed package that runs.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done(*command, cwd=tmp_path, env=environment | {"GOLDEN_API_KEY": "none"})
+    assert {request["path"] for request in server.asked} == {"/v1/chat/completions"}
     (path,) = Path(tmp_path, "logs").glob("*.eval")
     log = read_eval_log(str(path))
     assert log.status == "success", log.error

@@ -87,8 +87,8 @@ def server():
 @pytest.fixture(scope="module")
 def small():
     """A server with few sessions, which it closes when they are silent."""
-    with serving(MAX_CONCURRENT_ENVS=str(SESSIONS), SESSION_TIMEOUT_S=str(SILENCE)) as found:
-        yield found
+    with serving(MAX_CONCURRENT_ENVS=str(SESSIONS), SESSION_TIMEOUT_S=str(SILENCE)) as running:
+        yield running
 
 
 @pytest.mark.parametrize("prompt_format", ["chat", "compact"])
@@ -96,16 +96,16 @@ def test_a_board_of_the_design_and_its_judgement(server, prompt_format):
     with MapflakeEnv(base_url=server).sync() as env:
         for seed in range(3):
             task = draw(DESIGN, seed)
-            asked = env.reset(config=to_json(DESIGN), seed=seed, prompt_format=prompt_format)
-            assert asked.observation.prompt == render_prompt(task.instance, prompt_format)
-            assert (asked.reward, asked.done) == (None, False)
+            start = env.reset(config=to_json(DESIGN), seed=seed, prompt_format=prompt_format)
+            assert start.observation.prompt == render_prompt(task.instance, prompt_format)
+            assert (start.reward, start.done) == (None, False)
             answer = format_plan(task.instance, task.solution.plan, prompt_format)
-            given = env.step(MapflakeAction(answer=answer))
-            assert (given.reward, given.done) == (1.0, True)
-            read = [moves.rstrip("W") for moves in given.observation.plan]
+            result = env.step(MapflakeAction(answer=answer))
+            assert (result.reward, result.done) == (1.0, True)
+            read = [moves.rstrip("W") for moves in result.observation.plan]
             assert read == [moves.rstrip("W") for moves in task.solution.plan.moves]
-            assert given.observation.checks == dict.fromkeys(KINDS, True)
-            assert given.observation.makespan == given.observation.best_makespan == task.solution.makespan
+            assert result.observation.checks == dict.fromkeys(KINDS, True)
+            assert result.observation.makespan == result.observation.best_makespan == task.solution.makespan
 
 
 def test_the_eight_checks_and_the_reward(server):
@@ -120,11 +120,11 @@ def test_the_eight_checks_and_the_reward(server):
             (json.dumps({"plan": longer}), 0.5, set(), 8),
         ):
             assert Instance.from_text(env.reset(config=to_json(DESIGN), seed=0).observation.board) == task.instance
-            given = env.step(MapflakeAction(answer=answer))
-            found = given.observation.checks
-            assert (given.reward, {kind for kind in KINDS if found[kind] is False}) == (reward, failed)
-            assert [kind for kind in KINDS if found[kind] is not None] == list(KINDS[:reached])
-            assert given.observation.valid == (not failed)
+            result = env.step(MapflakeAction(answer=answer))
+            checks = result.observation.checks
+            assert (result.reward, {kind for kind in KINDS if checks[kind] is False}) == (reward, failed)
+            assert [kind for kind in KINDS if checks[kind] is not None] == list(KINDS[:reached])
+            assert result.observation.valid == (not failed)
 
 
 def test_the_state_brings_the_board_back_in_another_session(server):
@@ -132,9 +132,9 @@ def test_the_state_brings_the_board_back_in_another_session(server):
         board = env.reset(config=to_json(DESIGN), split="validation").observation.board
         state = env.state()
     assert from_json(EnvConfig, state.config, "config") == DESIGN
-    again = {name: getattr(state, name) for name in ("config", "seed", "split", "prompt_format")}
+    fields = {name: getattr(state, name) for name in ("config", "seed", "split", "prompt_format")}
     with MapflakeEnv(base_url=server).sync() as env:
-        assert env.reset(**again).observation.board == board
+        assert env.reset(**fields).observation.board == board
         assert env.state().key == state.key == Instance.from_text(board).key
         assert env.reset().observation.board != board
         assert env.state().step_count == 0
@@ -158,10 +158,10 @@ def test_what_is_wrong_is_named(server, message, given):
             env.reset(**given)
         assert len(str(raised.value)) < 1100
         assert env.reset(seed=1).observation.board  # the session goes on
-    status, told = post(f"{server}/reset", json.dumps(given).encode())
+    status, body = post(f"{server}/reset", json.dumps(given).encode())
     assert status == 422
     if "episode_id" not in given:  # FastAPI's own words
-        assert re.search(message, json.loads(told)["detail"])
+        assert re.search(message, json.loads(body)["detail"])
 
 
 def test_an_answer_without_a_board(server):
@@ -215,7 +215,7 @@ def test_hundreds_of_sessions_that_are_never_closed(small):
     url, pid = small
 
     async def leave_open(count):
-        kept = []
+        sessions = []
         for _ in range(count):
             session = await websockets.connect(ws(url), open_timeout=60)
             with suppress(websockets.ConnectionClosed):
@@ -224,16 +224,16 @@ def test_hundreds_of_sessions_that_are_never_closed(small):
             if answer["type"] == "error":
                 assert answer["data"]["code"] == "CAPACITY_REACHED"
             else:
-                kept.append(session)
-        return kept
+                sessions.append(session)
+        return sessions
 
     async def play():
         await leave_open(50)
         before = memory(pid)
-        kept = await leave_open(200)
-        assert len(kept) < 100
+        sessions = await leave_open(200)
+        assert len(sessions) < 100
         assert memory(pid) < before + 20
-        for session in kept[-SESSIONS:]:
+        for session in sessions[-SESSIONS:]:
             await asyncio.wait_for(session.wait_closed(), 60)  # silent for too long
 
     asyncio.run(play())
@@ -282,12 +282,14 @@ def test_the_hubs_own_validation():
 def test_sessions_at_once_do_not_meet_as_the_load_benchmark_would_see(server):
     plays = [openenv_load.board_plays(k, 3) for k in range(6)]
     assert len({play.expected[0] for session in plays for play in session}) == 18
-    found = openenv_load.load(server, os.getpid(), plays, 0.5, "board")
-    assert found["episodes"] >= 6
-    assert (found["errors"], found["wrong"]) == (0, 0)
-    other = [play.expected for play in plays[0]]
-    swapped = [[play._replace(expected=board) for play, board in zip(mine, other, strict=True)] for mine in plays[1:]]
-    found = openenv_load.load(server, os.getpid(), swapped, 0.5, "board")
-    assert found["wrong"] == found["episodes"] > 0
-    text = openenv_load.markdown({"sessions": 6, "seconds": 0.5, "boards": 3, "rows": [{"environment": "x"} | found]})
-    assert f"| {found['episodes']} " in text
+    numbers = openenv_load.load(server, os.getpid(), plays, 0.5, "board")
+    assert numbers["episodes"] >= 6
+    assert (numbers["errors"], numbers["wrong"]) == (0, 0)
+    expected = [play.expected for play in plays[0]]
+    swapped = [
+        [play._replace(expected=board) for play, board in zip(session, expected, strict=True)] for session in plays[1:]
+    ]
+    numbers = openenv_load.load(server, os.getpid(), swapped, 0.5, "board")
+    assert numbers["wrong"] == numbers["episodes"] > 0
+    text = openenv_load.markdown({"sessions": 6, "seconds": 0.5, "boards": 3, "rows": [{"environment": "x"} | numbers]})
+    assert f"| {numbers['episodes']} " in text

@@ -104,11 +104,11 @@ def test_wrong_calls_name_what_is_legal():
         env.reset(options={"task": 12})
     env.reset(seed=1)
     assert env.render().count("G1") == 1
-    for actions, said in (
+    for actions, message in (
         ({"agent_0": 0}, "actions: of agent_0; to move"),
         ({"agent_0": 0, "agent_1": 5}, "5 is not an"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             env.step(actions)
 
 

@@ -55,9 +55,9 @@ def test_neighbouring_seeds_share_no_entries():
     """Those of reasoning-gym's own datasets do, which is what this would find."""
 
     def shared(name):
-        one, other = ([entry["question"] for entry in reasoning_gym.create_dataset(name, seed=seed, size=50)]
-                      for seed in (0, 1))  # fmt: skip
-        return len({*one} & {*other})
+        first, second = ([entry["question"] for entry in reasoning_gym.create_dataset(name, seed=seed, size=50)]
+                         for seed in (0, 1))  # fmt: skip
+        return len({*first} & {*second})
 
     assert shared(NAME) == 0
     assert shared("n_queens") >= 40
@@ -79,10 +79,10 @@ def test_a_wrong_configuration_is_named(wrong, message):
 
 
 def test_boards_are_those_of_the_configuration_and_never_held_out():
-    chosen = dataset(
+    entries = dataset(
         seed=3, size=150, min_size=3, max_size=5, min_agents=1, max_agents=3, max_hole_ratio=0.3, wait_ratio=None
     )
-    boards = [task(entry).instance for entry in chosen]
+    boards = [task(entry).instance for entry in entries]
     assert {board.size for board in boards} == {3, 4, 5}
     assert {board.num_agents for board in boards} == {1, 2, 3}
     assert all(num_holes(board.size, 0.1) <= len(board.holes) <= num_holes(board.size, 0.3) for board in boards)
@@ -95,11 +95,11 @@ def test_the_score_is_the_reward():
         best = task(entry).solution.plan.moves
         longer = json.dumps({"plan": ["W" + moves for moves in best]})
         wrong = json.dumps({"plan": ["U" * 30 for _ in best]})
-        told = f"<think>...</think> <answer>{entry['answer']}</answer>"
-        assert [boards.score_answer(said, entry) for said in (longer, wrong, "", "no plan", None, told)] == [
+        tagged = f"<think>...</think> <answer>{entry['answer']}</answer>"
+        assert [boards.score_answer(text, entry) for text in (longer, wrong, "", "no plan", None, tagged)] == [
             0.5, 0.0, 0.0, 0.0, 0.0, 1.0,
         ]  # fmt: skip
-        assert boards.score_answer(extract_answer(told), entry) == 1.0
+        assert boards.score_answer(extract_answer(tagged), entry) == 1.0
 
 
 def test_levels_go_up_and_down():

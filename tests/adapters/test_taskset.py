@@ -62,7 +62,7 @@ def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve):
         assert trace["metrics"] == rates | {f"fails_{kind}": kind in kinds for kind in KINDS}
     assert seen == Counter(t.name for t in chosen)
     assert len(server.asked) == len(chosen)
-    assert {(asked["path"], asked["temperature"]) for asked in server.asked} == {("/v1/chat/completions", 0.5)}
+    assert {(request["path"], request["temperature"]) for request in server.asked} == {("/v1/chat/completions", 0.5)}
 
 
 def test_a_server_that_fails_is_an_error_and_no_wrong_answer(tmp_path):
@@ -112,7 +112,7 @@ def test_the_hubs_form_through_verifiers_own_command(tmp_path, serve):
     tasks = generate(DESIGN, 6, seed=5)
     right = {render_prompt(task.instance): format_plan(task.instance, task.solution.plan) for task in tasks[:3]}
     wrong = {render_prompt(task.instance): '{"plan": ["W", "W", "W"]}' for task in tasks[3:]}
-    server = serve([SimpleNamespace(prompt=prompt, completion=said) for prompt, said in (right | wrong).items()])
+    server = serve([SimpleNamespace(prompt=prompt, completion=answer) for prompt, answer in (right | wrong).items()])
     options = ["--env.taskset.design", json.dumps(to_json(DESIGN)), "--env.taskset.split", "train"]
     options += ["--env.taskset.n", "6", "--env.taskset.seed", "5"]
     traces = [episode["traces"][0] for episode in evaluated(tmp_path, "mapf-frozenlake", server.url, *options)]

@@ -33,8 +33,8 @@ def test_rewards_of_trl(prompt_format):
     texts = [t.completion for t in chosen]
     completions = texts if prompt_format == "compact" else [[{"role": "assistant", "content": text}] for text in texts]
     columns = rows.remove_columns("prompt")[:]
-    asked = columns | {"completions": completions, "prompts": rows["prompt"]}
-    scores = {f.__name__: f(**asked) for f in reward_functions(prompt_format)}
+    arguments = columns | {"completions": completions, "prompts": rows["prompt"]}
+    scores = {f.__name__: f(**arguments) for f in reward_functions(prompt_format)}
     with pytest.raises(ValueError, match="task: missing; the rows of the training set are those of to_dataset"):
         reward_functions(prompt_format)[0](completions=[""])
     assert scores == {name: [float(getattr(t, name)) for t in chosen] for name in REWARD}
@@ -66,9 +66,9 @@ def test_rewards_of_all_shapes_of_a_completion(completion, score):
     [("completions", None), ("completions", {"content": SAID}), ("task", None), ("task", TRANSCRIPTS[0].task)],
 )
 def test_rewards_name_what_they_cannot_read(column, wrong):
-    asked = {"completions": [SAID], "task": [dumps(to_json(TRANSCRIPTS[0].task))]} | {column: [wrong]}
+    arguments = {"completions": [SAID], "task": [dumps(to_json(TRANSCRIPTS[0].task))]} | {column: [wrong]}
     with pytest.raises(ValueError, match=f"{column}: .* is n"):
-        reward_functions()[0](**asked)
+        reward_functions()[0](**arguments)
 
 
 def test_rewards_keep_little_of_what_they_judged():
@@ -79,6 +79,6 @@ def test_rewards_keep_little_of_what_they_judged():
     valid(completions=completions[:1], task=[task])
     tracemalloc.start()
     assert valid(completions=completions, task=[task] * 60) == optimal(completions=completions, task=[task] * 60)
-    kept, _ = tracemalloc.get_traced_memory()
+    memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 60 * 5_000
+    assert memory < 60 * 5_000

@@ -73,9 +73,9 @@ def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: in
         "lr_scheduler_type": "constant", "disable_tqdm": True,
     }  # fmt: skip
     extra = changed.pop("rewards", [])
-    own = {name: changed.pop(name) for name in ("peft_config", "redraws") if name in changed}
-    trainer = (DynamicSampling if "redraws" in own else GRPOTrainer)(
-        **own,
+    trainer_options = {name: changed.pop(name) for name in ("peft_config", "redraws") if name in changed}
+    trainer = (DynamicSampling if "redraws" in trainer_options else GRPOTrainer)(
+        **trainer_options,
         model=policy.model,
         processing_class=policy.tokenizer,
         train_dataset=changed.pop("train_dataset", boards.dataset),
@@ -180,8 +180,8 @@ def test_its_rounds_are_those_of_run_round(tmp_path: Path, arm: str, changed: di
 
     boards, history = rounds(0)
     seen = [[*itertools.chain(*(watch.batches[i * STEPS + step] for step in range(STEPS)))] for i in range(3)]
-    for both in (slice(0, None, 2), slice(1, None, 2)):  # new boards at once, in whole groups
-        assert [keys(rows[both]) for rows in seen] == boards
+    for half in (slice(0, None, 2), slice(1, None, 2)):  # new boards at once, in whole groups
+        assert [keys(rows[half]) for rows in seen] == boards
     assert 0.2 < history[0].report.valid_rate < 0.8
     for ours, theirs in zip(engineer.history, history, strict=True):
         assert (ours.config, ours.fallback, ours.proposal) == (theirs.config, theirs.fallback, theirs.proposal)
@@ -203,11 +203,11 @@ def test_boards_that_replace_others_are_of_the_same_round(tmp_path: Path) -> Non
     trainer, engineer = make(tmp_path, "domain_randomisation_dynamic", rewards=[teaching], redraws=2)
     trainer.train()
     assert max(map(len, seen.values())) == 3
-    again = DesignedBoards(START, 8, seed=0)
-    for one in engineer.history:
-        again.draw(one.config, one.index)
-        used = {key for step in range(STEPS) for calls in seen[one.index * STEPS + step] for key in calls}
-        assert used <= {task.instance.key for task in again.tasks}
+    boards = DesignedBoards(START, 8, seed=0)
+    for round_ in engineer.history:
+        boards.draw(round_.config, round_.index)
+        used = {key for step in range(STEPS) for calls in seen[round_.index * STEPS + step] for key in calls}
+        assert used <= {task.instance.key for task in boards.tasks}
     rows = [row for row in trainer.state.log_history if "loss" in row]
     counted = [row["dynamic_sampling/completions"] for row in rows]
     assert counted == [sum(map(len, seen[step])) for step in range(3 * STEPS)]
@@ -224,13 +224,13 @@ class Killed(BaseException):
 
 def killing(owner: Any, name: str, at: int) -> None:
     """Makes call number `at` of a function end the training."""
-    whole, calls = getattr(owner, name), []
+    original, calls = getattr(owner, name), []
 
     def part(*arguments: Any, **options: Any) -> Any:
         calls.append(name)
         if len(calls) == at:
             raise Killed(name)
-        return whole(*arguments, **options)
+        return original(*arguments, **options)
 
     setattr(owner, name, part)
 
@@ -251,7 +251,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Returns the boards, weights and rounds of a training that nobody killed."""
     watch = Watch()
     final, history = trained(tmp_path_factory.mktemp("whole"), watch)
-    assert not any(one.was_rejected for one in history)  # each design counts: what follows can fail
+    assert not any(r.was_rejected for r in history)  # each design counts: what follows can fail
     assert history[0].config != history[1].config != history[2].config
     assert {*watch.batches[0]} != {*watch.batches[STEPS]}
     return watch.batches, final, history
@@ -277,12 +277,12 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     monkeypatch.undo()
     resume = checkpoint.newest_whole(tmp_path)
     assert resume is not None
-    again = Watch()
-    found, rounds = trained(tmp_path, again, resume=resume)
+    rest = Watch()
+    values, rounds = trained(tmp_path, rest, resume=resume)
     assert rounds == history
-    assert watch.batches | again.batches == boards
-    assert min(again.batches) == int(resume.name.removeprefix("checkpoint-"))
-    assert all(torch.equal(found[name], final[name]) for name in final)
+    assert watch.batches | rest.batches == boards
+    assert min(rest.batches) == int(resume.name.removeprefix("checkpoint-"))
+    assert all(torch.equal(values[name], final[name]) for name in final)
 
 
 def test_random_numbers_that_a_designer_draws_are_not_the_trainings(tmp_path: Path) -> None:
@@ -307,8 +307,8 @@ def test_random_numbers_that_a_designer_draws_are_not_the_trainings(tmp_path: Pa
         trainer, _ = make(tmp_path / str(draws), careless(draws), rewards=[noisy])
         trainer.train()
         runs.append((seen, weights(trainer)))
-    (one, before), (other, after) = runs
-    assert one == other
+    (first, before), (second, after) = runs
+    assert first == second
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
@@ -321,13 +321,13 @@ def test_it_logs_where_the_trainer_logs_and_takes_nothing_from_its_rows(tmp_path
     rows = [(row["step"], row) for row in trainer.state.log_history]
     ours = [(step, row) for step, row in rows if "engineer/valid" in row]
     assert [step for step, _ in ours] == [STEPS, 2 * STEPS, 3 * STEPS]
-    for one, (_, row) in zip(engineer.history, ours, strict=True):
-        assert row["engineer/valid"] == one.report.valid_rate
-        assert row["engineer/valid/3x3"] == one.report.at(3).valid_rate
+    for round_, (_, row) in zip(engineer.history, ours, strict=True):
+        assert row["engineer/valid"] == round_.report.valid_rate
+        assert row["engineer/valid/3x3"] == round_.report.at(3).valid_rate
     designs = [(step, row) for step, row in rows if "engineer/rejected" in row]
     assert [step for step, _ in designs] == [0, STEPS, 2 * STEPS]
-    for one, (_, row) in zip(engineer.history, designs, strict=True):
-        assert row["engineer/3x3/hole_ratio"] == one.config.sizes[3].hole_ratio
+    for round_, (_, row) in zip(engineer.history, designs, strict=True):
+        assert row["engineer/3x3/hole_ratio"] == round_.config.sizes[3].hole_ratio
     assert not any("reward" in row for _, row in ours + designs)
     training = [step for step, row in rows if "loss" in row]
     assert training == list(range(1, 3 * STEPS + 1))
@@ -362,8 +362,8 @@ def test_adapters_and_gradient_checkpointing_are_measured_too(tmp_path: Path) ->
     trainer.train()
     (ours,) = engineer.policy.complete([prompt], temperature=0)
     ids = trainer.processing_class([prompt], return_tensors="pt")["input_ids"]
-    made = trainer.model.eval().generate(input_ids=ids, do_sample=False, max_new_tokens=LENGTH)[:, ids.size(1) :]
-    assert ours == trainer.processing_class.batch_decode(made, skip_special_tokens=True)
+    tokens = trainer.model.eval().generate(input_ids=ids, do_sample=False, max_new_tokens=LENGTH)[:, ids.size(1) :]
+    assert ours == trainer.processing_class.batch_decode(tokens, skip_special_tokens=True)
     assert ours != before[0]  # the control: it has learned something
 
 
@@ -383,8 +383,8 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
         params = EngineerParams(model="openai:m", base_url=f"{server.url}/v1", samples=1)
         trainer, engineer = make(tmp_path, "engineer", params=params, sizes=[3])
         trainer.train()
-    assert [sorted(one.config.sizes) for one in engineer.history] == [[3, 4], [3], [3]]
-    assert [one.was_rejected for one in engineer.history] == [False, False, True]
+    assert [sorted(r.config.sizes) for r in engineer.history] == [[3, 4], [3], [3]]
+    assert [r.was_rejected for r in engineer.history] == [False, False, True]
     assert engineer.history[2].config == engineer.history[1].config
     assert "Failures" in server.asked[0]["messages"][0]["content"]
 
@@ -395,7 +395,7 @@ def test_a_checkpoint_designs_for_a_policy_that_cannot(tmp_path: Path) -> None:
     params = EngineerParams(model=str(tmp_path / "designer"), constrained=True, samples=1)
     trainer, engineer = make(tmp_path / "out", "engineer", params=params, words=env.VOCABULARY)
     trainer.train()
-    assert [one.was_rejected for one in engineer.history] == [False] * 3
+    assert [r.was_rejected for r in engineer.history] == [False] * 3
     assert engineer.history[1].config != engineer.history[0].config
 
 
@@ -441,11 +441,11 @@ def test_what_the_trainer_gives_the_chat_template_is_given_where_the_policy_is_m
     _, engineer = make(tmp_path, chat_template_kwargs={"thinking": False})
     assert engineer.policy.template == {"thinking": False}
     prompt = "Grid a0 to c2."
-    said = tokenizer.apply_chat_template(
+    ids = tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}], add_generation_prompt=True, thinking=False, return_dict=False
     )
-    assert encode_prompts(tokenizer, [prompt], engineer.policy.template) == [said]
-    assert encode_prompts(tokenizer, [prompt]) != [said]
+    assert encode_prompts(tokenizer, [prompt], engineer.policy.template) == [ids]
+    assert encode_prompts(tokenizer, [prompt]) != [ids]
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["a rule of a name", "a function"])
@@ -459,13 +459,13 @@ def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pyte
     begun(rounds=1)[0].train()
     begun(holes=0.3, rounds=1)[0].train(resume_from_checkpoint=True)  # round 0 asked no designer
     begun(rounds=2)[0].train(resume_from_checkpoint=True)
-    for changed, said in (
+    for changed, message in (
         ({"seed": 1}, "had other parameters .*seed: saved 0, now 1"),
         ({"holes": 0.2}, r"had other parameters \(designer: saved"),
         ({"designer": "uniform"}, "designer: saved .*, now .*'uniform'"),
         ({"gradient_accumulation_steps": 2}, "2 rounds of 2 steps: it was saved without this callback, or with other"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             begun(**changed)[0].train(resume_from_checkpoint=True)
     trainer, engineer = begun(rounds=3)
     trainer.train(resume_from_checkpoint=True)
@@ -483,20 +483,20 @@ def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkey
         save_policy(policy.model, policy.tokenizer, tmp_path / "model")
         return EngineerParams(model=str(tmp_path / "model"))
 
-    fixed = {"params": write(1)}
-    before = known("engineer", **fixed), known("engineer_search")
-    assert before == (known("engineer", **fixed), known("engineer_search"))  # the control
+    options = {"params": write(1)}
+    before = known("engineer", **options), known("engineer_search")
+    assert before == (known("engineer", **options), known("engineer_search"))  # the control
     assert "variant" not in before[0]
     monkeypatch.setitem(VARIANTS, "V6", Variant(summary=True))
-    assert known("engineer", **fixed)["variant"] == Variant(summary=True).model_dump()
-    every = {key for name in ("engineer", "uniform") for key in known(name, **(fixed if name == "engineer" else {}))}
-    assert every == {"arm", "code_sha256", *ARM_KEYS} - {"constant"}  # which this trainer has not
+    assert known("engineer", **options)["variant"] == Variant(summary=True).model_dump()
+    fields = {key for name in ("engineer", "uniform") for key in known(name, **(options if name == "engineer" else {}))}
+    assert fields == {"arm", "code_sha256", *ARM_KEYS} - {"constant"}  # which this trainer has not
     monkeypatch.undo()
     write(2)
     files = provenance.package_files()
     search = {name: text.replace("0.15, 0.3", "0.1, 0.3") for name, text in files.items() if name.endswith("search.py")}
     monkeypatch.setattr(provenance, "package_files", lambda: files | search)
-    after = known("engineer", **fixed), known("engineer_search")
+    after = known("engineer", **options), known("engineer_search")
     assert after[0]["model_sha256"] != before[0]["model_sha256"]
     assert after[1]["code_sha256"] != before[1]["code_sha256"]
 
@@ -528,17 +528,17 @@ def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: p
         main(folder=str(folder), **SMALL)
         return [line for line in capsys.readouterr().out.splitlines() if line.startswith("round ")]
 
-    whole = said(tmp_path / "whole")
-    assert whole[1].startswith("round 1: valid")
-    started = subprocess.Popen(
+    lines = said(tmp_path / "whole")
+    assert lines[1].startswith("round 1: valid")
+    process = subprocess.Popen(
         [sys.executable, "-c", CALL, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     first = tmp_path / "killed/learnability/checkpoint-4/manifest.json"
-    while not first.is_file() and started.poll() is None:
+    while not first.is_file() and process.poll() is None:
         time.sleep(0.01)
-    started.kill()
-    assert started.wait() == -signal.SIGKILL
-    assert said(tmp_path / "killed") == whole
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert said(tmp_path / "killed") == lines
     assert final(tmp_path / "killed") == final(tmp_path / "whole")
 
 
@@ -547,7 +547,7 @@ def test_the_example_goes_on_with_a_function_too(tmp_path: Path) -> None:
     main = runpy.run_path(str(EXAMPLE))["main"]
     for rounds in (1, 2):  # another function each time, with the same name and source
         history = main(asking(0.1), str(tmp_path), **SMALL | {"rounds": rounds})
-        assert [one.index for one in history] == [*range(rounds)]
+        assert [r.index for r in history] == [*range(rounds)]
         assert {path.name for path in tmp_path.iterdir()} - {"start"} == {asking(0.1).__name__}
 
 
@@ -595,7 +595,7 @@ def one_of_several(folder: Path, resume: str = "") -> None:
     trainer, engineer = make(folder, rewards=[watch.reward], **ITSELF, **options)
     trainer.train(resume_from_checkpoint=str(folder / resume) if resume else None)
     row = {
-        "rounds": [repro.to_json(one) for one in engineer.history],
+        "rounds": [repro.to_json(r) for r in engineer.history],
         "weights": {name: value.tolist() for name, value in weights(trainer).items()},
         "boards": {str(step): keys(rows) for step, rows in watch.batches.items()},
     }
@@ -609,22 +609,22 @@ def test_two_processes_have_one_design_and_resume_alike(tmp_path: Path) -> None:
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([*launched, str(tmp_path)], env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    whole, again = (
+    whole, resumed = (
         [repro.read_json(tmp_path / f"{name}-{i}.json") for i in (0, 1)] for name in ("whole", "checkpoint-6")
     )
-    for first, second in (whole, again):
+    for first, second in (whole, resumed):
         assert first["rounds"] == second["rounds"] == whole[0]["rounds"]
         assert first["weights"] == second["weights"] == whole[0]["weights"]
     assert len(whole[0]["rounds"]) == 3
     refused = [repro.read_json(tmp_path / f"refused-{i}.json") for i in (0, 1)]
     assert refused == ["it cannot design", "in the first process: ValueError: it cannot design"]
-    for before, after in zip(whole, again, strict=True):
+    for before, after in zip(whole, resumed, strict=True):
         assert after["boards"] == {step: boards for step, boards in before["boards"].items() if int(step) >= 6}
-    both = [whole[0]["boards"][str(step)] + whole[1]["boards"][str(step)] for step in range(3 * STEPS)]
-    for boards in both:
+    step_boards = [whole[0]["boards"][str(step)] + whole[1]["boards"][str(step)] for step in range(3 * STEPS)]
+    for boards in step_boards:
         assert boards[::2] == boards[1::2]  # whole groups
-    seen = [{*itertools.chain(*both[i * STEPS : (i + 1) * STEPS])} for i in range(3)]
-    assert [len(one) for one in seen] == [8, 8, 8]
+    seen = [{*itertools.chain(*step_boards[i * STEPS : (i + 1) * STEPS])} for i in range(3)]
+    assert [len(drawn) for drawn in seen] == [8, 8, 8]
 
 
 if __name__ == "__main__":

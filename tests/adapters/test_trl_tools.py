@@ -74,42 +74,42 @@ def test_the_board_is_that_of_the_design(tmp_path: Path) -> None:
     seen: list[set[str]] = []  # the boards of each group
 
     def groups(completions: Any, environments: Any, **_: Any) -> list[float]:
-        keys = [one.task.instance.key for one in environments]
+        keys = [environment.task.instance.key for environment in environments]
         seen.extend({*keys[i : i + SIZE]} for i in range(0, len(keys), SIZE))
         return [0.0] * len(keys)
 
     boards = DesignedBoards(CONFIG, 4, seed=0)
-    more = {"max_steps": -1, "num_train_epochs": 2, "shuffle_dataset": False}
-    trainer = make(tmp_path, boards.dataset, rewards=groups, **more)
+    options = {"max_steps": -1, "num_train_epochs": 2, "shuffle_dataset": False}
+    trainer = make(tmp_path, boards.dataset, rewards=groups, **options)
     validation = generate(CONFIG, 4, seed=0, split="validation")
     engineer = EngineerCallback(trainer, boards, "domain_randomisation", validation=validation)
     trainer.add_callback(engineer)
     first = {task.instance.key for task in boards.tasks}
     trainer.train()
     second = {task.instance.key for task in boards.tasks}
-    assert [len(one) for one in seen] == [1] * 8  # the members of a group have one board
+    assert [len(group) for group in seen] == [1] * 8  # the members of a group have one board
     assert set().union(*seen[:4]) == first != second == set().union(*seen[4:])
     groups([""] * SIZE, [SimpleNamespace(task=task) for task in TASKS[:SIZE]])
     assert len(seen[-1]) == SIZE  # the control: environments that draw for themselves
 
 
 def test_plans_go_through_trls_own_parser_and_loop(tmp_path: Path) -> None:
-    more = {"max_completion_length": 2000, "max_steps": 1}
-    trainer = make(tmp_path, to_dataset(TASKS), Scripted, **more)
+    options = {"max_completion_length": 2000, "max_steps": 1}
+    trainer = make(tmp_path, to_dataset(TASKS), Scripted, **options)
     trainer.train()
     (row,) = [row for row in trainer.state.log_history if "reward" in row]
     # Of a group of four one passes, one submits a wrong plan, one a wrong and then the right one, one the right one.
     assert row["rewards/FrozenLakeEnvironment/mean"] == pytest.approx(0.5)
     assert row["tools/failure_frequency"] == 0
     assert row["tools/call_frequency"] == 1.0
-    prompts = [said for said in trainer.said if "<tool_response>" not in said]
+    prompts = [text for text in trainer.said if "<tool_response>" not in text]
     assert len(prompts) == 2 * SIZE
     assert all(
-        "submit" in said and "Row 0 is at the top" in said and "The last plan counts" in said for said in prompts
+        "submit" in text and "Row 0 is at the top" in text and "The last plan counts" in text for text in prompts
     )
-    answers = [said.rpartition("<tool_response>")[2] for said in trainer.said if "<tool_response>" in said]
-    assert sum("Not valid: agents." in one for one in answers) == 4
-    assert sum("Valid: all agents are on their goals after" in one for one in answers) == 4
+    answers = [text.rpartition("<tool_response>")[2] for text in trainer.said if "<tool_response>" in text]
+    assert sum("Not valid: agents." in answer for answer in answers) == 4
+    assert sum("Valid: all agents are on their goals after" in answer for answer in answers) == 4
 
 
 # ---------------------------------------------------------------- the environment by itself
@@ -136,8 +136,8 @@ def test_the_last_plan_counts_and_what_is_wrong_is_said() -> None:
 
 @pytest.mark.parametrize("plan", [None, {"a": 1}, [None], ["\ud800", "x" * 10_000]])
 def test_arguments_of_any_kind_are_judged(plan: Any) -> None:
-    environment, (said,) = played(plan)
-    assert said.startswith("Not valid: ")
+    environment, (message,) = played(plan)
+    assert message.startswith("Not valid: ")
     assert environment.get_reward() == 0
 
 

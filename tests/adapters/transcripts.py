@@ -35,8 +35,8 @@ TRANSCRIPTS = [from_json(Transcript, row, "transcript") for row in ROWS]
 
 
 def answers(transcripts: list[Transcript]) -> Callable[[str], str]:
-    """Returns a model that knows them by heart: asked the same again, it gives the next answer to that prompt."""
-    left: dict[str, list[str]] = defaultdict(list)
+    """Returns a model that knows these transcripts: asked the same again, it gives the next answer to that prompt."""
+    completions: dict[str, list[str]] = defaultdict(list)
     for transcript in transcripts:
-        left[transcript.prompt].append(transcript.completion)
-    return lambda prompt: left[prompt].pop(0)
+        completions[transcript.prompt].append(transcript.completion)
+    return lambda prompt: completions[prompt].pop(0)

@@ -22,10 +22,10 @@ def test_files_of_ray_workers_together_are_one_call_of_generate(tmp_path: Path) 
     pytest.importorskip("ray", reason="Ray is not installed: make test-ray")
     (tmp_path / "boards").mkdir()
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # paths of sockets must be short
-        own = {"RAY_TMPDIR": folder, "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
+        settings = {"RAY_TMPDIR": folder, "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
         done = subprocess.run(
             [sys.executable, str(SCRIPT), str(tmp_path / "boards")],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **own},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]

@@ -76,13 +76,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # for what killed processes leave
     folder, host = tmp_path / "slurm", socket.gethostname().split(".")[0]
     (folder / "state").mkdir(parents=True)
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [one.getsockname()[1], other.getsockname()[1]]
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        ports = [first.getsockname()[1], second.getsockname()[1]]
     (folder / "slurm.conf").write_text(CONF.format(host=host, ports=ports, folder=folder))
     (folder / "munge.key").touch(0o600)
     (folder / "munge.key").write_bytes(os.urandom(128))
     monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
-    munge = [f"--{what}-file={folder}/munge.{what}" for what in ("key", "pid", "seed", "log")]
+    munge = [f"--{kind}-file={folder}/munge.{kind}" for kind in ("key", "pid", "seed", "log")]
     # `--force`: pytest's folders are closed to other users, who could not ask for credentials: none is to.
     daemons = {
         "munged": ["munged", "--foreground", "--force", *munge, f"--socket={folder}/munge.socket"],
@@ -143,5 +143,5 @@ def test_the_study_under_slurm_is_that_of_dvc_repro(tmp_path: Path) -> None:
     assert {f"cells/smoke/{arm}-0.json" for arm in arms} <= set(ours) - set(before)
     assert set(ours) == set(theirs)
     assert [name for name in ours if ours[name] != theirs[name]] == []
-    by_slurm, by_dvc = (yaml.safe_load((one / "dvc.lock").read_text())["stages"] for one in (folder, undisturbed))
+    by_slurm, by_dvc = (yaml.safe_load((root / "dvc.lock").read_text())["stages"] for root in (folder, undisturbed))
     assert by_slurm == by_dvc  # hashes of inputs, parameters and results of each stage

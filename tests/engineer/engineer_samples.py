@@ -71,40 +71,40 @@ def history(rounds: int) -> History:
 
 def not_drawn() -> History:
     """Returns a run whose round 1 asked for boards on 6x6 that could not be drawn."""
-    asked, got = {"hole_ratio": 0.5, "wait_ratio": 0.0}, {"hole_ratio": 0.4, "wait_ratio": None}
+    asked_ratios, got_ratios = {"hole_ratio": 0.5, "wait_ratio": 0.0}, {"hole_ratio": 0.4, "wait_ratio": None}
     first, second = history(2)
-    return first, replace(second, fallback={6: {"asked": asked, "got": got}})
+    return first, replace(second, fallback={6: {"asked": asked_ratios, "got": got_ratios}})
 
 
 def prompts() -> dict[str, str]:
-    """Returns the golden prompts by name: JSON for each variant after round 1, compact in one."""
-    found = {
+    """Returns the golden prompts by name: each variant in JSON after round 1, and all compact prompts as one text."""
+    texts = {
         name: build_prompt(REPORTS[1], history(2), SIZES, variant=name, prompt_format="json")
         for name in ("V6", "V6-full", "schema", *VARIANTS)
     }
-    found["V6 after round 0"] = build_prompt(REPORTS[1], history(1), SIZES)
+    texts["V6 after round 0"] = build_prompt(REPORTS[1], history(1), SIZES)
     one_size = replace(REPORTS[0], sizes=REPORTS[0].sizes[:1])
-    found["V5 after a rejection"] = build_prompt(one_size, history(3), SIZES, variant="V5")
-    found["V6, boards not drawn"] = build_prompt(REPORTS[1], not_drawn(), SIZES)
+    texts["V5 after a rejection"] = build_prompt(one_size, history(3), SIZES, variant="V5")
+    texts["V6, boards not drawn"] = build_prompt(REPORTS[1], not_drawn(), SIZES)
     rounds = [(name, 2) for name in VARIANTS] + [(name, n) for name in ("V3", "V5", "V6") for n in (1, 3)]
     lines = [
         f"{name} after round {n - 1}: "
         + build_prompt(history(n)[-1].report, history(n), SIZES, variant=name, prompt_format="compact")
         for name, n in rounds
     ]
-    return found | {"compact": "\n".join(lines)}
+    return texts | {"compact": "\n".join(lines)}
 
 
 def golden() -> str:
-    """Returns the golden prompts as one text; of V1 to V5, and of sections that stood there before, only the titles."""
-    lines, seen = [], set[str]()
+    """Returns the golden prompts as one text; V1 to V5 and repeated sections are shortened to their titles."""
+    lines, sections = [], set[str]()
     for name, prompt in prompts().items():
         lines.append(f"======== {name}")
         for section in re.split(r"\n(?=# )", prompt):
-            if section not in seen and name not in ("V1", "V2", "V3", "V4", "V5"):
-                seen.add(section)
+            if section not in sections and name not in ("V1", "V2", "V3", "V4", "V5"):
+                sections.add(section)
                 lines.append(section)
-            elif section.startswith("# "):  # its title, on one line with those beside it
+            elif section.startswith("# "):  # only its title, on one line with the titles before it
                 title = section.partition("\n")[0]
                 lines.append(f"{lines.pop()} {title}" if "\n" not in lines[-1] else title)
     return "\n".join(lines) + "\n"
@@ -132,18 +132,18 @@ class ScriptedTrainer:
     instances = 6
 
     def __init__(self, validation: list[Any], replies: list[str] | None = None) -> None:
-        solved = {
+        answers = {
             render_prompt(t.instance, "compact"): format_plan(t.instance, t.solution.plan, "compact")
             for t in validation[::2]
         }
-        self.policy = ScriptedPolicy(solved, replies or [])
+        self.policy = ScriptedPolicy(answers, replies or [])
         self.trained: list[dict[str, Any]] = []
         self.loaded: list[str] = []
 
     def train(self, start: Any, tasks: Any, out: Path, *, seed: int) -> list[dict[str, Any]]:
-        made_of = {"start": self.sha256(start), "tasks": [t.instance.key for t in tasks], "seed": seed}
-        self.trained.append(made_of)
-        repro.write_json(out / "weights.json", made_of)
+        inputs = {"start": self.sha256(start), "tasks": [t.instance.key for t in tasks], "seed": seed}
+        self.trained.append(inputs)
+        repro.write_json(out / "weights.json", inputs)
         return [{"entropy": 2.0, "frac_reward_zero_std": 0.0}] * 3 + [{"entropy": 1.0, "frac_reward_zero_std": 0.5}]
 
     def load(self, checkpoint: Any) -> ScriptedPolicy:

@@ -40,29 +40,29 @@ subsets = st.sets(st.sampled_from(ALL), min_size=1)
 
 @st.composite
 def legal(draw):
-    """A configuration that `EnvConfig` accepts, built apart from `project`."""
+    """A configuration that `EnvConfig` accepts, built without `project`."""
     agents = draw(st.integers(1, 5))
     sizes = sorted(draw(subsets))
     weights = [draw(st.integers(0, 50)) for _ in sizes]
     weights[draw(st.integers(0, len(sizes) - 1))] += 1
     parts = {}
     for size, weight in zip(sizes, weights, strict=True):
-        most = 0.5 if weight == 0 else min(0.5, (size * size - 6) / (size * size))
-        hole = draw(st.floats(0, most))
+        max_hole = 0.5 if weight == 0 else min(0.5, (size * size - 6) / (size * size))
+        hole = draw(st.floats(0, max_hole))
         parts[size] = SizeConfig(weight / sum(weights), hole, draw(st.one_of(st.none(), st.floats(0, 1))))
     return EnvConfig(parts, agents)
 
 
 @st.composite
 def asked(draw):
-    """Anything finite, with something to give data to."""
+    """Any finite ratios by size, of which at least one data ratio is above 0."""
     sizes = sorted(draw(subsets))
-    wanted = {
+    request = {
         s: {"data_ratio": draw(finite), "hole_ratio": draw(finite), "wait_ratio": draw(st.one_of(st.none(), finite))}
         for s in sizes
     }
-    wanted[draw(st.sampled_from(sizes))]["data_ratio"] = draw(st.floats(5e-324, 1.7e308))
-    return wanted
+    request[draw(st.sampled_from(sizes))]["data_ratio"] = draw(st.floats(5e-324, 1.7e308))
+    return request
 
 
 @given(asked(), st.integers(1, 9))
@@ -79,28 +79,28 @@ def test_project_is_legal_idempotent_and_keeps_proportions(wanted, agents):
 
 
 def test_project_clips_by_hand():
-    wanted = {
+    request = {
         3: {"data_ratio": 2.0, "hole_ratio": 0.9, "wait_ratio": 1.5},
         4: {"data_ratio": -1.0, "hole_ratio": -0.1, "wait_ratio": -0.1},
         9: {"data_ratio": 6.0, "hole_ratio": 0.2, "wait_ratio": None},
         10: {"data_ratio": 8.0, "hole_ratio": 0.2, "wait_ratio": None},
     }
-    clipped = {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
-    assert project(wanted, (3, 4, 9)) == EnvConfig(clipped)
-    assert project({3: wanted[3]}, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
+    parts = {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
+    assert project(request, (3, 4, 9)) == EnvConfig(parts)
+    assert project({3: request[3]}, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
     with pytest.raises(ValueError, match="num_agents: 0 is not an integer in 1"):
-        project({3: wanted[3]}, (3,), 0)
-    for wrong, sizes, message in (
-        (wanted[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
-        (wanted[3] | {"hole_ratio": None}, ALL, "size 3: hole_ratio: None is not a number"),
-        (wanted[3] | {"wait_ratio": "0.5"}, ALL, "size 3: wait_ratio: '0.5' is not a number"),
-        (wanted[3] | {"hole": 0.1}, ALL, "size 3: takes data_ratio, hole_ratio, wait_ratio, not .*'hole'"),
+        project({3: request[3]}, (3,), 0)
+    for values, sizes, message in (
+        (request[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
+        (request[3] | {"hole_ratio": None}, ALL, "size 3: hole_ratio: None is not a number"),
+        (request[3] | {"wait_ratio": "0.5"}, ALL, "size 3: wait_ratio: '0.5' is not a number"),
+        (request[3] | {"hole": 0.1}, ALL, "size 3: takes data_ratio, hole_ratio, wait_ratio, not .*'hole'"),
         ({"data_ratio": 1.0}, ALL, "size 3: takes data_ratio, hole_ratio, wait_ratio, not 'data_ratio'"),
-        (wanted[3], [4], r"no size of \[4\] has a data ratio above 0"),
-        (wanted[4], ALL, r"no size of .* has a data ratio above 0"),
+        (request[3], [4], r"no size of \[4\] has a data ratio above 0"),
+        (request[4], ALL, r"no size of .* has a data ratio above 0"),
     ):
         with pytest.raises(ValueError, match=message):
-            project({3: wrong}, sizes)
+            project({3: values}, sizes)
 
 
 # ---------------------------------------------------------------- writing
@@ -116,14 +116,15 @@ def test_a_legal_configuration_is_kept_by_project_and_by_what_is_written_in_json
 def test_format_config_in_compact_is_the_nearest_step_in_closed_words(config):
     text = format_config(config, "compact")
     assert set(text.split()) <= {*VOCABULARY, *ENGINEER_WORDS}
-    said = read_reply(text, ALL, "compact", num_agents=config.num_agents).config
-    assert said is not None
-    assert format_config(said, "compact") == text or config.num_agents > 2  # many agents may take back a dense 3x3
+    read_config = read_reply(text, ALL, "compact", num_agents=config.num_agents).config
+    assert read_config is not None
+    # With more than 2 agents, the projection may lower the hole ratio of a dense 3x3.
+    assert format_config(read_config, "compact") == text or config.num_agents > 2
     for size, c in config.sizes.items():
-        assert abs(said.sizes[size].data_ratio - c.data_ratio) < 0.05 + 1e-9
+        assert abs(read_config.sizes[size].data_ratio - c.data_ratio) < 0.05 + 1e-9
         if config.num_agents <= 2:
-            assert abs(said.sizes[size].hole_ratio - c.hole_ratio) <= 0.025 + 1e-9
-        assert (said.sizes[size].wait_ratio is None) == (c.wait_ratio is None)
+            assert abs(read_config.sizes[size].hole_ratio - c.hole_ratio) <= 0.025 + 1e-9
+        assert (read_config.sizes[size].wait_ratio is None) == (c.wait_ratio is None)
 
 
 # ---------------------------------------------------------------- reading
@@ -139,7 +140,7 @@ def ratios(data="1", hole="0.1", wait="0.5"):
 
 GOOD = reply()
 
-HOSTILE = [  # one of each kind of mistake; tests/fuzz has texts of anything
+HOSTILE = [  # one of each kind of mistake; tests/fuzz has arbitrary texts
     ("json", " \n\t ", "empty"),
     ("json", "I would put everything on small boards.", "no JSON object"),
     ("json", f"First {GOOD} or rather {GOOD}.", "more than one JSON object"),
@@ -197,8 +198,8 @@ def test_read_reply_keeps_what_was_asked_and_what_it_became():
 
 
 def test_read_replies_takes_the_first_that_is_not_rejected():
-    other = ratios(hole="0.2")
-    assert read_replies(["no", GOOD, other], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, other))
+    spare = ratios(hole="0.2")
+    assert read_replies(["no", GOOD, spare], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, spare))
     assert read_replies(["no", ""], SIZES) == replace(read_reply("no", SIZES), replies=("no", ""))
     proposal = read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=np.int64(3))
     assert proposal.config.num_agents == repro.to_json(proposal)["num_agents"] == 3  # it can be recorded
@@ -251,7 +252,7 @@ TOKENIZER = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))
 
 
 def allowed(text, sizes=(3, 4, 10)):
-    """Whether a text is one of the JSON grammar."""
+    """Whether the JSON grammar allows a text."""
     matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(sizes))
     assert not matcher.is_error(), matcher.get_error()
     return matcher.validate_tokens(list(text.encode())) == len(text.encode()) and (
@@ -284,10 +285,10 @@ ratio = st.sampled_from(["0", "0.05", "0.3", "0.5", "7e-1"])
     st.text().filter(lambda prose: not re.search("[\ud800-\udfff]", prose)),
 )
 def test_all_that_the_grammar_allows_is_read(design, prose):
-    listed = ", ".join(
+    entries = ", ".join(
         f'"{s}": {{"data_ratio": {d}, "hole_ratio": {h}, "wait_ratio": {w}}}' for s, (d, h, w) in sorted(design.items())
     )
-    text = f'{prose}{{"sizes": {{{listed}}}}}'
+    text = f'{prose}{{"sizes": {{{entries}}}}}'
     if allowed(text):
         assert (read_reply(text, ALL).rejection or "all data ratios are zero").startswith("all data ratios are zero")
 
@@ -298,40 +299,43 @@ CONFIG = EnvConfig({3: SizeConfig(0.5, 0.2, 1.0), 4: SizeConfig(0.5, 0.45, 0.5)}
 
 
 def refuse(monkeypatch, hopeless):
-    """Lets the generator fail where `hopeless(size, part)` says so; it is asked in vain 200,000 times otherwise."""
-    asked = []
+    """Lets the generator fail at once where `hopeless(size, part)`; the real one would first try 200,000 boards.
+
+    Returns the list to which every configuration that the generator gets is appended.
+    """
+    configs = []
 
     def scarce(config, n, **options):
-        asked.append(config)
+        configs.append(config)
         for size, part in config.sizes.items():
             if hopeless(size, part):
                 raise GenerationError("no solvable board found in 200000 attempts", size)
         return generate(config, n, **options)
 
     monkeypatch.setattr(boards, "generate", scarce)
-    return asked
+    return configs
 
 
 def test_sample_boards_gives_up_waits_first_then_holes_and_keeps_other_sizes(monkeypatch):
     refuse(monkeypatch, lambda size, part: size == 4 and (part.wait_ratio is not None or part.hole_ratio > 0.3))
     tasks, fallback = sample_boards(CONFIG, 8, seed=4)
-    met = EnvConfig({3: CONFIG.sizes[3], 4: SizeConfig(0.5, 0.25, None)})
-    asked, got = {"hole_ratio": 0.45, "wait_ratio": 0.5}, {"hole_ratio": 0.25, "wait_ratio": None}
-    assert fallback == {4: {"asked": asked, "got": got}}
-    assert apply_fallback(CONFIG, fallback) == met
-    assert tasks == generate(met, 8, seed=4, split="train")
+    config = EnvConfig({3: CONFIG.sizes[3], 4: SizeConfig(0.5, 0.25, None)})
+    asked_ratios, got_ratios = {"hole_ratio": 0.45, "wait_ratio": 0.5}, {"hole_ratio": 0.25, "wait_ratio": None}
+    assert fallback == {4: {"asked": asked_ratios, "got": got_ratios}}
+    assert apply_fallback(CONFIG, fallback) == config
+    assert tasks == generate(config, 8, seed=4, split="train")
 
 
 def test_sample_boards_cannot_do_with_fewer_holes_than_none(monkeypatch):
-    asked = refuse(monkeypatch, lambda size, part: size == 3)
+    configs = refuse(monkeypatch, lambda size, part: size == 3)
     with pytest.raises(GenerationError, match="no solvable board") as error:
         sample_boards(CONFIG, 8, seed=4)
     assert error.value.size == 3
-    assert [c.sizes[3].hole_ratio for c in asked] == [0.2, 0.2, 0.1, 0.0]
+    assert [c.sizes[3].hole_ratio for c in configs] == [0.2, 0.2, 0.1, 0.0]
 
 
 def test_the_generator_names_the_size_that_it_gives_up_on(monkeypatch):
-    """`sample_boards` goes by it, with the real generator: boards of 10x10 that need a wait are one in 260."""
+    """`sample_boards` relies on this size. The generator is the real one: 1 in 260 boards of 10x10 needs a wait."""
     monkeypatch.setattr("mapflake.env.generator.MAX_ATTEMPTS", 3)
     tasks, fallback = sample_boards(EnvConfig({10: SizeConfig(1.0, 0.0, 1.0)}), 4, seed=4)
     assert fallback[10]["got"] == {"hole_ratio": 0.0, "wait_ratio": None}

@@ -35,23 +35,23 @@ def form(prompt):
 
 
 def test_real_prompts_have_the_form_of_demonstrated_ones():
-    shown = {form(prompt) for prompt, _ in MANY}
+    forms = {form(prompt) for prompt, _ in MANY}
     for rounds in (1, 2):
-        assert form(build_prompt(REPORTS[0], history(rounds), SIZES, prompt_format="compact")) in shown
+        assert form(build_prompt(REPORTS[0], history(rounds), SIZES, prompt_format="compact")) in forms
 
 
 def test_what_is_reported_is_a_part_of_the_sizes():
-    for reported, said in (([5], "reported: 5 is none of the sizes 3, 4"), ([], "sizes: ")):
-        with pytest.raises(ValueError, match=said):
+    for reported, message in (([5], "reported: 5 is none of the sizes 3, 4"), ([], "sizes: ")):
+        with pytest.raises(ValueError, match=message):
             made_up(0, [3, 4], seed=0, reported=reported)
 
 
 def test_words_that_a_run_may_need_are_all_shown():
-    shown = {word for pair in MANY for text in pair for word in text.split(" ")}
-    later = {f"round{i}" for i in range(4, 10)}
-    assert set(ENGINEER_WORDS) - shown == {*later, "summary", "details"}
-    other = demonstrations(40, SIZES, seed=1, variants=["V5", "V6-full"])
-    assert {"summary", "details"} <= {word for prompt, _ in other for word in prompt.split(" ")}
+    words = {word for pair in MANY for text in pair for word in text.split(" ")}
+    later_rounds = {f"round{i}" for i in range(4, 10)}
+    assert set(ENGINEER_WORDS) - words == {*later_rounds, "summary", "details"}
+    pairs = demonstrations(40, SIZES, seed=1, variants=["V5", "V6-full"])
+    assert {"summary", "details"} <= {word for prompt, _ in pairs for word in prompt.split(" ")}
 
 
 def design(completion):
@@ -63,9 +63,9 @@ def design(completion):
 def test_answers_are_a_wide_mixture_that_still_depends_on_the_report():
     answers = [design(c) for _, c in MANY]
     full = [(int(p.split(" ")[3][1:]), a) for (p, _), a in zip(MANY, answers, strict=True) if len(a) == len(SIZES)]
-    easy, small = np.array([(v, a["size3"][0]) for v, a in full], dtype=float).T
-    assert -0.9 < np.corrcoef(easy, small)[0, 1] < -0.15  # the better 3x3 goes, the less of it, on average
-    assert np.std(small) > 10
+    rates, shares = np.array([(v, a["size3"][0]) for v, a in full], dtype=float).T
+    assert -0.9 < np.corrcoef(rates, shares)[0, 1] < -0.15  # the better 3x3 goes, the less of it, on average
+    assert np.std(shares) > 10
     commonest, count = Counter(c for _, c in MANY).most_common(1)[0]
     assert count < 0.02 * len(MANY), commonest
     # "abandon": now and then sizes are left out, but never all of them; levels go over their whole range
@@ -92,7 +92,7 @@ def test_base_pairs_show_boards_then_demonstrations(tmp_path):
 
 
 def test_base_pairs_need_boards_of_each_kind(tmp_path):
-    hard = [task for task in SOLVED if naive_plan_fails(task.instance)]
+    tasks = [task for task in SOLVED if naive_plan_fails(task.instance)]
     with pytest.raises(ValueError, match="no board that the naive plan solves, and hard_share is"):
-        pairs_of(tmp_path, hard, 60)
-    assert len(pairs_of(tmp_path, hard, 10, hard_share=1.0, engineer_share=0.0)) == 10
+        pairs_of(tmp_path, tasks, 60)
+    assert len(pairs_of(tmp_path, tasks, 10, hard_share=1.0, engineer_share=0.0)) == 10

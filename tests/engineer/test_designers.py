@@ -53,8 +53,8 @@ class Answering(Chat):
 
 def test_a_model_behind_a_server_designs():
     with serving(Answering) as server:
-        asked = {"model": "openai:Qwen/Qwen3-4B", "base_url": f"{server.url}/v1"}
-        params = EngineerParams(samples=2, constrained=True, **asked)
+        endpoint = {"model": "openai:Qwen/Qwen3-4B", "base_url": f"{server.url}/v1"}
+        params = EngineerParams(samples=2, constrained=True, **endpoint)
         proposal = designer_for("engineer", inputs(None), params, load=None)(REPORTS[0], history(1))
     assert proposal.config == WANTED
     assert sorted(proposal.replies) == sorted(["Let me think.", JSON])
@@ -62,8 +62,8 @@ def test_a_model_behind_a_server_designs():
     for request in server.asked:
         assert (request["path"], request["model"]) == ("/v1/chat/completions", "Qwen/Qwen3-4B")
         assert request["messages"][-1] == {"role": "user", "content": proposal.prompt}
-        sent = request["response_format"]["json_schema"]["schema"]  # of which this server takes no notice
-        assert sent == reply_schema(SIZES)
+        schema = request["response_format"]["json_schema"]["schema"]  # this server ignores it
+        assert schema == reply_schema(SIZES)
 
 
 def test_agents_are_those_of_the_last_configuration():
@@ -88,8 +88,8 @@ def test_arms_by_name():
 
     past = (*history(1), replace(history(2)[1], checkpoint="last"))
     for arm in (*ENGINEERS, "heuristic"):
-        asked = params_of(arm, EngineerParams())
-        proposal = designer_for(arm, inputs(load), asked, base="warm", load=load)(past[-1].report, past)
+        params = params_of(arm, EngineerParams())
+        proposal = designer_for(arm, inputs(load), params, base="warm", load=load)(past[-1].report, past)
         assert proposal.config is not None
         assert (proposal.prompt_format == "compact") == (arm in ENGINEERS)
     assert loaded == ["last", "warm", *["last"] * (len(ENGINEERS) - 2)]
@@ -128,8 +128,8 @@ def test_a_grammar_is_a_parameter():
 )
 def test_an_engineers_name_is_its_parameters(arm, changes, label):
     assert engineer_arm(arm) == (changes, label)
-    own = {} if "search" in arm else {"samples": 2}  # the search draws no replies
-    assert params_of(arm, EngineerParams(samples=2)) == EngineerParams(**own, **changes)
+    options = {} if "search" in arm else {"samples": 2}  # the search draws no replies
+    assert params_of(arm, EngineerParams(samples=2)) == EngineerParams(**options, **changes)
 
 
 def test_what_is_no_engineers_name():
@@ -139,11 +139,11 @@ def test_what_is_no_engineers_name():
     ):
         with pytest.raises(ValueError, match=r"is none of fixed, .*, frontier, mine, engineer\[_base\|"):
             params_of(arm, EngineerParams(), {"mine": {}})
-    for designers, said in (
+    for designers, message in (
         ({"fixed": {}}, "'fixed' is the name of an arm already"),
         ({"own": None}, "own: must be parameters"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             params_of("fixed", EngineerParams(), designers)
     with pytest.raises(TypeError, match=r"^arm: must be a name, not <function .* \(run_round takes functions\)$"):
         params_of(engineer_arm, EngineerParams())
@@ -162,16 +162,16 @@ def test_a_model_of_ones_own_is_a_line():
         return ScriptedPolicy({}, [GOOD] * 4)
 
     designers = {"older": {"model": "runs/x/round-0/checkpoint", "variant": {"guideline": True, "history": "all"}}}
-    asked = params_of("older", EngineerParams(samples=2), designers)
-    design = designer_for("older", inputs(load), asked, load=load)
+    params = params_of("older", EngineerParams(samples=2), designers)
+    design = designer_for("older", inputs(load), params, load=load)
     proposal = design(REPORTS[0], history(1))
     assert loaded == ["runs/x/round-0/checkpoint"]
     expected = Variant(guideline=True, history="all")
     assert proposal.prompt == build_prompt(REPORTS[0], history(1), SIZES, variant=expected, prompt_format="compact")
-    assert (asked.samples, asked.variant) == (2, expected)
-    assert asked == EngineerParams.parse(asked.model_dump(mode="json"), "again")
+    assert (params.samples, params.variant) == (2, expected)
+    assert params == EngineerParams.parse(params.model_dump(mode="json"), "again")
     assert params_of("fixed", EngineerParams()) is None
-    assert params_of("older_dynamic", EngineerParams(samples=2), designers) == asked
+    assert params_of("older_dynamic", EngineerParams(samples=2), designers) == params
     with pytest.raises(ValueError, match="'mine_dynamic': _dynamic at the end means dynamic sampling"):
         params_of("fixed", EngineerParams(), {"mine_dynamic": {}})
 

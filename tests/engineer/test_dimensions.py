@@ -55,10 +55,10 @@ def test_what_is_written_is_read_and_follows_the_grammar(prompt_format):
 
 
 def test_a_reply_must_say_it():
-    said = read_reply("size3 p100 p00 any any end", SIZES, "compact").rejection
-    assert said == "size3: swap_ratio is 'any', not one of p00, p05, ... p100"
-    three = b'{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": null}}}'
-    assert llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES)).validate_tokens(list(three)) < len(three)
+    rejection = read_reply("size3 p100 p00 any any end", SIZES, "compact").rejection
+    assert rejection == "size3: swap_ratio is 'any', not one of p00, p05, ... p100"
+    reply = b'{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0, "wait_ratio": null}}}'
+    assert llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES)).validate_tokens(list(reply)) < len(reply)
 
 
 def test_it_is_told():
@@ -66,8 +66,8 @@ def test_it_is_told():
     assert '"swap_ratio": <number>}, ...}}, and its JSON Schema' in build_prompt(REPORTS[1], past, SIZES)
     words = build_prompt(REPORTS[1], past, SIZES, variant="V6", prompt_format="compact").split()
     assert set(words) <= {*ENGINEER_WORDS, *VOCABULARY}
-    told = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
-    assert told[:6] == ["size3", "p25", "p10", "any", "p75", "p90"]
+    round_words = words[words.index("round1") + 1 :]  # of each size its name, four ratios, the valid rate
+    assert round_words[:6] == ["size3", "p25", "p10", "any", "p75", "p90"]
 
 
 def test_a_whole_arm_is_recorded_replayed_and_shown(tmp_path):
@@ -75,10 +75,10 @@ def test_a_whole_arm_is_recorded_replayed_and_shown(tmp_path):
     validation = generate(EnvConfig.uniform((3, 4), 0.1), 6, seed=1, split="validation")
     settings = RoundSettings(tmp_path / "shared", ScriptedTrainer(validation), validation, 3)
     before = (run_round(settings, (), start=Start("warm", first)),)
-    done = run_arm("heuristic", replace(settings, folder=tmp_path / "arm"), before, rounds=2, sizes=(3, 4))
-    assert Ledger(tmp_path / "arm/rounds.jsonl").rounds == done[1:]
-    assert replay(tmp_path / "arm/rounds.jsonl", before) == [one.config for one in done[1:]]
-    rows = tables.configurations(done, "heuristic")
+    history = run_arm("heuristic", replace(settings, folder=tmp_path / "arm"), before, rounds=2, sizes=(3, 4))
+    assert Ledger(tmp_path / "arm/rounds.jsonl").rounds == history[1:]
+    assert replay(tmp_path / "arm/rounds.jsonl", before) == [r.config for r in history[1:]]
+    rows = tables.configurations(history, "heuristic")
     assert rows["swap_ratio"].tolist() == [0.5] * 6
     panels = figures.configurations(rows).axes
     assert [ax.get_ylabel() for ax in panels] == ["data ratio", "hole ratio", "wait ratio", "swap ratio"]

@@ -17,7 +17,7 @@ HOLES = 0.125  # the mean over its rollouts
 
 
 def learner(solved):
-    """A policy that solves the boards of some kinds in some of each four answers, and no other board."""
+    """A policy that solves a board in `solved[size, needs_wait]` of four answers, and no board of other kinds."""
 
     def answer(prompt, i):
         task = TASKS[prompt]
@@ -41,7 +41,7 @@ def remember_boards(monkeypatch):
 
 
 def test_the_kinds_near_the_best_are_asked_for_in_equal_parts_and_answers_are_charged():
-    # of four answers two are right: p (1 - p) is 1/4 x 4/3; one: 3/16 x 4/3, which is 0.75 of it; four: 0
+    # p (1 - p) is 1/4 x 4/3 if two of four answers are right, 3/16 x 4/3 (0.75 of that) if one is, 0 if all are
     solved = {(3, False): 4, (4, False): 2, (4, True): 2, (5, True): 2, (6, False): 1}
     proposal = frontier(lambda past: learner(solved), SIZES, seed=2)(REPORT, history(1))
     shares = {size: (part.data_ratio, part.wait_ratio) for size, part in proposal.config.sizes.items()}
@@ -52,10 +52,10 @@ def test_the_kinds_near_the_best_are_asked_for_in_equal_parts_and_answers_are_ch
     assert proposal.config.sizes[4].hole_ratio == pytest.approx(HOLES)
     assert proposal.extra_cost == {"rollouts": 2 * len(SIZES) * BOARDS * SAMPLES}
     assert "5x5 with waits 0.333" in proposal.reply
-    other = frontier(lambda past: learner({(6, False): 1}), SIZES, seed=2)(REPORT, history(1))
-    assert other.config.data_ratios[6] == 1.0  # it asks the policy, not the report
-    none = frontier(lambda past: learner({}), SIZES, seed=2)(REPORT, history(1))
-    assert none.config.data_ratios == pytest.approx(dict.fromkeys(SIZES, 1 / len(SIZES)))  # nothing is the best
+    other_design = frontier(lambda past: learner({(6, False): 1}), SIZES, seed=2)(REPORT, history(1))
+    assert other_design.config.data_ratios[6] == 1.0  # it asks the policy, not the report
+    even_design = frontier(lambda past: learner({}), SIZES, seed=2)(REPORT, history(1))
+    assert even_design.config.data_ratios == pytest.approx(dict.fromkeys(SIZES, 1 / len(SIZES)))  # no kind is best
 
 
 def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
@@ -79,8 +79,8 @@ def test_an_answer_that_did_not_come_is_named():
 
 
 def test_the_boards_measured_have_as_many_agents_as_those_trained_on(monkeypatch):
-    asked = []
-    monkeypatch.setattr(module, "generate", lambda config, *a, **k: asked.append(config) or drawn(config, *a, **k))
+    configs = []
+    monkeypatch.setattr(module, "generate", lambda config, *a, **k: configs.append(config) or drawn(config, *a, **k))
     past = (replace(history(1)[0], config=EnvConfig.uniform(SIZES, 0.1, num_agents=3)),)
     frontier(lambda past: learner({}), SIZES[:1], seed=2)(REPORT, past)
-    assert {config.num_agents for config in asked} == {3}
+    assert {config.num_agents for config in configs} == {3}

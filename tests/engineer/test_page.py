@@ -28,9 +28,9 @@ def arms(tmp_path_factory):
         return RoundSettings(folder / name, ScriptedTrainer(VALIDATION, [reply]), VALIDATION, seed=3)
 
     first = run_round(settings("first", GOOD), (), start=Start("warm", EnvConfig.uniform(SIZES, 0.2, 0.25)))
-    given = {"rounds": 2, "sizes": SIZES, "params": EngineerParams(samples=1)}
+    options = {"rounds": 2, "sizes": SIZES, "params": EngineerParams(samples=1)}
     replies = {"designs": GOOD, "refused": HOSTILE}
-    return {name: run_arm("engineer", settings(name, reply), (first,), **given) for name, reply in replies.items()}
+    return {name: run_arm("engineer", settings(name, reply), (first,), **options) for name, reply in replies.items()}
 
 
 def data_of(html):
@@ -42,35 +42,35 @@ def test_the_page_says_what_the_ledger_says(arms):
     assert "<title>a &lt;run&gt;</title>" in html
     assert "one &amp; all" in html
     assert len(html.encode()) < 5e6
-    found = data_of(html)
-    assert [arm["name"] for arm in found["arms"]] == ["designs", "refused"]
-    for arm, history in zip(found["arms"], arms.values(), strict=True):
-        for row, one in zip(arm["rounds"], history, strict=True):
-            assert {size["size"]: size["share"] for size in row["config"]} == one.config.data_ratios
-            assert row["reply"] == (one.proposal.reply if one.proposal else "")
-            assert row["rejected"] == (one.proposal.rejection if one.proposal else None)
-        assert [row["report"] for row in arm["rounds"]] == ["", *(one.report.to_text() for one in history[:-1])]
-    assert len(found["boards"]) == 10
-    for board in found["boards"]:
+    data = data_of(html)
+    assert [arm["name"] for arm in data["arms"]] == ["designs", "refused"]
+    for arm, history in zip(data["arms"], arms.values(), strict=True):
+        for row, r in zip(arm["rounds"], history, strict=True):
+            assert {size["size"]: size["share"] for size in row["config"]} == r.config.data_ratios
+            assert row["reply"] == (r.proposal.reply if r.proposal else "")
+            assert row["rejected"] == (r.proposal.rejection if r.proposal else None)
+        assert [row["report"] for row in arm["rounds"]] == ["", *(r.report.to_text() for r in history[:-1])]
+    assert len(data["boards"]) == 10
+    for board in data["boards"]:
         assert {name: len(plans) for name, plans in board["plans"].items()} == dict.fromkeys(arms, 3)
-    valid = {(row["arm"], row["round"]): row["valid"] for row in found["charts"]["valid"]["data"]["values"]}
-    assert valid == {(name, one.index): one.report.valid_rate for name, history in arms.items() for one in history}
+    valid = {(row["arm"], row["round"]): row["valid"] for row in data["charts"]["valid"]["data"]["values"]}
+    assert valid == {(name, r.index): r.report.valid_rate for name, history in arms.items() for r in history}
 
 
 @pytest.mark.parametrize("about", [{"told_sha256": "0"}, {"engineer": {"variant": "schema"}}])
 def test_a_report_that_was_not_told_is_not_shown(arms, about):
-    history = [replace(one, parameters={"about": about}) for one in arms["designs"]]
+    history = [replace(r, parameters={"about": about}) for r in arms["designs"]]
     rows = data_of(page({"told another's": history}, title=""))["arms"][0]["rounds"]
     assert [row["report"] for row in rows] == ["", NOT_TOLD, NOT_TOLD]
 
 
 def test_boards_that_changed_come_first_and_sizes_take_turns(arms):
     history = arms["designs"]
-    first = {one.task.instance.key: one for one in evaluate.load_rollouts(history[0].files["rollouts"])}
-    some = [key for key, one in first.items() if one.verdict.valid][:2]
-    wrong = next(one for one in first.values() if not one.verdict.valid)
-    later = {key: wrong if key in some else one for key, one in first.items()}
-    assert {*some} <= {*changed_most({"arm": [first, later]}, 4)}
+    first = {rollout.task.instance.key: rollout for rollout in evaluate.load_rollouts(history[0].files["rollouts"])}
+    keys = [key for key, rollout in first.items() if rollout.verdict.valid][:2]
+    failure = next(rollout for rollout in first.values() if not rollout.verdict.valid)
+    later = {key: failure if key in keys else rollout for key, rollout in first.items()}
+    assert {*keys} <= {*changed_most({"arm": [first, later]}, 4)}
     sizes = [first[key].task.instance.size for key in changed_most({"arm": [first, first]}, 4)]
     assert sizes == [3, 4, 5, 6]
 
@@ -105,5 +105,5 @@ def test_a_browser_loads_it_without_error(arms, tmp_path):
             browser.execute_script("document.querySelector(arguments[0]).click()", button)
         assert browser.find_element("css selector", "#asked").text.startswith("Round 0")
         assert len(browser.find_elements("css selector", "#plays svg")) == 2
-        said = [entry["message"] for entry in browser.get_log("browser") if entry["level"] != "INFO"]
-    assert said == []
+        messages = [entry["message"] for entry in browser.get_log("browser") if entry["level"] != "INFO"]
+    assert messages == []

@@ -21,10 +21,10 @@ def test_prompts_are_as_agreed():
 
 def test_only_with_the_default_is_round_0_shown():
     for name in VARIANTS:
-        shown = build_prompt(REPORTS[0], history(1), SIZES, variant=name)
-        assert ("Round 0 (the random" in shown) == (name == "V3")
-        assert ("Training set just used" in shown) == (name == "V3")  # it would give the default away
-        assert "0.65" not in shown or name == "V3"
+        text = build_prompt(REPORTS[0], history(1), SIZES, variant=name)
+        assert ("Round 0 (the random" in text) == (name == "V3")
+        assert ("Training set just used" in text) == (name == "V3")  # it would give the default away
+        assert "0.65" not in text or name == "V3"
         compact = build_prompt(REPORTS[0], history(1), SIZES, variant=name, prompt_format="compact")
         assert ("p65" in compact) == (name == "V3")
         brief = build_prompt(REPORTS[0], history(1), SIZES, variant=name, prompt_format="brief")
@@ -45,8 +45,8 @@ def test_model_text_cannot_act_in_any_prompt():
 
 
 def test_a_summary_shows_no_reasoning_that_was_cut_off():
-    one = replace(history(2)[1], proposal=read_reply("Larger boards. <think>Hidden", SIZES))
-    text = build_prompt(REPORTS[0], (history(1)[0], one), SIZES, variant="V5")
+    last_round = replace(history(2)[1], proposal=read_reply("Larger boards. <think>Hidden", SIZES))
+    text = build_prompt(REPORTS[0], (history(1)[0], last_round), SIZES, variant="V5")
     assert "Larger boards." in text
     assert "Hidden" not in text
 
@@ -60,11 +60,11 @@ def test_a_prompt_ends_with_the_form_of_the_answer_and_its_schema():
 
 
 def test_a_fallback_of_round_0_is_told_only_with_its_configuration():
-    changed = {4: {"asked": {"hole_ratio": 0.47, "wait_ratio": 0.95}, "got": {"hole_ratio": 0.35, "wait_ratio": None}}}
-    past = (replace(history(1)[0], fallback=changed),)
+    fallback = {4: {"asked": {"hole_ratio": 0.47, "wait_ratio": 0.95}, "got": {"hole_ratio": 0.35, "wait_ratio": None}}}
+    past = (replace(history(1)[0], fallback=fallback),)
     for form in ("json", "brief"):
-        told = {v for v in VARIANTS if "0.47" in build_prompt(REPORTS[0], past, SIZES, variant=v, prompt_format=form)}
-        assert told == {v for v, context in VARIANTS.items() if context.history == "all"}
+        names = {v for v in VARIANTS if "0.47" in build_prompt(REPORTS[0], past, SIZES, variant=v, prompt_format=form)}
+        assert names == {v for v, context in VARIANTS.items() if context.history == "all"}
 
 
 def test_compact_words_by_hand():
@@ -103,19 +103,19 @@ def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_a
     def prompt(budget):
         return build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=budget)
 
-    whole = prompt(None)
-    steps = [whole]
+    full_prompt = prompt(None)
+    steps = [full_prompt]
     for _ in range(4):
         steps.append(prompt(len(steps[-1].split()) - 1))
     with pytest.raises(ValueError, match="tokens without examples and earlier rounds, the budget is"):
         prompt(len(steps[-1].split()) - 1)
-    said = ["of 2 examples of failures left out for length", "earlier rounds left out for length"]
+    notes = ["of 2 examples of failures left out for length", "earlier rounds left out for length"]
     assert [[line for line in text.split("\n") if "left out for length" in line] for text in steps] == [
         [],
-        [f"[1 {said[0]}]"],
-        [f"[2 {said[0]}]"],
-        [f"[2 {said[0]}]", f"[1 {said[1]}]"],
-        [f"[2 {said[0]}]", f"[2 {said[1]}]"],
+        [f"[1 {notes[0]}]"],
+        [f"[2 {notes[0]}]"],
+        [f"[2 {notes[0]}]", f"[1 {notes[1]}]"],
+        [f"[2 {notes[0]}]", f"[2 {notes[1]}]"],
     ]
-    for text in steps:  # what is there is whole: every line stands in the whole prompt, but for what is said
-        assert {line for line in text.split("\n") if "left out" not in line} <= set(whole.split("\n"))
+    for text in steps:  # nothing is cut: every line except the notes is a line of the whole prompt
+        assert {line for line in text.split("\n") if "left out" not in line} <= set(full_prompt.split("\n"))

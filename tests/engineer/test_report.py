@@ -32,7 +32,7 @@ OPTIMAL = rollout(EASY, "RR", "R")
 LONG = rollout(EASY, "RRWLR", "R", sample=1)  # 3 steps too long: it leaves its goal once more
 HOLES = rollout(EASY, "DRUR", "R", sample=2)  # through the hole, once, to the goal
 TWICE = rollout(EASY, "DRLRUR", "R", sample=3)  # in and out and in again: still one rollout
-LOST = rollout(EASY, "R", "U", sample=4)  # none arrives
+LOST = rollout(EASY, "R", "U", sample=4)  # no agent arrives
 CRASH = rollout(NARROW, "RR", "UL")
 ALL = [OPTIMAL, LONG, HOLES, TWICE, LOST, answered(EASY, "?", 5), CRASH]
 

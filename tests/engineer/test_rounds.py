@@ -50,9 +50,9 @@ def first_round(folder):
     return (run_round(settings(folder), (), start=Start("warm", FIRST)),)
 
 
-def go_on(name, s, history, **given):
-    """The history with one more round of an arm, whose design is one reply, unless told otherwise."""
-    return run_arm(name, s, history, **{"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE} | given)
+def go_on(name, s, history, **options):
+    """The history with one more round of an arm, designed from a single reply, unless `options` say otherwise."""
+    return run_arm(name, s, history, **{"rounds": 1, "sizes": SIZES, "params": ONE_SAMPLE} | options)
 
 
 def arm(folder, history, name="engineer", replies=(GOOD,), rounds=1, **changes):
@@ -73,8 +73,8 @@ def first(tmp_path):
 def test_validation_boards_of_the_train_split_are_told_of(tmp_path, caplog):
     first_round(tmp_path / "apart")
     assert not caplog.records
-    drawn = generate(EnvConfig.uniform(SIZES, 0.15), 3, seed=1, split="train")
-    shared = settings(tmp_path / "shared", validation=[*drawn, *VALIDATION], trainer=ScriptedTrainer(drawn, [GOOD]))
+    tasks = generate(EnvConfig.uniform(SIZES, 0.15), 3, seed=1, split="train")
+    shared = settings(tmp_path / "shared", validation=[*tasks, *VALIDATION], trainer=ScriptedTrainer(tasks, [GOOD]))
     history = (run_round(shared, (), start=Start("warm", FIRST)),)
     assert caplog.messages == [
         "validation: 3 of 11 boards are of the train split, so a round may train on them; "
@@ -86,20 +86,28 @@ def test_validation_boards_of_the_train_split_are_told_of(tmp_path, caplog):
 
 def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     s = settings(tmp_path, samples=2)
-    one = run_round(s, (), start=Start("warm", FIRST))
-    assert (one.index, one.arm, one.config, one.proposal, one.parent_sha256) == (0, "shared", FIRST, None, "warm")
-    assert one.checkpoint == tmp_path / "round-0" / "checkpoint"
-    assert one.checkpoint_sha256 == repro.file_sha256(one.checkpoint / "weights.json")
+    round_0 = run_round(s, (), start=Start("warm", FIRST))
+    assert (round_0.index, round_0.arm, round_0.config, round_0.proposal, round_0.parent_sha256) == (
+        0,
+        "shared",
+        FIRST,
+        None,
+        "warm",
+    )
+    assert round_0.checkpoint == tmp_path / "round-0" / "checkpoint"
+    assert round_0.checkpoint_sha256 == repro.file_sha256(round_0.checkpoint / "weights.json")
     # The scripted policy knows every second board: half of the rollouts are optimal, the others do not parse.
-    assert one.metrics | {"valid": 0.5, "optimal": 0.5, "boards": 8, "rollouts": 16, "samples": 2} == one.metrics
-    assert (one.report.valid_rate, sum(s.failures[0] for s in one.report.sizes)) == (0.5, 8)
-    assert one.training == {"instances": 6, "steps": 4, "sampled_tokens": 0, "algorithm": "script", "epochs": 1}
-    assert one.report.behaviour == {"entropy": 1.0, "groups without signal": 0.5}
-    assert sum(v["instances"] for v in one.report.training.values()) == 6
-    rollouts, failures = load_rollouts(one.files["rollouts"]), load_rollouts(one.files["failures"])
+    assert (
+        round_0.metrics | {"valid": 0.5, "optimal": 0.5, "boards": 8, "rollouts": 16, "samples": 2} == round_0.metrics
+    )
+    assert (round_0.report.valid_rate, sum(s.failures[0] for s in round_0.report.sizes)) == (0.5, 8)
+    assert round_0.training == {"instances": 6, "steps": 4, "sampled_tokens": 0, "algorithm": "script", "epochs": 1}
+    assert round_0.report.behaviour == {"entropy": 1.0, "groups without signal": 0.5}
+    assert sum(v["instances"] for v in round_0.report.training.values()) == 6
+    rollouts, failures = load_rollouts(round_0.files["rollouts"]), load_rollouts(round_0.files["failures"])
     assert (len(rollouts), len(failures)) == (16, 8)
     assert [r for r in rollouts if not r.verdict.valid] == failures
-    assert Ledger(tmp_path / "rounds.jsonl").rounds == (one,)
+    assert Ledger(tmp_path / "rounds.jsonl").rounds == (round_0,)
 
 
 def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path, first):
@@ -107,12 +115,12 @@ def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_pat
     history = go_on("engineer", s, first, rounds=2)
     assert [(r.index, r.arm) for r in history] == [(0, "shared"), (1, "engineer"), (2, "engineer")]
     assert history[1].config == history[2].config == WANTED
-    told = [build_prompt(history[i].report, history[: i + 1], SIZES, prompt_format="compact") for i in (0, 1)]
-    assert [r.proposal.prompt for r in history[1:]] == told
-    here = (tmp_path / "b").as_posix()
+    prompts = [build_prompt(history[i].report, history[: i + 1], SIZES, prompt_format="compact") for i in (0, 1)]
+    assert [r.proposal.prompt for r in history[1:]] == prompts
+    folder = (tmp_path / "b").as_posix()
     assert s.trainer.loaded == [  # asked for a design, then measured
-        f"{tmp_path.as_posix()}/a/round-0/checkpoint", f"{here}/round-1/checkpoint",
-        f"{here}/round-1/checkpoint", f"{here}/round-2/checkpoint",
+        f"{tmp_path.as_posix()}/a/round-0/checkpoint", f"{folder}/round-1/checkpoint",
+        f"{folder}/round-1/checkpoint", f"{folder}/round-2/checkpoint",
     ]  # fmt: skip
     assert history[2].parent_sha256 == history[1].checkpoint_sha256
     assert [t["start"] for t in s.trainer.trained] == [r.checkpoint_sha256 for r in history[:2]]
@@ -155,33 +163,33 @@ def test_numbers_of_numpy_and_a_generator_of_boards_are_taken(tmp_path, first, m
     def asks(report, history):
         return ruled({np.int64(3): dict.fromkeys(first[0].config.sizes[3].ratios, np.float32(0.5))}, history, "")
 
-    one = run_round(s, first, asks)
-    assert (one.report.behaviour, one.training["sampled_tokens"]) == ({"entropy": 0.5}, 0)
-    assert Ledger(tmp_path / "b/rounds.jsonl").rounds == (one,)
-    assert replay(tmp_path / "b/rounds.jsonl") == [one.config]
+    round_1 = run_round(s, first, asks)
+    assert (round_1.report.behaviour, round_1.training["sampled_tokens"]) == ({"entropy": 0.5}, 0)
+    assert Ledger(tmp_path / "b/rounds.jsonl").rounds == (round_1,)
+    assert replay(tmp_path / "b/rounds.jsonl") == [round_1.config]
     assert ruled(WANTED, first, "").config == WANTED
-    for size, ratio in ((3, "0.5"), ("3", 0.5), (3.7, 0.5)):  # no number is made of what is none
+    for size, ratio in ((3, "0.5"), ("3", 0.5), (3.7, 0.5)):  # nothing is converted to a number
         with pytest.raises(ValueError, match="size"):
             ruled({size: dict.fromkeys(first[0].config.sizes[3].ratios, ratio)}, first, "")
 
 
 def tracked(train, curve):
     """Returns a backend's training that returns this curve."""
-    return lambda *given, **named: (train(*given, **named), curve)[1]
+    return lambda *args, **options: (train(*args, **options), curve)[1]
 
 
 def test_a_backend_that_breaks_its_contract_is_named(tmp_path, first, monkeypatch):
-    def broken(name, member, error, said):
+    def broken(name, member, error, message):
         with monkeypatch.context() as patch:
             patch.setattr(ScriptedTrainer, name, member)
-            with pytest.raises(error, match=said):
+            with pytest.raises(error, match=message):
                 arm(tmp_path / "b", first)
 
-    for curve, said in ((None, "None"), ([0.5, 0.25], r"\[0.5, 0.25\]"), (iter([{}]), "<list_iterator")):
+    for curve, text in ((None, "None"), ([0.5, 0.25], r"\[0.5, 0.25\]"), (iter([{}]), "<list_iterator")):
         train = tracked(ScriptedTrainer.train, curve)
-        broken("train", train, TypeError, f"^trainer: its train returned {said}.*; it returns the curve, a row")
+        broken("train", train, TypeError, f"^trainer: its train returned {text}.*; it returns the curve, a row")
     broken("describe", lambda self: None, TypeError, "^trainer: its describe returned None; it returns its parameters")
-    for train in (lambda *given, seed: [], lambda self, start, tasks, out, seed: (out.mkdir(parents=True), [])[1]):
+    for train in (lambda *args, seed: [], lambda self, start, tasks, out, seed: (out.mkdir(parents=True), [])[1]):
         shutil.rmtree(tmp_path / "b", ignore_errors=True)
         broken("train", train, FileNotFoundError, "trainer: its train wrote no checkpoint: .*b/round-1/checkpoint is")
     assert not (tmp_path / "b/rounds.jsonl").exists()
@@ -189,9 +197,9 @@ def test_a_backend_that_breaks_its_contract_is_named(tmp_path, first, monkeypatc
 
 
 def test_designers_and_records_that_are_none_are_named(tmp_path, first):
-    for changes, said in (({"engineer": 1}, "engineer"), ({"designer": ""}, "designer"), ({"sizes": [3]}, "sizes")):
+    for changes, key in (({"engineer": 1}, "engineer"), ({"designer": ""}, "designer"), ({"sizes": [3]}, "sizes")):
         for run in (lambda s: run_round(s, first, lambda report, history: None), lambda s: go_on("fixed", s, first)):
-            with pytest.raises(ValueError, match=f"about: {said} is said by the round itself"):
+            with pytest.raises(ValueError, match=f"about: {key} is said by the round itself"):
                 run(settings(tmp_path, about=changes))
     with pytest.raises(TypeError, match=r"designer: a function of report and history, not 'uniform' \(run_arm takes"):
         run_round(settings(tmp_path), first, "uniform")
@@ -207,8 +215,8 @@ def test_what_does_not_belong_to_a_round_is_refused(tmp_path, first):
         run_round(s, first, lambda report, history: None, start=start)
     with pytest.raises(ValueError, match="designer: round 0 has none"):
         run_round(s, (), lambda report, history: None, start=start)
-    for changes, said in (({"samples": 2}, "samples 1, not 2"), ({"seed": 4}, "seed 3, not 4")):
-        with pytest.raises(ValueError, match=f"history: its last round was measured with {said}"):
+    for changes, message in (({"samples": 2}, "samples 1, not 2"), ({"seed": 4}, "seed 3, not 4")):
+        with pytest.raises(ValueError, match=f"history: its last round was measured with {message}"):
             go_on("fixed", settings(tmp_path / "b", **changes), first)
     with pytest.raises(ValueError, match="history: its last round was measured with validation_sha256"):
         go_on("fixed", settings(tmp_path / "b", validation=VALIDATION[1:]), first)
@@ -225,19 +233,19 @@ def test_what_is_ones_own_is_in_a_rounds_parameters_and_nothing_else(tmp_path, f
     assert not {"reward", "dimensions", "variant"} & {*first[0].parameters}
     assert first[0].parameters["trainer_code"]["name"].endswith("ScriptedTrainer")
     monkeypatch.setitem(VARIANTS, "mine", Variant(guideline=True))
-    mine = EngineerParams(samples=1, variant="mine")
-    assert go_on("engineer", settings(tmp_path / "b"), first, params=mine)[1].parameters["about"]["variant"][
+    params = EngineerParams(samples=1, variant="mine")
+    assert go_on("engineer", settings(tmp_path / "b"), first, params=params)[1].parameters["about"]["variant"][
         "guideline"
     ]
-    for table, key, value, said in (
+    for table, key, value, message in (
         (VARIANTS, "mine", Variant(history="all"), r"about.variant.guideline: recorded True, asked False"),
         (REWARD, "valid", 1.0, "reward: recorded None, asked {.*'valid': 1.0"),
         (DIMENSIONS, "mirror", Dimension("a ratio.", transform=mirrored), "dimensions: recorded None, asked {'mirror'"),
     ):
         with monkeypatch.context() as patch:
             patch.setitem(table, key, value)
-            with pytest.raises(LedgerError, match=said):
-                go_on("engineer", settings(tmp_path / "b"), first, params=mine)
+            with pytest.raises(LedgerError, match=message):
+                go_on("engineer", settings(tmp_path / "b"), first, params=params)
     monkeypatch.setitem(VARIANTS, "mine", {"guideline": True})
     with pytest.raises(ValueError, match=r"VARIANTS\['mine'\]: must be a Variant, not {"):
         EngineerParams(variant="mine")
@@ -258,38 +266,38 @@ def test_a_rejected_reply_keeps_the_configuration_and_the_loop_goes_on(tmp_path,
 
 def test_arms_share_round_0_and_all_seeds(tmp_path, first):
     trainers = {}
-    for arm in ("fixed", "engineer", "domain_randomisation"):
-        s = settings(tmp_path / arm)
-        run_arm(arm, s, first, rounds=2, sizes=SIZES)
-        trainers[arm] = s.trainer
+    for name in ("fixed", "engineer", "domain_randomisation"):
+        s = settings(tmp_path / name)
+        run_arm(name, s, first, rounds=2, sizes=SIZES)
+        trainers[name] = s.trainer
     assert len({tuple(t["seed"] for t in trainer.trained) for trainer in trainers.values()}) == 1
     noise = {call["seed"] for t in trainers.values() for call in t.policy.calls if len(call["prompts"]) == 8}
     assert len(noise) == 1
-    assert len({t["seed"] for t in trainers["fixed"].trained}) == 2  # but each round has its own
+    assert len({t["seed"] for t in trainers["fixed"].trained}) == 2  # but each round has a seed of its own
 
 
 def test_finished_rounds_are_never_run_again(tmp_path, first):
     arm(tmp_path / "b", first)
     before = (tmp_path / "b" / "rounds.jsonl").read_text()
-    again = settings(str(tmp_path / "b"))  # a folder may be text
-    finished = go_on("engineer", again, first)
-    assert again.trainer.trained == again.trainer.loaded == []
+    s = settings(str(tmp_path / "b"))  # a folder may be text
+    history = go_on("engineer", s, first)
+    assert s.trainer.trained == s.trainer.loaded == []
     assert (tmp_path / "b" / "rounds.jsonl").read_text() == before
-    longer = go_on("engineer", again, first, rounds=2)
-    assert longer[:2] == finished
-    assert len(again.trainer.trained) == 1
+    longer = go_on("engineer", s, first, rounds=2)
+    assert longer[:2] == history
+    assert len(s.trainer.trained) == 1
     assert (tmp_path / "b" / "rounds.jsonl").read_text().startswith(before)
 
 
 def test_a_killed_round_goes_on_with_its_design(tmp_path, first, monkeypatch):
     """A designer that never asks for the same twice, as a model behind a server may."""
-    asked = []
+    holes = []
 
     def designer(report, history):
-        asked.append(0.1 * (len(asked) + 1))
-        return ruled({3: {"data_ratio": 1, "hole_ratio": asked[-1], "wait_ratio": 0.5}}, history, "so", SIZES)
+        holes.append(0.1 * (len(holes) + 1))
+        return ruled({3: {"data_ratio": 1, "hole_ratio": holes[-1], "wait_ratio": 0.5}}, history, "so", SIZES)
 
-    designer.version = "1"  # else its list is a part of it
+    designer.version = "1"  # otherwise the values in `holes` would be a part of what identifies it
 
     def kill(s):
         with monkeypatch.context() as patch:
@@ -298,28 +306,28 @@ def test_a_killed_round_goes_on_with_its_design(tmp_path, first, monkeypatch):
                 run_round(s, first, designer)
 
     kill(s := settings(tmp_path / "own"))
-    done = run_round(s, first, designer)
-    assert asked == [0.1]
-    assert done.config.sizes[3].hole_ratio == 0.1
-    left = [tmp_path / "own/round-1" / name for name in ("proposal.json", ".failures.jsonl.1a2b3c4d.tmp")]
-    assert not left[0].exists()
-    for path in left:  # of a process that was killed just after it had recorded the round
+    round_1 = run_round(s, first, designer)
+    assert holes == [0.1]
+    assert round_1.config.sizes[3].hole_ratio == 0.1
+    leftovers = [tmp_path / "own/round-1" / name for name in ("proposal.json", ".failures.jsonl.1a2b3c4d.tmp")]
+    assert not leftovers[0].exists()
+    for path in leftovers:  # of a process that was killed just after it had recorded the round
         path.write_text("")
-    assert run_round(s, first, designer) == done
-    assert not [path for path in left if path.exists()]
+    assert run_round(s, first, designer) == round_1
+    assert not [path for path in leftovers if path.exists()]
     kill(settings(tmp_path / "two"))
     run_round(settings(tmp_path / "two", arm="mine"), first, designer)  # the control: another round
-    assert len(asked) == 3
+    assert len(holes) == 3
 
 
 def test_stale_rounds_are_replaced_where_that_is_asked(tmp_path, first, caplog):
-    long = arm(tmp_path / "b", first, rounds=3)
+    history = arm(tmp_path / "b", first, rounds=3)
     s = settings(tmp_path / "b", ["size3 p100 p00 p00 end"], stale="replace")
-    assert go_on("engineer", s, first, rounds=3) == long  # nothing is stale
+    assert go_on("engineer", s, first, rounds=3) == history  # nothing is stale
     assert s.trainer.trained == []
-    done = go_on("engineer", s, first, params=EngineerParams(samples=1, variant="V2"))
-    assert Ledger(tmp_path / "b" / "rounds.jsonl").rounds == done[1:]  # rounds 2 and 3 went with round 1
-    assert done[1].config == EnvConfig({3: SizeConfig(1.0, 0.0, 0.0)})
+    new_history = go_on("engineer", s, first, params=EngineerParams(samples=1, variant="V2"))
+    assert Ledger(tmp_path / "b" / "rounds.jsonl").rounds == new_history[1:]  # rounds 2 and 3 went with round 1
+    assert new_history[1].config == EnvConfig({3: SizeConfig(1.0, 0.0, 0.0)})
     assert "round 1 was run with other parameters (about.engineer.variant" in caplog.text
 
 
@@ -366,11 +374,11 @@ def test_records_name_no_machine_and_can_move(tmp_path, first):
 
 
 def test_a_round_is_recorded_once_and_under_the_folder_of_its_ledger(tmp_path):
-    [one] = first_round(tmp_path)
+    [round_0] = first_round(tmp_path)
     ledger = Ledger(tmp_path / "new" / "rounds.jsonl")
     with pytest.raises(LedgerError, match="is not under the ledger's folder"):
-        ledger.append(one)
-    fresh = replace(one, checkpoint=tmp_path / "new" / "x", files={})
+        ledger.append(round_0)
+    fresh = replace(round_0, checkpoint=tmp_path / "new" / "x", files={})
     Ledger(ledger.path).append(fresh)
     with pytest.raises(LedgerError, match="round 0 is recorded already"):
         ledger.append(fresh)  # written by another since it was read
@@ -398,15 +406,15 @@ def read_with(path, content):
 @given(data=st.data())
 def test_any_flipped_bit_of_a_ledger_is_refused_with_its_line(ledger, data):
     content, path = ledger
-    at = data.draw(st.integers(0, len(content) - 1))
+    position = data.draw(st.integers(0, len(content) - 1))
     flipped = bytearray(content)
-    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
-    whole, found = read_with(path, content), read_with(path, bytes(flipped))
-    if at == len(content) - 1:  # the last newline: as a line that was being written when the process was killed
-        assert found == whole[:1]
+    flipped[position] ^= 1 << data.draw(st.integers(0, 7))
+    rounds, result = read_with(path, content), read_with(path, bytes(flipped))
+    if position == len(content) - 1:  # the last newline: as a line that was being written when the process was killed
+        assert result == rounds[:1]
     else:
-        assert isinstance(found, str)
-        assert f"rounds.jsonl, line {1 + content[:at].count(10)}" in found
+        assert isinstance(result, str)
+        assert f"rounds.jsonl, line {1 + content[:position].count(10)}" in result
 
 
 def test_an_equal_value_in_other_letters_is_a_change_too(ledger):
@@ -436,9 +444,9 @@ def test_a_line_with_its_checksum_is_refused_if_it_is_no_round(tmp_path, first):
 
 @pytest.mark.parametrize(("name", "reply"), [("engineer", GOOD), ("engineer", "no"), ("domain_randomisation", "")])
 def test_replay_derives_every_configuration(tmp_path, first, name, reply):
-    _, *done = arm(tmp_path / "b", first, name, [reply], rounds=2)
-    assert replay(tmp_path / "b/rounds.jsonl", before=first) == [one.config for one in done]
-    assert done[0].report.before == first[0].report.sizes
+    _, *rounds = arm(tmp_path / "b", first, name, [reply], rounds=2)
+    assert replay(tmp_path / "b/rounds.jsonl", before=first) == [r.config for r in rounds]
+    assert rounds[0].report.before == first[0].report.sizes
     if reply == "no":
         with pytest.raises(LedgerError, match="kept the configuration of a round that is not given"):
             replay(tmp_path / "b/rounds.jsonl")
@@ -464,8 +472,8 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
         return generate(config, n, **options)
 
     monkeypatch.setattr(boards, "generate", rare)
-    greedy = "size3 p50 p10 p50 size4 p50 p00 p75 end"
-    history = arm(tmp_path / "b", first, replies=[greedy], rounds=1)
+    reply = "size3 p50 p10 p50 size4 p50 p00 p75 end"
+    history = arm(tmp_path / "b", first, replies=[reply], rounds=1)
     assert history[1].fallback[4]["got"] == {"hole_ratio": 0.0, "wait_ratio": None}
     assert history[1].proposal.config.sizes[4].wait_ratio == 0.75
     assert "- 4x4: asked hole_ratio 0, wait_ratio 0.75; trained on" in build_prompt(history[1].report, history, SIZES)
@@ -478,8 +486,8 @@ def test_boards_that_cannot_be_drawn_fall_back_recorded_and_told(tmp_path, first
 
 def asking(holes):
     """The rule of an arm that always asks for these holes."""
-    wanted = {3: {"data_ratio": 1.0, "hole_ratio": holes, "wait_ratio": None}}
-    return lambda inputs: lambda report, history: ruled(wanted, history, "mine")
+    design = {3: {"data_ratio": 1.0, "hole_ratio": holes, "wait_ratio": None}}
+    return lambda inputs: lambda report, history: ruled(design, history, "mine")
 
 
 def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, monkeypatch):
@@ -503,14 +511,14 @@ def test_a_designer_that_was_redefined_gets_no_stale_rounds(tmp_path, first, mon
 def test_a_trained_engineer_begins_with_design_rl(tmp_path, first):
     with pytest.raises(ValueError, match="'engineer_trained' begins with RL on designs: its round 0 takes Start"):
         arm(tmp_path / "b", first, "engineer_trained")
-    begun = (run_round(settings(tmp_path / "c"), (), start=Start("warm", FIRST, before_design_rl="student")),)
-    assert arm(tmp_path / "d", begun, "engineer_trained")[-1].config == WANTED
+    history = (run_round(settings(tmp_path / "c"), (), start=Start("warm", FIRST, before_design_rl="student")),)
+    assert arm(tmp_path / "d", history, "engineer_trained")[-1].config == WANTED
 
 
 def test_no_designer_changes_the_number_of_agents(tmp_path, first, monkeypatch):
-    three = EnvConfig.uniform(SIZES, 0.1, None, 3)
-    assert project(three, SIZES) == three
-    for name, config in (("mine", three), ("control", project(three, SIZES, 2))):
+    three_agents = EnvConfig.uniform(SIZES, 0.1, None, 3)
+    assert project(three_agents, SIZES) == three_agents
+    for name, config in (("mine", three_agents), ("control", project(three_agents, SIZES, 2))):
         monkeypatch.setitem(RULES, name, lambda i, config=config: lambda report, history: Proposal("x", config, None))
     with pytest.raises(ValueError, match="proposal: asks for 3 agents, and the rounds have 2"):
         arm(tmp_path / "b", first, "mine")
@@ -522,23 +530,25 @@ def test_a_ledger_without_one_of_its_lines_is_refused(tmp_path, first):
     path = tmp_path / "b" / "rounds.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[1:]))
-    assert [one.index for one in Ledger(path).rounds] == [2, 3]  # the control: as if it branched later
+    assert [r.index for r in Ledger(path).rounds] == [2, 3]  # the control: as if it branched later
     path.write_text("".join([lines[0], lines[2]]))
     with pytest.raises(LedgerError, match="round 2 is missing, and later ones are there: a line was removed"):
         Ledger(path)
 
 
 def test_an_arm_told_anothers_report_is_shown_it_and_records_it(tmp_path, first):
-    own = first[-1].report
-    other = replace(own, sizes=tuple(replace(one, valid=0, optimal=0, wait_valid=0) for one in own.sizes))
+    own_report = first[-1].report
+    other_report = replace(
+        own_report, sizes=tuple(replace(row, valid=0, optimal=0, wait_valid=0) for row in own_report.sizes)
+    )
     with pytest.raises(ValueError, match="arm 'engineer_another' is told reports of other students: told is not given"):
         arm(tmp_path / "a", first, "engineer_another")
-    told = go_on("engineer_another", settings(tmp_path / "b"), first, told=[other])
-    truth = go_on("engineer_another", settings(tmp_path / "c"), first, told=[own])
-    assert told[-1].proposal.prompt != truth[-1].proposal.prompt
-    assert truth[-1].proposal.prompt == arm(tmp_path / "d", first)[-1].proposal.prompt
-    assert go_on("engineer_another", settings(tmp_path / "b"), first, told=[other]) == told
-    longer = go_on("engineer_another", settings(tmp_path / "b"), first, told=[other, own], rounds=2)
-    assert longer[:2] == told  # the others have gone on, which a recorded round was not told
+    other_history = go_on("engineer_another", settings(tmp_path / "b"), first, told=[other_report])
+    own_history = go_on("engineer_another", settings(tmp_path / "c"), first, told=[own_report])
+    assert other_history[-1].proposal.prompt != own_history[-1].proposal.prompt
+    assert own_history[-1].proposal.prompt == arm(tmp_path / "d", first)[-1].proposal.prompt
+    assert go_on("engineer_another", settings(tmp_path / "b"), first, told=[other_report]) == other_history
+    longer = go_on("engineer_another", settings(tmp_path / "b"), first, told=[other_report, own_report], rounds=2)
+    assert longer[:2] == other_history  # reports added later do not concern a recorded round
     with pytest.raises(LedgerError, match=r"the reports of other students that it is told, about\.told_sha256"):
-        go_on("engineer_another", settings(tmp_path / "b"), first, told=[own])
+        go_on("engineer_another", settings(tmp_path / "b"), first, told=[own_report])

@@ -61,24 +61,24 @@ def test_what_a_rule_cannot_ask_for_is_said(asked, said):
 
 
 def test_draws_are_anew_each_round_and_ignore_the_report():
-    anew = domain_randomisation(SIZES, seed=7)
-    first = anew(REPORTS[0], history(1)).config
-    assert anew(REPORTS[1], history(1)).config == first != anew(REPORTS[0], history(2)).config
-    assert domain_randomisation(SIZES, seed=8)(REPORTS[0], history(1)).config != first
+    design = domain_randomisation(SIZES, seed=7)
+    config = design(REPORTS[0], history(1)).config
+    assert design(REPORTS[1], history(1)).config == config != design(REPORTS[0], history(2)).config
+    assert domain_randomisation(SIZES, seed=8)(REPORTS[0], history(1)).config != config
 
 
 def test_random_configurations_are_on_the_grid_and_spread_over_it():
-    drawn = [random_config(SIZES, rng_for(3, "test", i)) for i in range(400)]
-    parts = [c for config in drawn for c in config.sizes.values()]
+    configs = [random_config(SIZES, rng_for(3, "test", i)) for i in range(400)]
+    parts = [c for config in configs for c in config.sizes.values()]
     assert {c.data_ratio for c in parts} <= {i / 20 for i in range(21)}
     assert {c.hole_ratio for c in parts} == {i / 20 for i in range(11)}
     assert {c.wait_ratio for c in parts} == {i / 20 for i in range(21)}
     for size in SIZES:
-        shares = np.array([c.sizes[size].data_ratio for c in drawn])
+        shares = np.array([c.sizes[size].data_ratio for c in configs])
         error = shares.std(ddof=1) / len(shares) ** 0.5
         assert abs(shares.mean() - 0.25) < 4 * error
-    most = np.array([max(config.data_ratios.values()) for config in drawn])  # the control
-    assert abs(most.mean() - 0.25) > 8 * error
+    max_shares = np.array([max(config.data_ratios.values()) for config in configs])  # the control
+    assert abs(max_shares.mean() - 0.25) > 8 * error
     assert random_config([3], rng_for(3, "x"), num_agents=5).num_agents == 5
 
 
@@ -103,8 +103,8 @@ def test_evaluation_matched_asks_for_as_many_holes_as_the_validation_boards_have
     boards = {size: generate(EnvConfig.uniform([size], holes), 1, seed=0)[0] for size in sizes}
     report = diagnose(Rollout(task, 0, "chat", "", *judge_completion(task, "", "chat")) for task in boards.values())
     config = evaluation_matched(sizes)(report, history(1)).config
-    asked = {size: num_holes(size, part.hole_ratio) for size, part in config.sizes.items()}
-    assert asked == {size: len(task.instance.holes) for size, task in boards.items()}
+    hole_counts = {size: num_holes(size, part.hole_ratio) for size, part in config.sizes.items()}
+    assert hole_counts == {size: len(task.instance.holes) for size, task in boards.items()}
 
 
 def levels(config):
@@ -120,9 +120,9 @@ def test_learnability_by_hand():
 
 
 def test_constant_and_uniform_ask_for_the_same_whatever_is_reported():
-    wanted = EnvConfig({4: SizeConfig(0.5, 0.1, 0.5), 6: SizeConfig(0.5, 0.3, None)})
-    design = constant(wanted, SIZES)
-    assert design(REPORTS[0], history(1)).config == design(REPORTS[1], history(2)).config == wanted
+    config = EnvConfig({4: SizeConfig(0.5, 0.1, 0.5), 6: SizeConfig(0.5, 0.3, None)})
+    design = constant(config, SIZES)
+    assert design(REPORTS[0], history(1)).config == design(REPORTS[1], history(2)).config == config
     assert uniform(SIZES)(REPORTS[0], history(1)).config == EnvConfig.uniform(SIZES, 0.25, 0.5)
     with pytest.raises(ValueError, match=r"arm 'constant' asks for a configuration that is not given"):
         constant(None, SIZES)
@@ -133,14 +133,14 @@ def test_constant_and_uniform_ask_for_the_same_whatever_is_reported():
 
 
 def test_mixture_leaves_out_sizes_of_no_weight():
-    one, other = FOUR.bins[0], FOUR.bins[3]
-    assert mixture({one: 0.0, other: 2.0}) == {4: {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 1.0}}
+    first_bin, last_bin = FOUR.bins[0], FOUR.bins[3]
+    assert mixture({first_bin: 0.0, last_bin: 2.0}) == {4: {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 1.0}}
     with pytest.raises(ValueError, match="the report has no bins to weigh"):
         learnability([3])(FailureReport(()), history(1))
 
 
 def extreme(size: int, rate: float, waits: int) -> tuple[SizeReport, BoardBin]:
-    """A size of which 40 answers are all wrong, half right or all right, and on so many boards that need a wait."""
+    """The counts of a size with 40 answers: the share `rate` is right, and `waits` are on boards that need a wait."""
     valid = round(40 * rate)
     failures = tuple((40 - valid) * (kind == "goal") for kind in KINDS)
     row = SizeReport(size, 40, valid, valid, waits, round(waits * rate), 0, failures)
@@ -156,8 +156,8 @@ reports = st.dictionaries(
 @settings(max_examples=30)
 def test_extreme_reports_have_a_prompt_and_a_legal_design_of_every_rule(told):
     """No success at all, nothing but success, a size that is not reported, a size without boards that need a wait."""
-    rows = [extreme(size, *one) for size, one in sorted(told.items())]
-    report = FailureReport(tuple(row for row, _ in rows), bins=tuple(one for _, one in rows))
+    rows = [extreme(size, *args) for size, args in sorted(told.items())]
+    report = FailureReport(tuple(row for row, _ in rows), bins=tuple(board_bin for _, board_bin in rows))
     past = (Round("x", 0, RANDOM, report),)
     inputs = RuleInputs(sizes=SIZES, seed=0, constant=RANDOM, current=lambda history: None)
     for name, rule in RULES.items():

@@ -38,7 +38,7 @@ KINDS = kinds(SIZES)
 
 
 def situation(success, rollouts=(100, 50)):
-    """A policy with a success by kind of boards; its report has so many rollouts a size, so many with a wait."""
+    """A policy with a success rate by kind; its report has (all, with a wait) `rollouts` for each size."""
     n, waits = rollouts
     rows = tuple(SizeReport(size, n, 0, 0, waits, 0, 0, (0,) * 8) for size in SIZES)
     chances = {kind: success(kind) for kind in KINDS}
@@ -53,13 +53,13 @@ def test_shares_of_kinds_are_those_of_the_design(seed):
     assert sum(shares.values()) == pytest.approx(1)
     assert min(shares.values()) >= 0
     for size, part in config.sizes.items():
-        ours = {kind: share for kind, share in shares.items() if kind[0] == size}
-        assert sum(ours.values()) == pytest.approx(part.data_ratio)
-        assert sum(share * hole for (_, hole, _), share in ours.items()) == pytest.approx(
+        size_shares = {kind: share for kind, share in shares.items() if kind[0] == size}
+        assert sum(size_shares.values()) == pytest.approx(part.data_ratio)
+        assert sum(share * hole for (_, hole, _), share in size_shares.items()) == pytest.approx(
             part.data_ratio * min(part.hole_ratio, HOLES[-1])
         )
         if part.wait_ratio is not None:
-            waits = sum(share for (_, _, wait), share in ours.items() if wait)
+            waits = sum(share for (_, _, wait), share in size_shares.items() if wait)
             assert waits == pytest.approx(part.data_ratio * part.wait_ratio)
 
 
@@ -70,9 +70,9 @@ def test_numbers_of_a_reward_may_be_integers():
 
 def test_the_order_of_sizes_in_a_table_changes_no_reward():
     situation, config = made_up(0, SIZES, seed=1), EnvConfig.uniform(SIZES[:1], 0.15, 0.5)
-    turned = KindTable(dict(reversed([*situation.success.values.items()])))
-    assert turned == situation.success
-    assert ExpectedGain()(replace(situation, success=turned), config) == ExpectedGain()(situation, config)
+    reversed_table = KindTable(dict(reversed([*situation.success.values.items()])))
+    assert reversed_table == situation.success
+    assert ExpectedGain()(replace(situation, success=reversed_table), config) == ExpectedGain()(situation, config)
 
 
 def test_designs_with_hardly_any_room_for_their_agents_have_kinds_too():
@@ -82,18 +82,18 @@ def test_designs_with_hardly_any_room_for_their_agents_have_kinds_too():
 def test_waits_left_to_chance_are_as_many_as_in_boards_that_are_drawn():
     config = EnvConfig({4: SizeConfig(0.25, 0.0, None), 5: SizeConfig(0.75, 0.0, None)})
     tasks = generate(config, 4000, seed=1)
-    drawn = sum(task.needs_wait for task in tasks) / len(tasks)
+    drawn_share = sum(task.needs_wait for task in tasks) / len(tasks)
     shares = kind_shares(config)
-    counted = sum(share for (_, _, wait), share in shares.items() if wait)
-    census = []
+    counted_share = sum(share for (_, _, wait), share in shares.items() if wait)
+    variances = []
     for size, part in config.sizes.items():
-        found = board_statistics(size, 2, 0.0, boards=400, seed=0)
-        p = found.waits / found.solved
-        census.append(part.data_ratio**2 * p * (1 - p) / found.solved)
-    error = (sum(census) + drawn * (1 - drawn) / len(tasks)) ** 0.5
-    assert abs(counted - drawn) <= 4 * error
-    other = kind_shares(EnvConfig({4: SizeConfig(0.25, 0.0, 0.5), 5: SizeConfig(0.75, 0.0, 0.5)}))  # the control
-    assert abs(sum(share for (_, _, wait), share in other.items() if wait) - drawn) > 4 * error + 0.01
+        stats = board_statistics(size, 2, 0.0, boards=400, seed=0)
+        p = stats.waits / stats.solved
+        variances.append(part.data_ratio**2 * p * (1 - p) / stats.solved)
+    error = (sum(variances) + drawn_share * (1 - drawn_share) / len(tasks)) ** 0.5
+    assert abs(counted_share - drawn_share) <= 4 * error
+    half_shares = kind_shares(EnvConfig({4: SizeConfig(0.25, 0.0, 0.5), 5: SizeConfig(0.75, 0.0, 0.5)}))  # the control
+    assert abs(sum(share for (_, _, wait), share in half_shares.items() if wait) - drawn_share) > 4 * error + 0.01
 
 
 @given(st.lists(st.floats(0, 1), min_size=len(KINDS), max_size=len(KINDS)), st.integers(0, 100), st.integers(0, 1000))
@@ -107,29 +107,29 @@ def test_the_expected_gain_by_hand(success, waits, seed):
         for wait in (False, True)
     }
     total = sum(weights.values())
-    learnable = {kind: 4 * p * (1 - p) for kind, p in chances.items()}
+    learnability = {kind: 4 * p * (1 - p) for kind, p in chances.items()}
     gain = 0.0
     for kind, weight in weights.items():
         signal = 0.0
-        for other, share in q.items():
-            sizes, holes = kind[0] - other[0], kind[1] - other[1]
-            apart = (sizes / expected_gain.near_sizes) ** 2 + (holes / expected_gain.near_holes) ** 2
-            alike = math.exp(-apart / 2) * (1 if kind[2] == other[2] else expected_gain.other_waits)
-            signal += share * learnable[other] * alike
-        gain += weight / total * learnable[kind] * signal**0.5
+        for source, share in q.items():
+            sizes, holes = kind[0] - source[0], kind[1] - source[1]
+            distance = (sizes / expected_gain.near_sizes) ** 2 + (holes / expected_gain.near_holes) ** 2
+            similarity = math.exp(-distance / 2) * (1 if kind[2] == source[2] else expected_gain.other_waits)
+            signal += share * learnability[source] * similarity
+        gain += weight / total * learnability[kind] * signal**0.5
     for side in (False, True):
-        shown = sum(share for (_, _, wait), share in q.items() if wait == side)
-        known = sum(weight * chances[kind] for kind, weight in weights.items() if kind[2] == side) / total
-        gain -= expected_gain.forgetting * known * max(0, 1 - shown / expected_gain.kept)
+        shown_share = sum(share for (_, _, wait), share in q.items() if wait == side)
+        solved_share = sum(weight * chances[kind] for kind, weight in weights.items() if kind[2] == side) / total
+        gain -= expected_gain.forgetting * solved_share * max(0, 1 - shown_share / expected_gain.kept)
     assert expected_gain(situation(chances.get, (100, waits)), config) == pytest.approx(max(0, gain), abs=1e-9)
 
 
 def test_the_best_of_one_size_is_near_the_frontier_and_no_design_of_one_size_is_worth_more():
     weak, strong = (situation(lambda kind, s=s: 1 / (1 + math.exp(3 * (kind[0] - s)))) for s in (3, 5))
-    (small,), (large,) = (best_of_one_size(one).sizes for one in (weak, strong))
+    (small,), (large,) = (best_of_one_size(s).sizes for s in (weak, strong))
     assert small < large
-    others = [EnvConfig.uniform([size], 0.15, waits) for size in SIZES for waits in (0.0, 0.5, 1.0)]
-    assert expected_gain(strong, best_of_one_size(strong)) >= max(expected_gain(strong, one) for one in others)
+    designs = [EnvConfig.uniform([size], 0.15, waits) for size in SIZES for waits in (0.0, 0.5, 1.0)]
+    assert expected_gain(strong, best_of_one_size(strong)) >= max(expected_gain(strong, design) for design in designs)
 
 
 def test_a_table_has_a_finite_value_for_each_kind():
@@ -170,18 +170,18 @@ def test_a_board_whose_answers_did_not_all_come_says_nothing_of_learnability():
 
 
 def test_made_up_situations_hide_the_policy_that_their_report_shows():
-    seen = [(one, s) for n in range(60) for one in [made_up(n, SIZES, seed=3)] for s in one.report.sizes]
-    told = [(one, s, s.rollouts - s.wait_rollouts) for one, s in seen if s.rollouts - s.wait_rollouts > 100]
-    assert len(told) > 30
-    possible, values = [], []
-    for one, s, calm in told:  # at the holes of the report, on boards that need no wait
-        interval = binomtest(s.valid - s.wait_valid, calm).proportion_ci(1 - 1e-6)  # of the chance of a valid plan
+    pairs = [(s, row) for n in range(60) for s in [made_up(n, SIZES, seed=3)] for row in s.report.sizes]
+    rows = [(s, row, row.rollouts - row.wait_rollouts) for s, row in pairs if row.rollouts - row.wait_rollouts > 100]
+    assert len(rows) > 30
+    bounds, values = [], []
+    for s, row, calm in rows:  # at the holes of the report, on boards that need no wait
+        interval = binomtest(row.valid - row.wait_valid, calm).proportion_ci(1 - 1e-6)  # of the chance of a valid plan
         chances = np.linspace(interval.low, interval.high, 100)
-        possible.append((min(4 * chances * (1 - chances)) - 1e-9, max(4 * chances * (1 - chances)) + 1e-3))
-        values.append(one.learnability.value((s.size, 0.15, False)))
-    assert all(low <= value <= high for value, (low, high) in zip(values, possible, strict=True))
-    rolled = zip(values[1:] + values[:1], possible, strict=True)  # the control: another policy's
-    assert sum(low <= value <= high for value, (low, high) in rolled) < 0.7 * len(told)
+        bounds.append((min(4 * chances * (1 - chances)) - 1e-9, max(4 * chances * (1 - chances)) + 1e-3))
+        values.append(s.learnability.value((row.size, 0.15, False)))
+    assert all(low <= value <= high for value, (low, high) in zip(values, bounds, strict=True))
+    rolled = zip(values[1:] + values[:1], bounds, strict=True)  # the control: another policy's
+    assert sum(low <= value <= high for value, (low, high) in rolled) < 0.7 * len(rows)
     assert made_up(1, SIZES, seed=3) == made_up(1, SIZES, seed=3) != made_up(1, SIZES, seed=4)
 
 

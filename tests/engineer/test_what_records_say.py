@@ -33,26 +33,26 @@ def run(folder: Path, arm: str, rounds: int) -> tuple[dict[str, Any], History]:
         save_tasks(boards / f"{name}.jsonl", TASKS)
     repro.write_json(boards / "settings.json", {"subsets": ["wr050"]})
     settings = RoundSettings(folder / "first", trainer, TASKS, 3, 2)
-    own: History = ()
+    history: History = ()
     first = (run_round(settings, (), start=Start(folder / "base", FIRST)),)
     if arm.startswith("engineer_trained"):
         trained = Start(folder / "engineer", FIRST, {"replies": 7}, folder / "base")
         settings = replace(settings, folder=folder / "trained", arm="engineer_trained")
-        first = own = (run_round(settings, (), start=trained),)
-    given = {"params": PROFILE, "designers": {"mine": {"variant": "V1"}}, "base": folder / "base"}
-    run_arm(arm, replace(settings, folder=folder / "arm"), first, rounds=rounds, sizes=SIZES, **given)
-    own = (*own, *Ledger(folder / "arm/rounds.jsonl").rounds)
+        first = history = (run_round(settings, (), start=trained),)
+    options = {"params": PROFILE, "designers": {"mine": {"variant": "V1"}}, "base": folder / "base"}
+    run_arm(arm, replace(settings, folder=folder / "arm"), first, rounds=rounds, sizes=SIZES, **options)
+    history = (*history, *Ledger(folder / "arm/rounds.jsonl").rounds)
     path, samples = folder / "record.json", {"seed": 0, "samples": 2}
-    measured = {"benchmark": study.benchmark(trainer.policy, boards, **samples), "validation": []}
-    kept = {"boards_folder": boards, "history": own, "parameters": {**RUN, "rounds": rounds}}
-    study.write_record(path, arm=arm, seed=3, **measured, **kept)
-    return repro.read_json(path), own
+    outcomes = {"benchmark": study.benchmark(trainer.policy, boards, **samples), "validation": []}
+    inputs = {"boards_folder": boards, "history": history, "parameters": {**RUN, "rounds": rounds}}
+    study.write_record(path, arm=arm, seed=3, **outcomes, **inputs)
+    return repro.read_json(path), history
 
 
 @pytest.mark.parametrize("arm", ["fixed_longer", "engineer_base", "mine", "engineer_trained_v2"])
 def test_a_record_agrees_with_its_ledger(tmp_path: Path, arm: str) -> None:
-    record, own = run(tmp_path, arm, 3 if arm == "fixed_longer" else 2)
-    assert disagreements(record, own) == []
+    record, history = run(tmp_path, arm, 3 if arm == "fixed_longer" else 2)
+    assert disagreements(record, history) == []
     weights = {name: repro.file_sha256(tmp_path / name / "weights.json") for name in ("base", "engineer")}
     variant = record["parameters"].get("engineer", {}).get("variant")
     if arm == "mine":
@@ -67,25 +67,25 @@ def test_a_record_agrees_with_its_ledger(tmp_path: Path, arm: str) -> None:
 
 
 def test_a_record_that_says_otherwise_is_found(tmp_path: Path) -> None:
-    record, own = run(tmp_path, "mine", 2)
-    said = record["parameters"]
-    wrong: list[tuple[Any, str, Any]] = [
-        (said, "engineer", PROFILE.model_dump(mode="json")),
-        (said, "rounds", 3),
-        (said, "samples", 1),
-        (said, "rl", {**said["rl"], "epochs": 2}),
-        (record["rounds"][1], "parent_sha256", own[0].parent_sha256),
+    record, history = run(tmp_path, "mine", 2)
+    parameters = record["parameters"]
+    changes: list[tuple[Any, str, Any]] = [
+        (parameters, "engineer", PROFILE.model_dump(mode="json")),
+        (parameters, "rounds", 3),
+        (parameters, "samples", 1),
+        (parameters, "rl", {**parameters["rl"], "epochs": 2}),
+        (record["rounds"][1], "parent_sha256", history[0].parent_sha256),
         (record["rounds"][0], "seed", 4),
     ]
-    for inside, key, value in wrong:
-        kept, inside[key] = inside[key], value
-        assert disagreements(record, own), key
-        inside[key] = kept
-    assert disagreements(record, own) == []
+    for table, key, value in changes:
+        original, table[key] = table[key], value
+        assert disagreements(record, history), key
+        table[key] = original
+    assert disagreements(record, history) == []
 
 
 def test_every_published_record_agrees_with_its_rounds() -> None:
     assert len(PUBLISHED) >= 20
-    found = {path.relative_to(path.parents[2]).as_posix(): json.loads(path.read_bytes()) for path in PUBLISHED}
-    wrong = {name: lines for name, record in found.items() if (lines := disagreements(record))}
-    assert wrong == {}
+    records = {path.relative_to(path.parents[2]).as_posix(): json.loads(path.read_bytes()) for path in PUBLISHED}
+    mistakes = {name: lines for name, record in records.items() if (lines := disagreements(record))}
+    assert mistakes == {}

@@ -23,15 +23,16 @@ def _options(instance: Instance, waits: bool) -> Options:
 
 
 def _successors(options: Options, cells: Joint, done: frozenset[int]) -> list[Joint]:
-    found: list[Joint] = [()]
+    joints: list[Joint] = [()]
     for agent, cell in enumerate(cells):
-        found = [
-            (*after, there)
-            for after in found
-            for there in ([cell] if agent in done else options[cell])
-            if there not in after and not (there in cells[:agent] and after[cells.index(there)] == cell)  # would swap
+        joints = [
+            (*after, target)
+            for after in joints
+            for target in ([cell] if agent in done else options[cell])
+            if target not in after
+            and not (target in cells[:agent] and after[cells.index(target)] == cell)  # would swap
         ]
-    return found
+    return joints
 
 
 def layers(instance: Instance) -> Iterator[set[Joint]]:

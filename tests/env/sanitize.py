@@ -25,19 +25,19 @@ def exercise() -> None:
 
     from mapflake.env import compiler, kernel
 
-    watch = ("-DSANITIZE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    compiler.FLAGS = (*compiler.FLAGS, "-O1", "-g", *watch)  # half the time of -O2 to compile
-    rng, ends, found = random.Random(0), Counter(), 0
+    flags = ("-DSANITIZE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    compiler.FLAGS = (*compiler.FLAGS, "-O1", "-g", *flags)  # half the time of -O2 to compile
+    rng, ends, count = random.Random(0), Counter(), 0
     for size in range(1, 11):
         for agents in range(1, 11):
             for holes in range(0, size * size - agents, max(1, size * size // 5)):
-                for what in range(4):
+                for question in range(4):
                     board = random_board(rng, size, holes, agents)
-                    ends[kernel.search(board, what, rng.choice([0, 100, 3_000, 20_000])).status] += 1
+                    ends[kernel.search(board, question, rng.choice([0, 100, 3_000, 20_000])).status] += 1
                 if agents < size * size - holes and size > 1:
-                    asked = size, holes, agents, rng.choice([None, True, False]), rng.choice([1023, 255, 256])
-                    found += kernel.sample(rng.getrandbits(64), *asked, 4, 2_000).found is not None
-    print(f"{sum(ends.values())} searches ended {dict(sorted(ends.items()))}, {found} boards were sampled: no error")
+                    arguments = size, holes, agents, rng.choice([None, True, False]), rng.choice([1023, 255, 256])
+                    count += kernel.sample(rng.getrandbits(64), *arguments, 4, 2_000).found is not None
+    print(f"{sum(ends.values())} searches ended {dict(sorted(ends.items()))}, {count} boards were sampled: no error")
 
 
 def main() -> int:
@@ -45,11 +45,11 @@ def main() -> int:
     if "--inside" in sys.argv:
         exercise()
         return 0
-    found = [subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
+    paths = [subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
              for name in RUNTIMES]  # fmt: skip
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {
-            "LD_PRELOAD": " ".join(path.strip() for path in found),
+            "LD_PRELOAD": " ".join(path.strip() for path in paths),
             "ASAN_OPTIONS": "detect_leaks=0",  # of the interpreter
             "XDG_CACHE_HOME": cache,
         }

@@ -31,12 +31,12 @@ def test_boards_are_transformed_and_all_else_is_as_asked(swap_ratio):
     ratios = {"data_ratio": 0.5, "hole_ratio": 0.2, "wait_ratio": 0.5, "swap_ratio": 1.0}
     config = EnvConfig({4: SizeConfig.from_ratios(ratios), 5: SizeConfig(0.5, 0.1)}, num_agents=3)
     tasks = generate(config, 40, seed=1)
-    own = [task for task in tasks if task.instance.size == 4]
-    assert all(map(is_rotated, own))
+    size_4 = [task for task in tasks if task.instance.size == 4]
+    assert all(map(is_rotated, size_4))
     assert not any(is_rotated(task) for task in tasks if task.instance.size == 5)
-    assert [len(task.instance.holes) for task in own] == [3] * 20
-    assert sum(task.needs_wait for task in own) == 10
-    for task in own:
+    assert [len(task.instance.holes) for task in size_4] == [3] * 20
+    assert sum(task.needs_wait for task in size_4) == 10
+    for task in size_4:
         assert needs_wait(task.instance) == task.needs_wait
         assert check(task.instance, task.solution.plan).valid
         assert split_of(task.instance) == "train"
@@ -44,21 +44,21 @@ def test_boards_are_transformed_and_all_else_is_as_asked(swap_ratio):
 
 
 def test_a_ratio_of_0_changes_nothing(swap_ratio, monkeypatch):
-    none = EnvConfig.uniform([5], 0.1, swap_ratio=0.0)
-    drawn = generate(none, 20, seed=0)
-    assert to_json(none) == to_json(EnvConfig.uniform([5], 0.1))
-    some = sum(map(is_rotated, generate(EnvConfig.uniform([5], 0.1, swap_ratio=0.5), 40, seed=0)))
-    assert 0 < some < 40
+    config = EnvConfig.uniform([5], 0.1, swap_ratio=0.0)
+    tasks = generate(config, 20, seed=0)
+    assert to_json(config) == to_json(EnvConfig.uniform([5], 0.1))
+    num_rotated = sum(map(is_rotated, generate(EnvConfig.uniform([5], 0.1, swap_ratio=0.5), 40, seed=0)))
+    assert 0 < num_rotated < 40
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
-    assert generate(EnvConfig.uniform([5], 0.1), 20, seed=0) == drawn
+    assert generate(EnvConfig.uniform([5], 0.1), 20, seed=0) == tasks
 
 
 def test_rules_leave_a_dimension_that_they_do_not_know_as_it_is(swap_ratio):
     last = Round("shared", 0, EnvConfig.uniform([3, 4], 0.2, 0.5, swap_ratio=0.4), FailureReport(()))
     for rule in (rules.fixed(), rules.heuristic_expert((3, 4)), rules.uniform((3, 4))):
         assert {part.ratios["swap_ratio"] for part in rule(last.report, (last,)).config.sizes.values()} == {0.4}
-    known = rules.constant(EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.1), (3, 4))(last.report, (last,))
-    assert known.config.sizes[3].ratios["swap_ratio"] == 0.1
+    proposal = rules.constant(EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.1), (3, 4))(last.report, (last,))
+    assert proposal.config.sizes[3].ratios["swap_ratio"] == 0.1
 
 
 def test_ratios_that_cannot_be(swap_ratio, monkeypatch):
@@ -68,11 +68,11 @@ def test_ratios_that_cannot_be(swap_ratio, monkeypatch):
         Dimension("", top=0.3)
     with pytest.raises(ValueError, match="nullable: a dimension with a transform takes a number"):
         Dimension("", nullable=True, transform=rotated)
-    written = to_json(EnvConfig.uniform([3], 0.1, swap_ratio=0.25))
+    record = to_json(EnvConfig.uniform([3], 0.1, swap_ratio=0.25))
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
     message = r"config\.sizes\.3: 'swap_ratio': unknown key; legal keys: data_ratio, hole_ratio, wait_ratio$"
     with pytest.raises(ValueError, match=message):
-        from_json(EnvConfig, written, "config")
+        from_json(EnvConfig, record, "config")
 
 
 @pytest.mark.parametrize(
@@ -101,25 +101,25 @@ def test_the_order_in_which_dimensions_are_registered_changes_nothing(monkeypatc
         return transform(board, 1) if rng.random() < level else board
 
     entries = {"swap_ratio": rotated, "flip_ratio": mirrored}
-    drawn = []
+    results = []
     for names in (("swap_ratio", "flip_ratio"), ("flip_ratio", "swap_ratio")):
         with monkeypatch.context() as patch:
             for name in names:
                 patch.setitem(DIMENSIONS, name, Dimension("", transform=entries[name]))
             config = EnvConfig.uniform([4], 0.2, swap_ratio=0.5, flip_ratio=0.5)
-            drawn.append((config.sizes, to_json(config), generate(config, 30, seed=0)))
+            results.append((config.sizes, to_json(config), generate(config, 30, seed=0)))
             assert list(config.sizes[4].ratios)[3:] == list(names)  # prompts keep the order of the table
-    assert drawn[0] == drawn[1]
+    assert results[0] == results[1]
 
 
 def test_a_configuration_from_a_process_that_has_the_dimension(swap_ratio, monkeypatch):
     """Pickled there and read here: it says what it is, and is not taken for another one."""
     config = EnvConfig.uniform([3], 0.1, swap_ratio=0.25)
-    pickled, written = pickle.dumps(config), to_json(config)
+    pickled, record = pickle.dumps(config), to_json(config)
     monkeypatch.delitem(DIMENSIONS, "swap_ratio")
-    read = pickle.loads(pickled)
-    assert "swap_ratio=0.25" in repr(read)
-    assert to_json(read) == written
+    copy = pickle.loads(pickled)
+    assert "swap_ratio=0.25" in repr(copy)
+    assert to_json(copy) == record
     message = "swap_ratio: the configuration has this dimension and DIMENSIONS does not; add it in every process"
     with pytest.raises(ValueError, match=message):
-        generate(read, 1, seed=0)
+        generate(copy, 1, seed=0)

@@ -146,9 +146,9 @@ def test_numbers_of_numpy_are_taken_and_kept_as_pythons():
 
 
 def test_any_slice_can_be_made_alone(mixed):
-    told: list[int] = []
-    chosen = generate(MIXED, 60, seed=7, indices=[41, 3, 59], progress=told.append)
-    assert (chosen, told) == ([mixed[41], mixed[3], mixed[59]], [1, 1, 1])
+    steps: list[int] = []
+    tasks = generate(MIXED, 60, seed=7, indices=[41, 3, 59], progress=steps.append)
+    assert (tasks, steps) == ([mixed[41], mixed[3], mixed[59]], [1, 1, 1])
     assert generate(MIXED, 60, seed=7, indices=[]) == generate(MIXED, 0, seed=7) == []
 
 
@@ -166,18 +166,18 @@ def test_wrong_calls():
 
 @given(configs(), st.integers(0, 60), st.integers(0, 60), st.booleans())
 def test_when_a_larger_set_contains_a_smaller_one(config, n, more, equal):
-    """If no size has less tasks, which holds of equal shares; the docstring of the module says so."""
+    """If no size has fewer tasks, which holds of equal shares; the docstring of the module says so."""
     if equal:
         config = EnvConfig({s: replace(p, data_ratio=1 / len(config.sizes)) for s, p in config.sizes.items()})
     small, large = (plan_tasks(config, count, seed=0) for count in (n, n + more))
-    less = Counter(spec.size for spec in small) - Counter(spec.size for spec in large)
-    assert {*small} <= {*large} or (less and not equal)
+    missing = Counter(spec.size for spec in small) - Counter(spec.size for spec in large)
+    assert {*small} <= {*large} or (missing and not equal)
 
 
 def test_configurations_share_the_tasks_of_a_kind():
-    one = generate(EnvConfig({4: SizeConfig(1, 0.25, 0.5)}), 20, seed=0)
-    other = generate(EnvConfig({4: SizeConfig(0.5, 0.25, 1.0), 5: SizeConfig(0.5, 0.1, 0.2)}), 20, seed=0)
-    waiting = [{t.instance.key for t in tasks if t.needs_wait and t.instance.size == 4} for tasks in (one, other)]
+    single = generate(EnvConfig({4: SizeConfig(1, 0.25, 0.5)}), 20, seed=0)
+    mixture = generate(EnvConfig({4: SizeConfig(0.5, 0.25, 1.0), 5: SizeConfig(0.5, 0.1, 0.2)}), 20, seed=0)
+    waiting = [{t.instance.key for t in tasks if t.needs_wait and t.instance.size == 4} for tasks in (single, mixture)]
     assert waiting[0] == waiting[1]
     assert len(waiting[0]) == 10
 
@@ -196,17 +196,17 @@ def test_the_kernel_samples_and_hashes_as_python_does(size, agents, holes, state
     board = kernel.board_of(size, holes, agents, cells)
     answer = kernel.search(board, ANALYSE, 1_000)
     for buckets in (1 << k, ALL_BUCKETS):
-        drawn = kernel.sample(state, size, holes, agents, None, buckets, 1, 1_000)
-        assert drawn.state == state_after
-        assert drawn.found == (board if answer.status == SOLVED and buckets >> bucket(board) & 1 else None)
-        assert not drawn.found or drawn.answer == answer
+        sample = kernel.sample(state, size, holes, agents, None, buckets, 1, 1_000)
+        assert sample.state == state_after
+        assert sample.found == (board if answer.status == SOLVED and buckets >> bucket(board) & 1 else None)
+        assert not sample.found or sample.answer == answer
 
 
 def test_splits_have_no_board_in_common_in_any_orientation():
     config = EnvConfig({3: SizeConfig(1, 0.5)}, 2)  # so few boards that seeds alone would not keep them apart
-    seen = {split: {canonical(t.instance) for t in generate(config, 150, seed=0, split=split)} for split in SPLITS}
-    assert all(len(boards) > 5 for boards in seen.values())
-    assert len(frozenset().union(*seen.values())) == sum(map(len, seen.values()))
+    forms_of = {split: {canonical(t.instance) for t in generate(config, 150, seed=0, split=split)} for split in SPLITS}
+    assert all(len(forms) > 5 for forms in forms_of.values())
+    assert len(frozenset().union(*forms_of.values())) == sum(map(len, forms_of.values()))
 
 
 def test_the_canonical_form_is_that_of_all_images_and_all_names(mixed, crowded):
@@ -221,13 +221,13 @@ def test_the_canonical_form_is_that_of_all_images_and_all_names(mixed, crowded):
 def test_excluded_boards_do_not_occur_in_any_orientation():
     config = EnvConfig({3: SizeConfig(1, 0.5)}, 2)
     first = generate(config, 40, seed=0)
-    gone = [transform(task.instance, k=3, agent_order=(1, 0)) for task in first[:20]]
-    rest = generate(config, 40, seed=0, exclude=gone)
-    banned = {canonical(board) for board in gone}
+    excluded = [transform(task.instance, k=3, agent_order=(1, 0)) for task in first[:20]]
+    rest = generate(config, 40, seed=0, exclude=excluded)
+    banned = {canonical(board) for board in excluded}
     assert not banned & {canonical(task.instance) for task in rest}
-    kept = [i for i, task in enumerate(first) if canonical(task.instance) not in banned]
-    assert kept
-    assert all(rest[i] == first[i] for i in kept)
+    indices = [i for i, task in enumerate(first) if canonical(task.instance) not in banned]
+    assert indices
+    assert all(rest[i] == first[i] for i in indices)
 
 
 def test_configurations_are_values():
@@ -305,19 +305,19 @@ def test_one_agent_waits_for_nobody():
 @settings(max_examples=25)
 @given(st.integers(3, 6), st.integers(2, 4), st.sampled_from([None, 1.0]), st.integers(0, 99))
 def test_boards_are_the_same_however_many_are_drawn_at_once(size, agents, waits, seed):
-    config, found = EnvConfig.uniform([size], 0.2, waits, agents), []
+    config, results = EnvConfig.uniform([size], 0.2, waits, agents), []
     for at_once in (1, 100, generator_module.MAX_ATTEMPTS * agents**2):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(generator_module, "AT_ONCE", at_once)
-            found.append(generate(config, 2, seed=seed))
-    assert found[0] == found[1] == found[2]
+            results.append(generate(config, 2, seed=seed))
+    assert results[0] == results[1] == results[2]
 
 
 def test_feasibility_counts_every_board(in_both):
     for agents, holes in ((1, 0.0), (2, 0.3), (3, 0.4)):
-        found = board_statistics(4, agents, holes, boards=60, seed=0)
-        assert found.boards == 60 >= found.connected >= found.solved + found.over_budget
-        assert found.waits <= found.solved
+        statistics = board_statistics(4, agents, holes, boards=60, seed=0)
+        assert statistics.boards == 60 >= statistics.connected >= statistics.solved + statistics.over_budget
+        assert statistics.waits <= statistics.solved
     assert board_statistics(4, 2, 0.3, boards=60, seed=0) != board_statistics(4, 2, 0.3, boards=60, seed=1)
 
 
@@ -385,9 +385,9 @@ def test_tasks_come_back_from_a_dataset(prompt_format):
         assert row["prompt"] == (prompt if prompt_format == "compact" else [{"role": "user", "content": prompt}])
         assert (row["size"], row["num_agents"]) == (task.instance.size, 3)
     assert tasks_of(dataset) == tasks
-    chosen = dataset.filter(lambda row: row["needs_wait"]).map(lambda row: {"length": len(row["prompt"])})
-    assert 0 < len(chosen) < len(tasks)
-    assert tasks_of(chosen) == [task for task in tasks if task.needs_wait]
+    filtered = dataset.filter(lambda row: row["needs_wait"]).map(lambda row: {"length": len(row["prompt"])})
+    assert 0 < len(filtered) < len(tasks)
+    assert tasks_of(filtered) == [task for task in tasks if task.needs_wait]
     assert to_dataset([], prompt_format).features == dataset.features
     assert tasks_of(to_dataset([], prompt_format)) == []
     with pytest.raises(ValueError, match=re.escape("row 0: task: None is not the JSON text")):
@@ -404,10 +404,10 @@ def test_what_is_no_task_is_not_written(tmp_path, mixed):
 
 def test_tasks_and_numbers_of_numpy_are_taken():
     config = EnvConfig.uniform([3], 0.1)
-    few = generate(config, 20, seed=0)
-    others = generate(config, 20, seed=0, exclude=few)
-    assert others == generate(config, 20, seed=0, exclude=[task.instance for task in few])
-    assert not {task.instance.key for task in few} & {task.instance.key for task in others}
+    tasks = generate(config, 20, seed=0)
+    other_tasks = generate(config, 20, seed=0, exclude=tasks)
+    assert other_tasks == generate(config, 20, seed=0, exclude=[task.instance for task in tasks])
+    assert not {task.instance.key for task in tasks} & {task.instance.key for task in other_tasks}
     number = np.int64(4)
     assert board_statistics(number, 2, 0.2, boards=9, seed=0) == board_statistics(4, 2, 0.2, boards=9, seed=0)
     assert EnvConfig.uniform([10], np.float32(0.285)) == EnvConfig.uniform([10], 0.285)

@@ -57,9 +57,9 @@ def test_keys_tell_instances_apart_and_stay():
     board = Instance.from_text(DRAWN)
     assert board.key == Instance.from_text(DRAWN).key == "0fc6babcf362910f1e29a4a5771e3707"
     images = [transform(board, k) for k in range(8)]
-    others = (transform(board, agent_order=(1, 0)), Instance(4, frozenset(), board.starts, board.goals))
+    variants = (transform(board, agent_order=(1, 0)), Instance(4, frozenset(), board.starts, board.goals))
     assert images[0] == board
-    assert len({other.key for other in (*images, *others)}) == 10
+    assert len({variant.key for variant in (*images, *variants)}) == 10
     assert (images[4].starts[0], images[4].goals[1]) == ((0, 0), (3, 0))  # the transpose
     with pytest.raises(ValueError, match="k: 8 is not one of the 8 symmetries"):
         transform(board, 8)

@@ -71,10 +71,10 @@ def test_where_nothing_is_compiled_the_plain_solver_serves_and_says_so_once(tmp_
     if script is not None:
         (tmp_path / "cc").write_bytes(b"#!/bin/sh\n" + script)
         (tmp_path / "cc").chmod(0o755)
-    said = run(tmp_path / "cache", PATH=str(tmp_path) if script is None else f"{tmp_path}:/usr/bin:/bin")
-    assert said.stdout == PLANS
-    assert said.stderr == WARNING % why if why else said.stderr.startswith("no compiled solver (")
-    assert said.stderr.count("\n") == 1
+    result = run(tmp_path / "cache", PATH=str(tmp_path) if script is None else f"{tmp_path}:/usr/bin:/bin")
+    assert result.stdout == PLANS
+    assert result.stderr == WARNING % why if why else result.stderr.startswith("no compiled solver (")
+    assert result.stderr.count("\n") == 1
 
 
 def broken(library, left):
@@ -96,8 +96,8 @@ def test_libraries_are_built_once_and_a_broken_one_again(built, tmp_path, left):
     assert len(libraries) == 2
     for name in libraries:
         broken(tmp_path / "mapflake" / name, left)
-    said = run(tmp_path)
-    assert (said.returncode, said.stdout, said.stderr) == (0, PLANS, "")
+    result = run(tmp_path)
+    assert (result.returncode, result.stdout, result.stderr) == (0, PLANS, "")
     again = made(tmp_path)
     assert len(again) == (4 if left == "foreign" else 2)
     assert (run(tmp_path).stdout, made(tmp_path)) == (PLANS, again)
@@ -107,8 +107,8 @@ def test_libraries_are_built_once_and_a_broken_one_again(built, tmp_path, left):
 def test_with_a_cache_that_cannot_be_written_it_is_built_elsewhere(tmp_path):
     (tmp_path / "temporary").mkdir()
     (tmp_path / "file").write_text("where the folder should be")
-    said = run(tmp_path / "file", TMPDIR=str(tmp_path / "temporary"))
-    assert (said.stdout, said.stderr) == (PLANS, "")
+    result = run(tmp_path / "file", TMPDIR=str(tmp_path / "temporary"))
+    assert (result.stdout, result.stderr) == (PLANS, "")
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -103,9 +103,9 @@ def test_a_plan_is_read_however_it_is_spelt(moves, data):
     entries = []
     for string in moves:
         form = data.draw(st.sampled_from(("letters", "spaced", "words", "steps")))
-        said = [words[move] if form == "words" else move for move in string]
-        said = [data.draw(st.sampled_from((move, move.lower(), move.upper()))) for move in said]
-        entries.append(said if form == "steps" else ("" if form == "letters" else data.draw(SPACES)).join(said))
+        parts = [words[move] if form == "words" else move for move in string]
+        parts = [data.draw(st.sampled_from((move, move.lower(), move.upper()))) for move in parts]
+        entries.append(parts if form == "steps" else ("" if form == "letters" else data.draw(SPACES)).join(parts))
     text = json.dumps({"reasoning": "{x", "plan": entries, "steps": 3})
     if data.draw(st.booleans()):
         text = text.replace('"', "'")
@@ -191,9 +191,9 @@ def test_wrong_calls_are_value_errors():
 def test_brief_says_the_scratchpad_of_compact_before_the_answer():
     *steps, answer = format_plan(BOARD, PLAN, "brief").split("\n")
     assert json.loads(answer) == {"plan": [*PLAN.moves]}
-    said = [f"<{part.replace('-', '')}".replace(" ", "> ", 1) for step in steps for part in step.split(", ")]
+    triples = [f"<{part.replace('-', '')}".replace(" ", "> ", 1) for step in steps for part in step.split(", ")]
     words = COMPACT.replace(";", "").split()
-    assert said == [" ".join(words[i : i + 3]) for i in range(0, len(words), 3)]
+    assert triples == [" ".join(words[i : i + 3]) for i in range(0, len(words), 3)]
     assert len(render_prompt(BOARD, "brief")) < len(render_prompt(BOARD, "chat")) / 10
     last = f"{'abcdefghij'[BOARD.size - 1]}{BOARD.size - 1}"
     assert render_prompt(BOARD, "brief").startswith(f"Grid a0 to {last}. Holes: ")

@@ -27,14 +27,14 @@ def _switching():
 
 
 def differences(count: int, sizes: tuple[int, int], search: Search, together: Search) -> int:
-    """The number of answers for random boards that are others in threads, by `together`, than alone, by `search`."""
+    """The number of questions on random boards with another answer in threads (`together`) than alone (`search`)."""
     rng = random.Random(0)
     kinds = [(rng.randint(*sizes), rng.randint(2, 5)) for _ in range(count)]
     boards = [random_board(rng, size, rng.randint(0, size * size // 2), agents) for size, agents in kinds]
-    asked = [(board, what, 2_000) for board in boards for what in (MAKESPAN, SUM_OF_COSTS, ANALYSE)]
+    questions = [(board, query, 2_000) for board in boards for query in (MAKESPAN, SUM_OF_COSTS, ANALYSE)]
     with ThreadPoolExecutor(THREADS) as pool:
-        found = list(pool.map(lambda question: together(*question), asked))
-    return sum(search(*question) != other for question, other in zip(asked, found, strict=True))
+        answers = list(pool.map(lambda question: together(*question), questions))
+    return sum(search(*question) != answer for question, answer in zip(questions, answers, strict=True))
 
 
 @pytest.mark.usefixtures("compiled")
@@ -44,11 +44,11 @@ def test_the_kernel_answers_in_threads_as_alone():
 
 def test_an_answer_that_threads_share_is_found_out():
     """The control: all threads write their answer to one place, and then read it."""
-    place, everyone = [Answer(0)], threading.Barrier(THREADS)
+    place, barrier = [Answer(0)], threading.Barrier(THREADS)
 
     def shared(*question: Any) -> Answer:
         place[0] = plain.search(*question)
-        everyone.wait()
+        barrier.wait()
         return place[0]
 
     assert differences(16, (4, 5), plain.search, shared) > 0
@@ -56,6 +56,6 @@ def test_an_answer_that_threads_share_is_found_out():
 
 def test_sets_of_tasks_are_the_same_from_threads(in_both):
     configs = [EnvConfig.uniform([4, 5], 0.2, 0.5, agents) for agents in (2, 3) for _ in range(2)]
-    alone = [generate(config, 8, seed=1) for config in configs]
+    expected = [generate(config, 8, seed=1) for config in configs]
     with ThreadPoolExecutor(THREADS) as pool:
-        assert list(pool.map(lambda config: generate(config, 8, seed=1), configs)) == alone
+        assert list(pool.map(lambda config: generate(config, 8, seed=1), configs)) == expected

@@ -71,8 +71,8 @@ def test_the_reward_for_verl_scores_the_rows_that_the_script_writes(tmp_path: Pa
         truth = row["reward_model"]["ground_truth"]
         plan = json.loads(truth)["solution"]["plan"]["moves"]
         for answer, score in ((plan, 1.0), ([moves[:-1] for moves in plan], 0.0)):
-            said = json.dumps({"plan": answer})
-            assert script["compute_score"](row["data_source"], said, truth, row["extra_info"]) == score
+            completion = json.dumps({"plan": answer})
+            assert script["compute_score"](row["data_source"], completion, truth, row["extra_info"]) == score
         assert row["extra_info"]["size"] in (3, 4, 5)
 
 
@@ -112,8 +112,8 @@ def test_a_trained_engineer_takes_what_the_page_says(tmp_path: Path) -> None:
         """A toy that also answers an engineer's prompt."""
 
         def _one(self, prompt: str, luck: float) -> str:
-            asked = prompt.startswith("You are the environment engineer")
-            return format_config(design, "json") if asked else super()._one(prompt, luck)
+            is_design = prompt.startswith("You are the environment engineer")
+            return format_config(design, "json") if is_design else super()._one(prompt, luck)
 
     class Learner(toy_learner.ToyLearner):
         def load(self, checkpoint: str | Path) -> Designing:
@@ -123,8 +123,8 @@ def test_a_trained_engineer_takes_what_the_page_says(tmp_path: Path) -> None:
     first, design = EnvConfig.uniform(sizes, 0.1), EnvConfig.uniform(sizes, 0.2, 0.5)
     validation = generate(EnvConfig.uniform(sizes, 0.1, 0.5), 20, seed=0, split="validation")
     settings = RoundSettings(tmp_path, Learner(), validation, seed=0)
-    given = {"Start": Start, "run_arm": run_arm, "run_round": run_round}
-    scope = {"first": first, "settings": settings, "sizes": sizes, **given}
+    names = {"Start": Start, "run_arm": run_arm, "run_round": run_round}
+    scope = {"first": first, "settings": settings, "sizes": sizes, **names}
     blocks = re.findall(
         r"<!-- a trained engineer -->\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
@@ -136,7 +136,7 @@ def test_a_trained_engineer_takes_what_the_page_says(tmp_path: Path) -> None:
     values = reward(completions=answers, situation=scope["prompts"]["situation"][:2])
     assert values[0] > values[1] == 0
     rounds = scope["history"]
-    assert [one.arm for one in rounds] == ["shared", "engineer_trained", "engineer_trained"]
+    assert [r.arm for r in rounds] == ["shared", "engineer_trained", "engineer_trained"]
     assert rounds[1].config == design
     assert rounds[0].before_design_rl_sha256
 
@@ -146,13 +146,13 @@ def test_the_loop_reads_answers_that_were_sampled_elsewhere() -> None:
     rollouts = rollout(loop["policy"], loop["validation"], seed=0)
     (line,) = re.findall(r"`(Rollout\(task, .+?\))`\. ", PAGE.read_text(encoding="utf-8"))
     scope = {"Rollout": Rollout, "judge_completion": judge_completion}
-    assert [eval(line, {**scope, "task": one.task, "text": one.completion}) for one in rollouts] == rollouts
+    assert [eval(line, {**scope, "task": r.task, "text": r.completion}) for r in rollouts] == rollouts
     (line,) = re.findall(r"`(llm_engineer\(.+?, seed=0\))`", PAGE.read_text(encoding="utf-8"))
     design = eval(line, {**loop, "llm_engineer": llm_engineer, "EngineerParams": EngineerParams})
     loop["policy"].complete = lambda prompts, **_: [[format_config(loop["config"], "json")]]
     assert design(loop["report"], loop["history"]).config is not None
-    saved = [repro.to_json(one) for one in loop["history"]]
-    assert tuple(repro.from_json(Round, one, "round") for one in saved) == loop["history"]
+    saved = [repro.to_json(r) for r in loop["history"]]
+    assert tuple(repro.from_json(Round, row, "round") for row in saved) == loop["history"]
 
 
 def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,18 +166,18 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "runs.md").read_text(encoding="utf-8"), re.DOTALL)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec("".join(blocks), {})
-    said = out.getvalue()
+    output = out.getvalue()
     assert re.search(
-        r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", said, re.M
+        r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", output, re.M
     )
-    assert re.search(r"^against engineer_trained: \+\d\.\d \(.*\) points, 4 seeds, p = \d\.\d+$", said, re.M)
-    assert "x: 2 s, 1 CPU seconds" in said
+    assert re.search(r"^against engineer_trained: \+\d\.\d \(.*\) points, 4 seeds, p = \d\.\d+$", output, re.M)
+    assert "x: 2 s, 1 CPU seconds" in output
 
 
 def traces(path: Path, *scores: float | None) -> Path:
     """Writes traces as vf-eval does; None is an episode whose request failed."""
     rewards = [{} if score is None else {"reward": {"score": score, "weight": 1.0}} for score in scores]
-    path.write_text("".join(json.dumps({"traces": [{"rewards": one}]}) + "\n" for one in rewards))
+    path.write_text("".join(json.dumps({"traces": [{"rewards": reward}]}) + "\n" for reward in rewards))
     return path
 
 
@@ -197,7 +197,7 @@ def write() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for name in SCRIPTS:  # the dimension last: it changes what others would print
         ours = printed(name)
-        text = re.sub(PRINTS.format(name), lambda found, ours=ours: found[1] + ours + found[3], text, flags=re.DOTALL)
+        text = re.sub(PRINTS.format(name), lambda match, ours=ours: match[1] + ours + match[3], text, flags=re.DOTALL)
     repro.write_text(PAGE, text)
 
 

@@ -33,16 +33,16 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
     page = (tmp_path / "docs/bring_your_own.md").read_text(encoding="utf-8")
     shutil.copy(tmp_path / "docs/examples/own_designer.py", tmp_path / "docs/examples/mine.py")  # the page's first step
     (commands,) = re.findall(r"<!-- in the pipeline -->\n```bash\n(.*?)```", page, re.DOTALL)
-    own = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
     def done(*command, fails=False):
-        found = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
-        assert bool(found.returncode) == fails, found.stdout + found.stderr
-        return found.stdout + found.stderr
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert bool(result.returncode) == fails, result.stdout + result.stderr
+        return result.stdout + result.stderr
 
     done("bash", "-euc", commands)
-    told = done(sys.executable, "-c", IN_THE_LOOP)
-    assert "3; waits_where_they_fail; waits where they fail; waits where they fail" in told
+    output = done(sys.executable, "-c", IN_THE_LOOP)
+    assert "3; waits_where_they_fail; waits where they fail; waits where they fail" in output
     done(LINT)
     words = tmp_path / "mapflake/engineer/words.py"
     circle = "from mapflake.engineer import prompt as prompt\n"  # prompt -> reply -> words
@@ -51,16 +51,18 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
     words.write_text(words.read_text(encoding="utf-8").removesuffix(circle), encoding="utf-8")
     done(sys.executable, "-m", "ruff", "check", "--no-cache", "mapflake")
     before = done(sys.executable, "-c", CODE)
-    own_file = tmp_path / "mapflake/engineer/own_designer.py"
-    own_file.write_text(own_file.read_text(encoding="utf-8").replace('"hole_ratio": 0.15', '"hole_ratio": 0.25'))
+    designer_file = tmp_path / "mapflake/engineer/own_designer.py"
+    designer_file.write_text(
+        designer_file.read_text(encoding="utf-8").replace('"hole_ratio": 0.15', '"hole_ratio": 0.25')
+    )
     assert done(sys.executable, "-c", CODE) != before  # so that no round of the older designer is taken over
     params = tmp_path / "params.yaml"
     written = params.read_text(encoding="utf-8")
     typo = "run.arms: arm: 'waits_where_they_fial' is none of .*, waits_where_they_fail, "
     arms = {"waits_where_they_fail": "parameters and notebooks are in order", "waits_where_they_fial": typo}
-    for arm, said in arms.items():
+    for arm, message in arms.items():
         params.write_text(re.sub(r"^run:.*", RUN.format(arm), written, flags=re.MULTILINE), encoding="utf-8")
-        assert re.search(said, done(sys.executable, "-m", "mapflake.nb", "prepare", fails=said == typo))
+        assert re.search(message, done(sys.executable, "-m", "mapflake.nb", "prepare", fails=message == typo))
 
 
 CODE = "from mapflake.provenance import code_sha256; print(code_sha256('mapflake.engineer.rounds'))"

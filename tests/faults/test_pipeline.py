@@ -63,9 +63,9 @@ def _hears_ctrl_c() -> None:
 
 def ended(process: subprocess.Popen, fails: bool = False) -> str:
     """Waits for the end of a command, which is to be one or the other, and returns what it said."""
-    said, _ = process.communicate(timeout=LIMIT)
-    assert bool(process.returncode) == fails, said
-    return said
+    output, _ = process.communicate(timeout=LIMIT)
+    assert bool(process.returncode) == fails, output
+    return output
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -133,8 +133,8 @@ def test_whatever_is_struck_the_next_dvc_repro_ends_as_if_nothing_had_been(clone
     _, runner = reached(clone, "c")
     os.kill(process.pid, signal.SIGKILL)
     process.wait(LIMIT)
-    said = ended(start(clone), fails=True)  # the stage has outlived its DVC
-    assert f"[analysis] another process runs this stage: {clone}/runs/default/locks/analysis is held by" in said
+    output = ended(start(clone), fails=True)  # the stage has outlived its DVC
+    assert f"[analysis] another process runs this stage: {clone}/runs/default/locks/analysis is held by" in output
     (clone / "hold-c").unlink()
     ended(process, fails=True)
     gone(runner)
@@ -149,12 +149,12 @@ def test_two_at_once_edits_meanwhile_a_lost_cache_a_torn_lock(clone: Path) -> No
     first = start(clone)
     reached(clone, "b")
     assert "is busy, it is being blocked by" in ended(start(clone), fails=True)
-    whole = (clone / "params.yaml").read_text()
-    (clone / "params.yaml").write_text(whole + "  half: [a l")  # an edit that is not finished
+    params = (clone / "params.yaml").read_text()
+    (clone / "params.yaml").write_text(params + "  half: [a l")  # an edit that is not finished
     (clone / "hold-b").unlink()
     ended(first)
     result = outcome(clone)
-    (clone / "params.yaml").write_text(whole)
+    (clone / "params.yaml").write_text(params)
 
     shutil.rmtree(clone / ".dvc/cache")
     ended(start(clone, "dvc", "commit", "--force"))  # puts what is in the folders back
@@ -164,16 +164,16 @@ def test_two_at_once_edits_meanwhile_a_lost_cache_a_torn_lock(clone: Path) -> No
     shutil.rmtree(clone / ".dvc/cache")
     shutil.rmtree(clone / "runs")
     (clone / ".dvc/tmp/rwlock").write_text('{"write": {')
-    said = ended(start(clone), fails=True)
-    assert "Unable to read RWLock-file '.dvc/tmp/rwlock'. JSON structure is corrupted" in said
+    output = ended(start(clone), fails=True)
+    assert "Unable to read RWLock-file '.dvc/tmp/rwlock'. JSON structure is corrupted" in output
 
     # `make repro` knows what to do. Its environment is there, its results too, as far as it can see.
     locks = ("requirements/core.lock", "requirements/dev.lock")
     for name in ("pyproject.toml", *locks, ".venv/.installed-dev", "reports/results.md"):
         (clone / name).parent.mkdir(exist_ok=True)
         (clone / name).touch()
-    said = ended(start(clone, "make", "repro"), fails=True)
-    assert "Unable to read RWLock-file" not in said
-    assert "Stage 'warm_start' not found" in said  # in this pipeline of one stage
+    output = ended(start(clone, "make", "repro"), fails=True)
+    assert "Unable to read RWLock-file" not in output
+    assert "Stage 'warm_start' not found" in output  # in this pipeline of one stage
     ended(start(clone))
     assert outcome(clone) == result

@@ -23,41 +23,41 @@ KILLS = {
 
 def assert_as_undisturbed(folder, stage, undisturbed) -> None:
     """Checks that a stage left the files of an undisturbed run, byte for byte, and none beside."""
-    found, expected = (
-        {name: content for name, content in files(one).items() if name.lstrip(".").startswith(stage)}
-        for one in (folder, undisturbed)
+    results, expected = (
+        {name: content for name, content in files(root).items() if name.lstrip(".").startswith(stage)}
+        for root in (folder, undisturbed)
     )
-    assert sorted(found) == sorted(expected)
-    assert [name for name in found if found[name] != expected[name]] == []
+    assert sorted(results) == sorted(expected)
+    assert [name for name in results if results[name] != expected[name]] == []
 
 
 @pytest.mark.parametrize("stage", KILLS)
 def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(run, begun, undisturbed, stage) -> None:
     folder = begun(stage)
     for fault in KILLS[stage]:
-        code, said = run(folder, stage, fault)
-        assert code in (-signal.SIGKILL, -signal.SIGXFSZ), (fault, said)
-    code, said = run(folder, stage)
-    assert code == 0, said
+        code, output = run(folder, stage, fault)
+        assert code in (-signal.SIGKILL, -signal.SIGXFSZ), (fault, output)
+    code, output = run(folder, stage)
+    assert code == 0, output
     assert_as_undisturbed(folder, stage, undisturbed)
 
 
 def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undisturbed) -> None:
     folder = begun("warm_start")
-    code, said = run(folder, "warm_start", ("disk", 30_000))
-    assert code == 1, said
+    code, output = run(folder, "warm_start", ("disk", 30_000))
+    assert code == 1, output
     message = r"CheckpointError: .*/checkpoint-20 could not be written \(.*\); .* GiB are free there: make room"
-    assert re.search(message, said), said
-    code, said = run(folder, "warm_start")
-    assert code == 0, said
+    assert re.search(message, output), output
+    code, output = run(folder, "warm_start")
+    assert code == 0, output
     assert_as_undisturbed(folder, "warm_start", undisturbed)
 
 
 @pytest.mark.parametrize("how", ["absent", "log", "offline"])
 def test_a_training_does_not_depend_on_wandb(run, begun, undisturbed, how) -> None:
     folder = begun("warm_start")
-    code, said = run(folder, "warm_start", ("wandb", how))
-    assert code == 0, said
-    assert ("the training goes on without it" in said) == (how != "offline")
+    code, output = run(folder, "warm_start", ("wandb", how))
+    assert code == 0, output
+    assert ("the training goes on without it" in output) == (how != "offline")
     assert_as_undisturbed(folder, "warm_start", undisturbed)
     assert bool(list(folder.glob("wandb/offline-run-*/*.wandb"))) == (how != "absent")

@@ -45,9 +45,9 @@ CONFIG = EnvConfig.uniform(SIZES, 0.1, num_agents=1)
 
 def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
     """Runs a stage, or what is not done yet of it; what it says goes to `log`."""
-    said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
     os.chdir(folder)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as the pipeline has it
     for name, *arguments in faults:
@@ -78,16 +78,16 @@ def language_model(folder: Path, settings: RoundSettings) -> None:
         save_tasks(boards / "demonstrations.jsonl", generate(EnvConfig.uniform(SIZES, 0.2), 24, seed=1))
         repro.write_json(boards / "settings.json", {"sizes": SIZES})
     recipe = {"steps": 6, "batch_size": 4, "microbatch": 2, "save_every": 2, "warmup_steps": 1, "precision": "bfloat16"}
-    asked = {"base": theirs.name, "prompt_format": "brief", "engineer_share": 0, "engineer_variants": ["V6"]}
-    base = BaseParams.parse({"seed": 0, "hard_share": 0.5, "training": recipe, **asked}, "warm_start")
+    start_params = {"base": theirs.name, "prompt_format": "brief", "engineer_share": 0, "engineer_variants": ["V6"]}
+    base = BaseParams.parse({"seed": 0, "hard_share": 0.5, "training": recipe, **start_params}, "warm_start")
     students = StudentParams(ages=[4], engineer_share=0.25)
     common = base_model(base, boards, folder / "warm_start")
     start = student_of(base, students, common, boards, folder / "student", seed=0)
-    few = RL.model_copy(update={"precision": "bfloat16", "epochs": 1})
-    settings = replace(settings, folder=folder / "round", trainer=Grpo(few))
+    small_rl = RL.model_copy(update={"precision": "bfloat16", "epochs": 1})
+    settings = replace(settings, folder=folder / "round", trainer=Grpo(small_rl))
     first = run_round(settings, (), start=Start(start, CONFIG))
-    situations = [made_up(i, SIZES, seed=0) for i in range(few.instances)]
-    train_round(first.checkpoint, Designs(situations, SIZES), few, folder / "engineer", seed=0)
+    situations = [made_up(i, SIZES, seed=0) for i in range(small_rl.instances)]
+    train_round(first.checkpoint, Designs(situations, SIZES), small_rl, folder / "engineer", seed=0)
     engineer = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
     run_arm("engineer", settings, (first,), rounds=1, sizes=SIZES, params=engineer)
 

@@ -40,11 +40,11 @@ def completion(text: str, prompt_format: str) -> None:
 def board(text: str) -> None:
     """Reads a board; one that can be read is written and read again as the same."""
     try:
-        found = Instance.from_text(text)
+        instance = Instance.from_text(text)
     except ValueError as error:
         message(error)
     else:
-        assert Instance.from_text(found.to_text()) == found
+        assert Instance.from_text(instance.to_text()) == instance
 
 
 def maps(text: str) -> None:

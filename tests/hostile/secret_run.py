@@ -45,15 +45,15 @@ def main() -> None:
 
     tasks = generate(EnvConfig.uniform([3], 0.1), 4, seed=0)
     settings = RoundSettings(Path("arm"), ScriptedTrainer(tasks), tasks, seed=0)
-    asked = {"model": "openai:m", "base_url": f"{SERVER}/500/v1", "samples": 1}
+    designer = {"model": "openai:m", "base_url": f"{SERVER}/500/v1", "samples": 1}
     policy = OpenAIPolicy("m", f"{SERVER}/500/v1", retries=1)
     print(repr(policy), policy.complete(["a"]), policy.failures)
     before = tuple(replace(r, checkpoint_sha256=settings.trainer.sha256(r.checkpoint)) for r in history(1))
     for status in (500, 401):
-        asked["base_url"] = f"{SERVER}/{status}/v1"
+        designer["base_url"] = f"{SERVER}/{status}/v1"
         try:
             run_arm(f"server_{status}", settings, before, rounds=1, sizes=[3], params=EngineerParams(),
-                    designers={f"server_{status}": asked})  # fmt: skip
+                    designers={f"server_{status}": designer})  # fmt: skip
         except ServerError:
             traceback.print_exc()
         settings = RoundSettings(Path("arm_401"), settings.trainer, tasks, seed=0)

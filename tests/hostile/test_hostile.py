@@ -47,10 +47,10 @@ def fails(error, text, action, *args):
     """Runs the action, which is to raise `error` with `text` in a message that is short and shows no secret."""
     with pytest.raises(error) as caught:
         action(*args)
-    said = str(caught.value)
-    assert text in said
-    assert len(said) <= LONGEST
-    assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in said] == []
+    message = str(caught.value)
+    assert text in message
+    assert len(message) <= LONGEST
+    assert [secret for secret in (*SECRETS.values(), PASSWORD) if secret in message] == []
 
 
 @functools.lru_cache
@@ -76,9 +76,9 @@ def edit_json(path, **changes):
 def tensors(change):
     def spoil(folder):
         path = folder / "model.safetensors"
-        held = load_file(path)
-        change(held)
-        save_file(held, path, {"format": "pt"})
+        weights = load_file(path)
+        change(weights)
+        save_file(weights, path, {"format": "pt"})
 
     return spoil
 
@@ -108,8 +108,8 @@ def code_of_an_unknown_model(folder):
 def adapter_on_a_remote_model(folder):
     for name in ("config.json", "model.safetensors"):
         (folder / name).unlink()
-    listed = {"peft_type": "LORA", "base_model_name_or_path": "evil/remote", "r": 1}
-    repro.write_json(folder / "adapter_config.json", listed)
+    config = {"peft_type": "LORA", "base_model_name_or_path": "evil/remote", "r": 1}
+    repro.write_json(folder / "adapter_config.json", config)
     save_file({"x": torch.zeros(1)}, folder / "adapter_model.safetensors")
     (folder / "adapter_model.bin").write_bytes(PICKLE)
 

@@ -18,8 +18,8 @@ class Hostile(Chat):
     """Refuses each request with what it was sent, with the status that the path begins with."""
 
     def respond(self, asked, number):
-        said = f"refused: {self.headers['Authorization']} by {self.headers['Host']}"
-        self.answer(int(self.path.split("/")[1]), json.dumps({"error": {"message": said}}))
+        message = f"refused: {self.headers['Authorization']} by {self.headers['Host']}"
+        self.answer(int(self.path.split("/")[1]), json.dumps({"error": {"message": message}}))
 
 
 def test_no_secret_is_written_or_printed(tmp_path):
@@ -33,7 +33,7 @@ def test_no_secret_is_written_or_printed(tmp_path):
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "to the end" in done.stdout
-    sent = {asked["key"] for asked in server.asked}
+    sent = {request["key"] for request in server.asked}
     assert f"Bearer {SECRETS['OPENAI_API_KEY']}" in sent  # the server had it, and sent it back
     assert "Bearer ***" in done.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]

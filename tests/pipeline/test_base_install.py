@@ -116,18 +116,18 @@ print(json.dumps(said))
 
 
 def test_a_module_imports_or_names_the_command(python: Path) -> None:
-    said = json.loads(done(python, "-I", "-c", IMPORT))
-    in_base = {name for name, error in said.items() if not error}
+    errors = json.loads(done(python, "-I", "-c", IMPORT))
+    in_base = {name for name, error in errors.items() if not error}
     command = r'pip install (?:"\.\[([\w-]+)\]" in a clone of mapflake|-.+requirements/.+)'
-    for name, error in said.items():
-        told = re.fullmatch(rf"(?:this needs \w+: {command})?", error)
-        assert told is not None, (name, error)
-        assert told[1] in (None, *EXTRAS), (name, error)
+    for name, error in errors.items():
+        match = re.fullmatch(rf"(?:this needs \w+: {command})?", error)
+        assert match is not None, (name, error)
+        assert match[1] in (None, *EXTRAS), (name, error)
     rules = ("actions", "boards", "designers.rules", "prompt", "report", "rounds")
     assert in_base >= {f"mapflake.engineer.{name}" for name in rules}
     assert in_base >= {"mapflake.repro", "mapflake.provenance", "mapflake.trainer.evaluate", "mapflake.__main__"}
-    assert {name for name in said if name.startswith("mapflake.env")} - in_base == {"mapflake.env.pictures"}
-    assert "this needs torch" in said["mapflake.trainer.policy"]
+    assert {name for name in errors if name.startswith("mapflake.env")} - in_base == {"mapflake.env.pictures"}
+    assert "this needs torch" in errors["mapflake.trainer.policy"]
 
 
 NEEDS = {
@@ -140,17 +140,17 @@ NEEDS = {
 
 def test_what_an_extra_does_names_it(python: Path) -> None:
     tries = "".join(f"try: {code}\nexcept ImportError as error: print(error)\n" for code in NEEDS)
-    told = done(python, "-I", "-c", tries).splitlines()
-    for said, command in zip(told, NEEDS.values(), strict=True):
-        assert re.fullmatch(rf'this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake', said)
+    lines = done(python, "-I", "-c", tries).splitlines()
+    for line, command in zip(lines, NEEDS.values(), strict=True):
+        assert re.fullmatch(rf'this needs \w+: pip install "\.{re.escape(command)}" in a clone of mapflake', line)
 
 
 def test_an_example_runs_or_names_its_extra(python: Path) -> None:
     examples = ROOT / "docs/examples"
-    told = done(python, "-E", examples / "own_loop.py")  # not -I: it imports another example
-    assert told in re.sub(r" +\n", "\n", (ROOT / "docs/bring_your_own.md").read_text(encoding="utf-8"))
-    asked = [python, "-E", examples / "compare_designers.py"]
-    failed = subprocess.run(asked, capture_output=True, text=True, check=False)
+    output = done(python, "-E", examples / "own_loop.py")  # not -I: it imports another example
+    assert output in re.sub(r" +\n", "\n", (ROOT / "docs/bring_your_own.md").read_text(encoding="utf-8"))
+    command = [python, "-E", examples / "compare_designers.py"]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert failed.stderr.endswith('ImportError: this needs pandas: pip install ".[lab]" in a clone of mapflake\n')
 
 
@@ -176,19 +176,25 @@ def test_a_board_in_the_terminal(python: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With numpy and pydantic alone, against the record; a rule's record begins after the round 0 that arms share."""
-    said = done(python, "-I", "-m", "mapflake", "rounds", cwd=ROOT)
+    output = done(python, "-I", "-m", "mapflake", "rounds", cwd=ROOT)
     rows = json.loads((ROOT / RECORD).read_text())["rounds"]
     rounds = [repro.from_json(Round, row, RECORD) for row in rows]
-    for one in rounds:
-        assert f"Round {one.index} is over: {one.report.valid_rate:.1%} of" in said
-        assert not one.proposal or one.proposal.reply in said
-    part, seen = rounds[1].config.sizes[4], rounds[0].report.at(4)
-    assert seen is not None
-    (row, *_) = (line.split() for line in said.splitlines() if line.startswith("4x4"))
-    shares = (seen.valid_rate, seen.wait_valid / seen.wait_rollouts, part.data_ratio, part.hole_ratio, part.wait_ratio)
+    for round_ in rounds:
+        assert f"Round {round_.index} is over: {round_.report.valid_rate:.1%} of" in output
+        assert not round_.proposal or round_.proposal.reply in output
+    part, size_report = rounds[1].config.sizes[4], rounds[0].report.at(4)
+    assert size_report is not None
+    (row, *_) = (line.split() for line in output.splitlines() if line.startswith("4x4"))
+    shares = (
+        size_report.valid_rate,
+        size_report.wait_valid / size_report.wait_rollouts,
+        part.data_ratio,
+        part.hole_ratio,
+        part.wait_ratio,
+    )
     assert [row[1], row[2], *row[4:]] == [f"{share:.0%}" for share in shares]
     four = next(task.instance.to_text() for task in rounds[1].boards() if task.instance.size == 4)
-    assert all(line in said for line in four.splitlines())
+    assert all(line in output for line in four.splitlines())
     assert main(["rounds", str(ROOT / "reports/cells/study/fixed-0.json")]) == 0
     assert capsys.readouterr().out.startswith("Round 0 is over: ")
     assert main(["rounds", str(ROOT / "reports/cells/study/boards.json")]) == 1
@@ -200,7 +206,7 @@ BOARD = "S1 .  .\nG2 H  .\nS2 .  G1\n"
 
 def test_a_game(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "board.txt").write_text(BOARD)
-    for answers, told in {
+    for answers, text in {
         "ru RW DW DW": "after 4 steps: that is optimal",
         "WW RU RW DW DW": "after 5 steps: the optimum is 4",
         "RU back back RU RW DW DW": "after 4 steps: that is optimal",
@@ -209,13 +215,13 @@ def test_a_game(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     }.items():
         monkeypatch.setattr("sys.stdin", io.StringIO(answers.replace(" ", "\n")))
         assert main(["play", str(tmp_path / "board.txt")]) == 0
-        assert told in capsys.readouterr().out.partition("\n")[2]  # its first line says how to play
+        assert text in capsys.readouterr().out.partition("\n")[2]  # its first line says how to play
 
 
 def test_a_wrong_wish_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for asked, told in (("--holes 0.9", "hole_ratio: 0.9 is not in"), ("draw nowhere.txt", "nowhere.txt")):
-        assert main(asked.split()) == 1
-        said = capsys.readouterr()
-        assert told in said.err
-        assert len(said.err.splitlines()) == 1
-        assert said.out == ""
+    for arguments, message in (("--holes 0.9", "hole_ratio: 0.9 is not in"), ("draw nowhere.txt", "nowhere.txt")):
+        assert main(arguments.split()) == 1
+        output = capsys.readouterr()
+        assert message in output.err
+        assert len(output.err.splitlines()) == 1
+        assert output.out == ""

@@ -36,13 +36,13 @@ def source(tmp_path: Path) -> Path:
 def test_the_boards_are_a_dataset_of_the_hub(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "boards"
     write_boards(source, out)
-    found = load_dataset(str(out), cache_dir=str(tmp_path / "cache"))
-    assert {split: len(rows) for split, rows in found.items()} == {"train": 30, "validation": 12, "wr050": 8}
+    dataset = load_dataset(str(out), cache_dir=str(tmp_path / "cache"))
+    assert {split: len(rows) for split, rows in dataset.items()} == {"train": 30, "validation": 12, "wr050": 8}
     for split, stem in (("validation", "validation"), ("wr050", "benchmark_wr050")):
-        assert env.tasks_of(found[split]) == env.load_tasks(source / f"{stem}.jsonl")
+        assert env.tasks_of(dataset[split]) == env.load_tasks(source / f"{stem}.jsonl")
     card = DatasetCard.load(out / "README.md")
     assert card.data.size_categories == ["n<1K"]
-    assert [one["split"] for one in card.data.configs[0]["data_files"]] == ["train", "validation", "wr050"]
+    assert [entry["split"] for entry in card.data.configs[0]["data_files"]] == ["train", "validation", "wr050"]
     assert "| wr050 | 8 | 2 | 50% |" in card.text
 
 
@@ -72,7 +72,7 @@ def test_a_checkpoint_is_a_model_of_the_hub(tmp_path: Path) -> None:
     write_model(tmp_path / "checkpoint", record, out)
     assert AutoModelForCausalLM.from_pretrained(out).num_parameters() > 0
     card = ModelCard.load(out / "README.md")
-    shown = {one.dataset_split: one.metric_value for one in card.data.eval_results}
+    shown = {result.dataset_split: result.metric_value for result in card.data.eval_results}
     for subset, outcomes in record.benchmark.items():
         answers = outcomes.samples * len(outcomes.valid)
         assert shown[subset] == pytest.approx(sum(map(int, outcomes.valid)) / answers, abs=5e-5)

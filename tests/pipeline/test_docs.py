@@ -41,16 +41,16 @@ def test_pages_are_those_of_the_repository(site: Path) -> None:
 def test_the_reference_has_every_public_name(site: Path) -> None:
     for module in (env, engineer):
         page = (site / f"api/{module.__name__.rpartition('.')[2]}.html").read_text()
-        told = set(re.findall(r'id="mapflake\.([\w.]+)"', page))
-        missing = [name for name in module.__all__ if not any(one.endswith(f".{name}") for one in told)]
+        anchors = set(re.findall(r'id="mapflake\.([\w.]+)"', page))
+        missing = [name for name in module.__all__ if not any(anchor.endswith(f".{name}") for anchor in anchors)]
         assert missing == [], module.__name__
 
 
 def test_a_page_needs_no_network(site: Path) -> None:
     loaded = r'<(?:script|img|iframe|link)[^>]*\b(?:src|href)="(https?:[^"]*)"'
     for page in ("index.html", "api/env.html", "explore.html"):
-        found = re.findall(loaded, (site / page).read_text())
-        assert [url for url in found if "canonical" not in url] == [], page
+        urls = re.findall(loaded, (site / page).read_text())
+        assert [url for url in urls if "canonical" not in url] == [], page
 
 
 def test_the_benchmark_tables_are_the_committed_ones() -> None:

@@ -25,9 +25,9 @@ QWEN = params.effective(FILE, "qwen_1gpu")
 def test_parameters_are_as_a_model_is_called_and_adapters_those_of_peft(name: str, billions: float) -> None:
     model = dry.model_of.__wrapped__(name)  # which peft changes
     assert model.num_parameters() / 1e9 == pytest.approx(billions, rel=0.01)
-    told = dry.adapters(model, 8)
+    count = dry.adapters(model, 8)
     adapted = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM"))
-    assert told == sum(weight.numel() for weight in adapted.parameters() if weight.requires_grad)
+    assert count == sum(weight.numel() for weight in adapted.parameters() if weight.requires_grad)
 
 
 def test_the_stages_are_those_of_the_pipeline() -> None:
@@ -69,38 +69,38 @@ def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_size
 def test_memory_and_hours_follow_the_parameters() -> None:
     model, rl = dry.model_of("Qwen/Qwen3-1.7B"), QWEN.baseline_rl.rl
     full, half = (RLParams.parse(rl.model_dump() | change, "rl") for change in ({"lora": None}, {"microbatch": 2}))
-    parts, of_all, halved = (dry.memory_parts(model, one, 400) for one in (rl, full, half))
-    assert sum(parts.values()) < dry.GPU_MEMORY < sum(of_all.values())  # the control: all weights do not fit
-    assert halved["logits"] == parts["logits"] / 2
-    assert halved["weights"] == parts["weights"]
+    parts, full_parts, half_parts = (dry.memory_parts(model, variant, 400) for variant in (rl, full, half))
+    assert sum(parts.values()) < dry.GPU_MEMORY < sum(full_parts.values())  # the control: all weights do not fit
+    assert half_parts["logits"] == parts["logits"] / 2
+    assert half_parts["weights"] == parts["weights"]
     work = {"times": 2, "completions": 100, "prompt": 400, "longest": 1000, "trained": True, "tokens, M": 0.2}
-    found, parameters = dry.hours(model, pd.DataFrame([work])).loc[0], model.num_parameters()
+    costs, parameters = dry.hours(model, pd.DataFrame([work])).loc[0], model.num_parameters()
     rate = 64 * dry.BANDWIDTH / (2 * parameters + 64 * 900 * 4 * 28 * 8 * 128)  # keys and values of 28 layers, 8 heads
-    assert found["sampling, h"] == pytest.approx(200_000 / rate / 3600)
-    assert found["training, h"] == pytest.approx(8 * parameters * 280_000 / dry.FLOPS / 3600)
+    assert costs["sampling, h"] == pytest.approx(200_000 / rate / 3600)
+    assert costs["training, h"] == pytest.approx(8 * parameters * 280_000 / dry.FLOPS / 3600)
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("qwen_1gpu", " of 24: fits"), ("paper", " on each of 8")])
 def test_a_verdict_is_of_one_card(name: str, verdict: str) -> None:
     sections = params.effective(FILE, name)
-    said = dry.memory(dry.model_of(str(sections.warm_start.base)), sections)
-    assert said.splitlines()[1].endswith(verdict)
+    text = dry.memory(dry.model_of(str(sections.warm_start.base)), sections)
+    assert text.splitlines()[1].endswith(verdict)
 
 
 def test_the_disk_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights of 3.2 GiB, and 26 adapters of 0.13 GiB twice."""
-    for free, said in ((9, "TOO LITTLE"), (11, "enough")):
+    for free, verdict in ((9, "TOO LITTLE"), (11, "enough")):
         monkeypatch.setattr(dry.shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free * dry.GIB))
-        assert f"disk: {free} GiB are free: {said} for 10.0" in dry.dry(ROOT, "qwen_1gpu")
+        assert f"disk: {free} GiB are free: {verdict} for 10.0" in dry.dry(ROOT, "qwen_1gpu")
 
 
 def test_the_command_says_it_and_writes_nothing(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     before = (ROOT / "params.yaml").read_bytes()
     assert main(["dry", "qwen_1gpu"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     parts = ("Stages", "Tokens", "Memory", "GPU-hours", "Disk", "This machine", "CUDA", "vLLM", "engineer_trained_ano")
-    assert [part for part in parts if part not in said] == []
+    assert [part for part in parts if part not in output] == []
     assert (ROOT / "params.yaml").read_bytes() == before
     assert main(["dry"]) == 0  # the active run, whatever is written there
     assert f"seeds {', '.join(map(str, FILE.run.seeds))}\n" in capsys.readouterr().out

@@ -32,19 +32,20 @@ def test_a_notebook_is_thin_and_told(name: str) -> None:
         assert cell.metadata.get("tags") == ["parameters"] or len(cell.source.splitlines()) <= 15, cell.id
         defined = [n for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
         assert not defined, f"{cell.id}: notebooks call, the package defines"
-    told = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-    assert told[0].startswith(f"# {int(name[:2])} · " if name in STAGES else "# Explore")
-    assert told[-1].startswith("## ")
-    assert "limits" in told[-1].lower()
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    assert texts[0].startswith(f"# {int(name[:2])} · " if name in STAGES else "# Explore")
+    assert texts[-1].startswith("## ")
+    assert "limits" in texts[-1].lower()
 
 
 def test_an_arm_reads_the_ledgers_of_the_students_whose_reports_it_is_told_and_no_others() -> None:
     """The other students of its group may have been trained elsewhere: their records alone are here."""
     notebook = notebooks.read(ROOT / "notebooks" / "05_ablations.ipynb")
-    (cell,) = [one.source for one in notebook.cells if "students.told(" in one.source]
+    (cell,) = [c.source for c in notebook.cells if "students.told(" in c.source]
     read: list[str] = []
     names = {
-        "students": students, "own": SimpleNamespace(report="another", told_others=True), "seed": 7, "ages": [1] * 4,
+        "students": students, "arm_params": SimpleNamespace(report="another", told_others=True), "seed": 7,
+        "ages": [1] * 4,
         "common": {}, "run": "runs/study", "nb": SimpleNamespace(require=lambda run, path: read.append(path) or path),
         "Ledger": lambda path: SimpleNamespace(rounds=[SimpleNamespace(report=path)]),
     }  # fmt: skip
@@ -69,22 +70,27 @@ def executed(folder: str, moment: str, *streams: tuple[str, str]) -> nbformat.No
 
 
 def test_normalised_notebooks_are_equal_for_equal_results() -> None:
-    said = [("stdout", "one "), ("stderr", "50%|#"), ("stdout", "line\n 10%\r 20%\nat /home/me/x\n"), ("stderr", "!")]
-    text = notebooks.normalise(executed("/home/me", "2026-11-01T00:00:00", *said), "/home/me")
+    streams = [
+        ("stdout", "one "),
+        ("stderr", "50%|#"),
+        ("stdout", "line\n 10%\r 20%\nat /home/me/x\n"),
+        ("stderr", "!"),
+    ]
+    text = notebooks.normalise(executed("/home/me", "2026-11-01T00:00:00", *streams), "/home/me")
     for trace in ("2026", "papermill", "0x7f", "/home/me", "version", "50%", "20%", "!", "progress"):
         assert trace not in text, trace
-    kept = nbformat.reads(text, as_version=4)
-    assert [cell.source for cell in kept.cells] == ["# Title", "x", "y"]
-    assert kept.cells[1].outputs[0].text == "one line\nat ./x\n"
-    assert kept.cells[2].outputs[0].data["text/plain"] == "<Axes>"
-    assert kept.cells[2].outputs[0].metadata == {"image/png": {"width": 100}}
-    assert kept.cells[2].outputs[1].data["text/html"] == "<p>.</p>"
+    clean = nbformat.reads(text, as_version=4)
+    assert [cell.source for cell in clean.cells] == ["# Title", "x", "y"]
+    assert clean.cells[1].outputs[0].text == "one line\nat ./x\n"
+    assert clean.cells[2].outputs[0].data["text/plain"] == "<Axes>"
+    assert clean.cells[2].outputs[0].metadata == {"image/png": {"width": 100}}
+    assert clean.cells[2].outputs[1].data["text/html"] == "<p>.</p>"
 
-    other = [("stderr", "1%"), ("stdout", "one li"), ("stdout", "ne\n 90%\r100%\nat /srv/x\n")]
-    assert notebooks.normalise(executed("/srv", "2027-01-01T00:00:11", *other), "/srv") == text
-    assert notebooks.normalise(kept, "/home/me") == text
-    other[1] = ("stdout", "two li")  # the control
-    assert notebooks.normalise(executed("/srv", "2027-01-01T00:00:11", *other), "/srv") != text
+    other_streams = [("stderr", "1%"), ("stdout", "one li"), ("stdout", "ne\n 90%\r100%\nat /srv/x\n")]
+    assert notebooks.normalise(executed("/srv", "2027-01-01T00:00:11", *other_streams), "/srv") == text
+    assert notebooks.normalise(clean, "/home/me") == text
+    other_streams[1] = ("stdout", "two li")  # the control
+    assert notebooks.normalise(executed("/srv", "2027-01-01T00:00:11", *other_streams), "/srv") != text
 
 
 def test_start_gives_an_empty_folder_keeps_what_was_there_and_guards_others(
@@ -106,17 +112,17 @@ def test_start_gives_an_empty_folder_keeps_what_was_there_and_guards_others(
     with single_writer(lock):
         with monkeypatch.context() as stage:  # the notebook that it runs: its folder as it was left
             stage.setenv(folders.STAGE_LOCK, str(lock))
-            kept = folders.start("runs/default", "env_design") / "rounds.jsonl"
-            kept.touch()
-            (kept.parent / "figures").mkdir()
-            assert folders.start("runs/default", "env_design") == kept.parent
-        for other in ("env_design", "baseline_rl/0"):  # another notebook, while the stage runs
+            ledger = folders.start("runs/default", "env_design") / "rounds.jsonl"
+            ledger.touch()
+            (ledger.parent / "figures").mkdir()
+            assert folders.start("runs/default", "env_design") == ledger.parent
+        for name in ("env_design", "baseline_rl/0"):  # another notebook, while the stage runs
             with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run"):
-                folders.start("runs/default", other)
+                folders.start("runs/default", name)
     with pytest.raises(ValueError, match=r"^runs/default is written by `dvc repro`; by hand, use another run such as"):
         folders.start("runs/default", "env_design")
-    assert kept.exists()
-    assert not (kept.parent / "figures").exists()  # drawn anew
+    assert ledger.exists()
+    assert not (ledger.parent / "figures").exists()  # drawn anew
     pulled = repo / "runs/pulled/env_design/notebook.ipynb"  # as `dvc pull` brings it, without locks
     pulled.parent.mkdir(parents=True)
     pulled.touch()
@@ -163,12 +169,12 @@ def test_a_notebook_of_an_empty_run_says_in_one_line_what_to_run_first(
     first = "run notebooks/01_env_design.ipynb to its end first"
     if name == "06_analysis":  # which reads records, in whatever folder they are
         first = "no boards.json: notebook 01 makes it; in the pipeline, `dvc repro env_design`"
-    made = repo / "runs/interactive"
+    run_folder = repo / "runs/interactive"
     assert said().endswith(first)
-    (made / "env_design").mkdir(parents=True)
+    (run_folder / "env_design").mkdir(parents=True)
     assert said().endswith(first)
     if name[:2] in ("03", "04", "05"):
-        write_json(made / "env_design/settings.json", {"sizes": [3], "validated": [3], "subsets": []})
-        save_tasks(made / "env_design/validation.jsonl", [])
-        (made / "baseline_rl/0").mkdir(parents=True)
+        write_json(run_folder / "env_design/settings.json", {"sizes": [3], "validated": [3], "subsets": []})
+        save_tasks(run_folder / "env_design/validation.jsonl", [])
+        (run_folder / "baseline_rl/0").mkdir(parents=True)
         assert re.search(r"is missing: run notebooks/02_baseline_rl\.ipynb( with seed = 0)? to its end first$", said())

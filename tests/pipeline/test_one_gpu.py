@@ -89,27 +89,27 @@ def overlaid(base: Any, changes: dict[str, Any]) -> Any:
 @pytest.mark.slow
 def test_the_run_at_a_thousandth_of_its_scale(tmp_path: Path) -> None:
     tiny(tmp_path)
-    own = fetched(tmp_path / "taught", tmp_path / "home")
+    environment = fetched(tmp_path / "taught", tmp_path / "home")
     folder = clone(tmp_path / "clone")
     yaml = YAML(typ="safe", pure=True)
     written = yaml.load((folder / "params.yaml").read_text())
     with open(folder / "params.yaml", "w") as file:
         yaml.dump(overlaid(written, {"profiles": {"qwen_1gpu": SMALL}}), file)
     params.choose(folder, "qwen_1gpu")
-    own |= {"CUDA_VISIBLE_DEVICES": "", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
-    command(folder, "dvc", "repro", **own)
+    environment |= {"CUDA_VISIBLE_DEVICES": "", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+    command(folder, "dvc", "repro", **environment)
     arms = ("fixed", "engineer", "engineer_trained", "engineer_trained_another")
     records = {path.stem for path in (folder / "reports/cells/qwen_1gpu").glob("*.json")}
     assert {f"{arm}-{seed}" for arm in arms for seed in (0, 1)} <= records
     for seed in (0, 1):
-        for told in ("", "_another"):
-            rounds = Ledger(folder / f"runs/qwen_1gpu/ablations/engineer_trained{told}-{seed}/rounds.jsonl").rounds
-            assert [one.index for one in rounds] == [1, 2]
-            for one in rounds:
-                assert one.proposal is not None
-                assert one.proposal.config is not None
-                files = {path.name for path in one.checkpoint.iterdir()}
+        for suffix in ("", "_another"):
+            rounds = Ledger(folder / f"runs/qwen_1gpu/ablations/engineer_trained{suffix}-{seed}/rounds.jsonl").rounds
+            assert [r.index for r in rounds] == [1, 2]
+            for round_ in rounds:
+                assert round_.proposal is not None
+                assert round_.proposal.config is not None
+                files = {path.name for path in round_.checkpoint.iterdir()}
                 assert "adapter_model.safetensors" in files  # an adapter alone, not the whole model
                 assert "model.safetensors" not in files
-                (step, *others) = read_jsonl(one.checkpoint / "curve.jsonl")
-                assert 0 < step["sampled_tokens"] + sum(row["sampled_tokens"] for row in others) <= 8 * 4 * 96
+                (step, *later_steps) = read_jsonl(round_.checkpoint / "curve.jsonl")
+                assert 0 < step["sampled_tokens"] + sum(row["sampled_tokens"] for row in later_steps) <= 8 * 4 * 96

@@ -51,10 +51,10 @@ def run(tmp_path_factory):
 
     def record(arm, history, cells=cells, seed=0):
         measured = study.benchmark(trainer.load(history[-1].checkpoint if history else start), boards, **noise)
-        seen = evaluate.load_rollouts(history[-1].files["rollouts"]) if history else before
+        rollouts = evaluate.load_rollouts(history[-1].files["rollouts"]) if history else before
         shared = {"seed": seed, "rounds": 1, "samples": 2, "rl": RL.model_dump(mode="json")}
-        kept = {"benchmark": measured, "validation": [seen], "history": history, "parameters": shared}
-        study.write_record(cells / f"{arm}-{seed}.json", arm=arm, seed=seed, boards_folder=boards, **kept)
+        fields = {"benchmark": measured, "validation": [rollouts], "history": history, "parameters": shared}
+        study.write_record(cells / f"{arm}-{seed}.json", arm=arm, seed=seed, boards_folder=boards, **fields)
 
     first = run_round(settings("baseline_rl/0"), (), start=Start(start, CONFIG))
     record("base", ())
@@ -64,13 +64,13 @@ def run(tmp_path_factory):
     (folder / "times/bank_0.jsonl").write_text('{"stage": "ba')  # torn: killed as it wrote its first line
 
     def rest():
-        asked = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
+        engineer = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
         fixed = run_arm("fixed", settings("baseline_rl/0"), (first,), rounds=1, sizes=SIZES)
         record("fixed", fixed[1:])
         longer = run_arm("fixed_longer", settings("ablations/fixed_longer-0"), (first,), rounds=3, sizes=SIZES)
         record("fixed_longer", longer[1:])  # its round 1 is that of fixed, as after `rounds` was raised
         for arm, stage in (("engineer", "engineer_loop/0"), ("engineer_trained", "ablations/engineer_trained-0")):
-            history = run_arm("engineer", settings(stage), (first,), rounds=1, sizes=SIZES, params=asked)
+            history = run_arm("engineer", settings(stage), (first,), rounds=1, sizes=SIZES, params=engineer)
             record(arm, history[1:])
         across = cells.with_name("study")
         study.write_boards(across / "boards.json", SIZES, sets)
@@ -80,14 +80,14 @@ def run(tmp_path_factory):
                 record(arm, history[1:], across, seed)
         situations = [made_up(i, SIZES, seed=0) for i in range(2)]
         read = reading.reading(trainer.load(start), situations, SIZES, max_new_tokens=12, seed=0)
-        found = {
+        design_rl = {
             "reading": {f"made up, unseen / {when} design RL": read for when in ("before", "after")},
             "after boards": {"made up, unseen": read},
             "yardsticks": {"made up, unseen": reading.yardsticks(situations, SIZES, seed=0)},
             "solving": {"mean": -0.03, "low": -0.05, "high": -0.01},
-            "response": [{"moved": row, "told": told, "asked": 0.5} for row in ("3", "waits") for told in (0.0, 1.0)],
+            "response": [{"moved": row, "told": rate, "asked": 0.5} for row in ("3", "waits") for rate in (0.0, 1.0)],
         }
-        repro.write_json(cells / "design_rl/0.json", found)
+        repro.write_json(cells / "design_rl/0.json", design_rl)
 
     return root, first, before, rest
 
@@ -131,10 +131,10 @@ def test_the_page_says_what_was_run_and_names_what_was_not(run, monkeypatch):
     assert "100% of 4 designs are legal, decoded under the grammar of legal replies. Told its student's own" in text
     assert "the engineer's student ends +0.0 points" in text
     start = "runs/llm/warm_start/checkpoint"
-    asked = {"engineer": {"model": start}, "model_sha256": checkpoint.weights_sha256(root / start)}
-    assert page._earlier(root, asked) == ""
+    model = {"engineer": {"model": start}, "model_sha256": checkpoint.weights_sha256(root / start)}
+    assert page._earlier(root, model) == ""
     earlier = " It has the weights of an earlier run (sha256 0a0a0a0a), not of this one."
-    assert page._earlier(root, asked | {"model_sha256": 32 * "0a"}) == earlier
+    assert page._earlier(root, model | {"model_sha256": 32 * "0a"}) == earlier
     assert (root / "reports/llm/response.png").read_bytes()[:4] == b"\x89PNG"
     assert "RL on designs changes valid by -3.0 points (target -2)" in text
     history = study.load(root / "reports/cells/llm").history("engineer_trained", 0)
@@ -153,11 +153,11 @@ def test_a_gain_that_was_measured_again_is_read_over_boards_and_over_seeds(tmp_p
     for seed, after in enumerate(("2" * 30 + "0" * 10, "2" * 20 + "1" * 20)):
         answers = {"before": {"valid": "10" * 20}, "after": {"valid": after}}
         repro.write_json(tmp_path / f"gain-{seed}.json", {"boards": 40, "samples": 2, "rounds": 7} | answers)
-    (gain,), said = page._measured_again(tmp_path)
+    (gain,), text = page._measured_again(tmp_path)
     assert gain.estimate.mean == pytest.approx(0.5)
     assert gain.by_seed == (0.5, 0.5)
-    assert "on 40 fresh boards" in said
-    assert "7 rounds of GRPO on the fixed configuration change valid from 25.0% to 75.0%, by +50.0 (" in said
+    assert "on 40 fresh boards" in text
+    assert "7 rounds of GRPO on the fixed configuration change valid from 25.0% to 75.0%, by +50.0 (" in text
 
 
 def gain(mean, low, high):
@@ -165,12 +165,17 @@ def gain(mean, low, high):
 
 
 def designs(legal=0.95, own=0.25, another=0.1, solving=0.0):
-    others = {"random": 0.3, "half-solved rule": 0.2, "best of one size": 0.4, "best of one size for another's": 0.28}
+    yardsticks = {
+        "random": 0.3,
+        "half-solved rule": 0.2,
+        "best of one size": 0.4,
+        "best of one size for another's": 0.28,
+    }
     read = {"accepted": legal, "own": own, "another's": another, "reading": own - another}
     return {
         "reading": {f"{engineers.MADE_UP} / {stage}": read for stage in (engineers.BEFORE, engineers.AFTER)},
         "after boards": {},
-        "yardsticks": {engineers.MADE_UP: others},
+        "yardsticks": {engineers.MADE_UP: yardsticks},
         "solving": {"mean": solving},
     }
 
@@ -191,17 +196,22 @@ def designs(legal=0.95, own=0.25, another=0.1, solving=0.0):
     ],
 )  # fmt: skip
 def test_floors_that_were_missed_are_named(found, missed):
-    said = floors.missed(*found)
-    assert said.startswith(f"Of the targets that were set beforehand, these were missed: {missed}" if missed else "")
-    assert said.count(";") == missed.count(";")  # and no other is
-    assert bool(said) == bool(missed)
+    sentence = floors.missed(*found)
+    assert sentence.startswith(
+        f"Of the targets that were set beforehand, these were missed: {missed}" if missed else ""
+    )
+    assert sentence.count(";") == missed.count(";")  # and no other is
+    assert bool(sentence) == bool(missed)
 
 
 def test_without_a_run_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(small_repo.repository(tmp_path / "repo", "params.yaml"))
-    for said in ("runs/default is missing: `make repro` makes the active run\n", "cells/default: no boards.json: note"):
+    for message in (
+        "runs/default is missing: `make repro` makes the active run\n",
+        "cells/default: no boards.json: note",
+    ):
         assert main(["page"]) == 1
         err = capsys.readouterr().err
-        assert said in err
+        assert message in err
         assert err.count("\n") == 1
         (tmp_path / "repo/runs/default/baseline_rl").mkdir(parents=True, exist_ok=True)  # begun, and nothing is done

@@ -187,13 +187,13 @@ def test_a_mistake_is_one_line_and_touches_nothing(
 def test_check_names_a_notebook_that_does_not_fit(repo: Path) -> None:
     path = repo / "notebooks" / "06_analysis.ipynb"
     fits = "comparison = {}\narms = None\nseeds = None\nages = []\nrun = ''"
-    for sources, said in [
+    for sources, message in [
         ((fits.replace("arms", "arm"),), r": the parameters cell differs in arm, arms; it takes comparison, "),
         ((fits, "x = = 1"), r", cell 2, line 1: not Python"),
         ((fits.replace("''", "open('x')"),), r", cell 1: takes lines `name = literal` only$"),
     ]:
         write_notebook(path, *sources)
-        with pytest.raises(notebooks.NotebookError, match="^06_analysis" + said):
+        with pytest.raises(notebooks.NotebookError, match="^06_analysis" + message):
             params.check(repo)
     path.write_text("{")
     with pytest.raises(notebooks.NotebookError, match=r"^06_analysis.ipynb: not a notebook"):

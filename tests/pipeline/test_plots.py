@@ -16,13 +16,13 @@ WRONG = Plan(("RRDDDL", "ULLURRR"))
 
 
 def rows(groups: list[str], xs: list[int]) -> pd.DataFrame:
-    found = []
+    records = []
     for i, group in enumerate(groups):
         for x in xs:
             values = {f"valid{end}": 0.4 + 0.05 * i + d for end, d in (("", 0), ("_low", -0.1), ("_high", 0.1))}
             values |= {f"optimal{end}": 0.3 + d for end, d in (("", 0), ("_low", -0.1), ("_high", 0.1))}
-            found.append({"arm": group, "size": x, "boards": 10 * x, **values})
-    return pd.DataFrame(found)
+            records.append({"arm": group, "size": x, "boards": 10 * x, **values})
+    return pd.DataFrame(records)
 
 
 def test_a_board_shows_agents_and_violations() -> None:
@@ -37,9 +37,9 @@ def test_a_board_shows_agents_and_violations() -> None:
         (v.cell[0] + 0.5, v.cell[1] + 0.5) for v in violations if v.cell
     ]
     assert not list(plots.gallery([BOARD]).axes[0].lines)
-    other = plots.gallery([BOARD], [Plan(("",))])  # nothing to draw, but it says why
-    assert not other.axes[0].lines
-    assert "not one move list for each agent" in texts(other)
+    empty = plots.gallery([BOARD], [Plan(("",))])  # nothing to draw, but it says why
+    assert not empty.axes[0].lines
+    assert "not one move list for each agent" in texts(empty)
     assert set(boards.WORDS) == set(KINDS) - {"parse"}
 
 

@@ -27,18 +27,18 @@ def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_stage(tmp_path
     assert progress.left(tmp_path, 1) == "2 of 14 cells are done; more than 12 minutes are left, 1 at once"
     repro.write_json(tmp_path / "reports/cells/default/fixed-1.json", {})  # published, not trained here
     assert progress.left(tmp_path, 1) == "2 of 14 cells are done; more than 12 minutes are left, 1 at once"
-    said = "3 of 14 cells are done; more than 2 minutes are left, 1 at once"
-    assert progress.left(tmp_path, 1, published=True) == said
+    text = "3 of 14 cells are done; more than 2 minutes are left, 1 at once"
+    assert progress.left(tmp_path, 1, published=True) == text
     for stage in stages:
         if stage != "bank/1":
             timed(tmp_path, stage, (True, 1))
     assert progress.left(tmp_path, 1) == "13 of 14 cells are done; about 2 minutes are left, 1 at once"
     timed(tmp_path, "bank/1", (True, 1))
     assert progress.left(tmp_path, 1) == "14 of 14 cells are done"
-    made_with = {"stage": "student/0", "done": True, "seconds": 60, "params": "of before"}
-    repro.write_jsonl(tmp_path / "runs/default/times/student_0.jsonl", [made_with])
+    row = {"stage": "student/0", "done": True, "seconds": 60, "params": "of before"}
+    repro.write_jsonl(tmp_path / "runs/default/times/student_0.jsonl", [row])
     repro.write_json(tmp_path / "build/params/student.json", {})
     assert progress.left(tmp_path, 1).startswith("13 of 14 cells are done; ")
-    made_with["params"] = params.stage_sha256(tmp_path, "student/0")
-    repro.append_jsonl(tmp_path / "runs/default/times/student_0.jsonl", made_with)
+    row["params"] = params.stage_sha256(tmp_path, "student/0")
+    repro.append_jsonl(tmp_path / "runs/default/times/student_0.jsonl", row)
     assert progress.left(tmp_path, 1) == "14 of 14 cells are done"

@@ -69,8 +69,8 @@ def unedited() -> dict[str, Any]:
 
 def edited(*names: str) -> set[str]:
     """Returns whose hash changes if these files of the package are edited."""
-    now = hashes(package_files() | {name: package_files()[name] + "\nEDITED = 1\n" for name in names})
-    return {what for what, said in unedited().items() if now[what] != said}
+    after = hashes(package_files() | {name: package_files()[name] + "\nEDITED = 1\n" for name in names})
+    return {name for name, value in unedited().items() if after[name] != value}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -86,8 +86,8 @@ def test_edits_of_all_that_shows_results_train_nothing_again() -> None:
 
 def test_comments_docstrings_and_layout_change_nothing() -> None:
     python = {name: text for name, text in package_files().items() if name.endswith(".py")}
-    said = {name: "# a comment\n\n\n" + text.replace('"""', '"""Other words. ', 1) for name, text in python.items()}
-    assert hashes(package_files() | said) == unedited()
+    reworded = {name: "# a comment\n\n\n" + text.replace('"""', '"""Other words. ', 1) for name, text in python.items()}
+    assert hashes(package_files() | reworded) == unedited()
 
 
 def test_each_stage_of_dvc_yaml_depends_on_its_own_code() -> None:
@@ -207,14 +207,14 @@ def test_a_value_that_the_file_does_not_show_is_seen_wherever_it_is(
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_text(HOLDING)
-    found = []
+    identities = []
     for value in (0.2, 0.2, 0.2 + 1e-12):  # as from a command line; more digits than numpy shows
         made = ModuleType("mine")
         vars(made).update(VALUE=value, __file__=str(path))
         monkeypatch.setitem(sys.modules, "mine", made)
         exec(compile(HOLDING, str(path), "exec"), vars(made))
-        found.append(identity(vars(made)[rule]))
-    assert found[0] == found[1] != found[2]
+        identities.append(identity(vars(made)[rule]))
+    assert identities[0] == identities[1] != identities[2]
 
 
 def test_a_set_is_the_same_in_every_process(tmp_path: Path) -> None:
@@ -227,17 +227,17 @@ def test_a_set_is_the_same_in_every_process(tmp_path: Path) -> None:
         "    checks: frozenset = CHECKS\n"
         "    def __call__(self, inputs): ...\n"
     )
-    asked = [
+    command = [
         sys.executable,
         "-c",
         "import mine, mapflake.provenance as p; print(*map(p.identity, (mine.rule, mine.Rule())))",
     ]
     path = os.pathsep.join([str(tmp_path), *sys.path])
-    said = {
-        subprocess.check_output(asked, env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed})
+    outputs = {
+        subprocess.check_output(command, env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed})
         for seed in ("1", "2", "3")
     }
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
 def module(folder: Path, text: str) -> ModuleType:
@@ -259,9 +259,9 @@ def test_a_designer_from_outside_is_known_by_its_file_and_the_values_that_it_hol
         functions.append(module(tmp_path, DESIGNER.replace(old, new)).rule)
     functions += [mine.holding(value) for value in (0.1, 0.4, [1, 2], range(2), range(3), {"a": mine.helper})]
     functions += [functools.partial(mine.holding, value) for value in (0.1, 0.4)]
-    assert len({str(identity(one)) for one in functions}) == len(functions)
-    said = identity(functools.partial(mine.holding, mine.helper))["name"]
-    assert said == identity(functools.partial(mine.holding, module(tmp_path, DESIGNER).helper))["name"]  # no address
+    assert len({str(identity(function)) for function in functions}) == len(functions)
+    name = identity(functools.partial(mine.holding, mine.helper))["name"]
+    assert name == identity(functools.partial(mine.holding, module(tmp_path, DESIGNER).helper))["name"]  # no address
     mine.HOLES = 0.4  # as a cell of a notebook may
     assert identity(mine.rule) != before
     space: dict[str, Any] = {"__name__": "__main__"}

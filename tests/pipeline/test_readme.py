@@ -21,6 +21,7 @@ from mapflake.engineer.reading import waits
 from mapflake.engineer.students import group_of, told_seeds
 from mapflake.nb import params, publish, readme
 from mapflake.study import Study, compare, controls, designs, load
+from mapflake.study.cells import together
 from mapflake.study.comparisons import against_each, corrected, points
 from mapflake.study.gate import differences, interaction
 from mapflake.study.statistics import Estimate, estimate, holm, paired, t_estimate
@@ -40,7 +41,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
 
 @pytest.fixture(scope="module")
 def cells(every: dict[str, Study]) -> dict[str, Study]:
-    """Those of `study.CLAIMS`."""
+    """Those of `readme.CLAIMED`."""
     return {name: every[name] for name in readme.CLAIMED}
 
 
@@ -49,9 +50,9 @@ def test_claims_are_those_of_the_committed_records(every: dict[str, Study], at: 
     gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / at).read_text(encoding="utf-8")
     assert readme.with_claims(page, at, every, gate, 4) == page, "python -m mapflake.nb readme"
     claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
-    other = page.replace(claims, claims.replace("points", "pts"))
-    assert other != page
-    assert readme.with_claims(other, at, every, gate, 4) == page
+    edited_page = page.replace(claims, claims.replace("points", "pts"))
+    assert edited_page != page
+    assert readme.with_claims(edited_page, at, every, gate, 4) == page
     with pytest.raises(ValueError, match=rf"^{at} has no marks <!-- claims: "):
         readme.with_claims(page.replace("<!-- /claims -->", ""), at, every, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
@@ -60,8 +61,8 @@ def test_claims_are_those_of_the_committed_records(every: dict[str, Study], at: 
 
 def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
     gate = json.loads(committed("reports/laboratory/gate.json"))
-    rows = [one for one in gate.values() if isinstance(one, dict)]
-    p = dict(zip([key for key in gate if isinstance(gate[key], dict)], holm([one["p"] for one in rows]), strict=True))
+    rows = [row for row in gate.values() if isinstance(row, dict)]
+    p = dict(zip([key for key in gate if isinstance(gate[key], dict)], holm([row["p"] for row in rows]), strict=True))
     assert len(p) == 5
     assert "even that is not shown after correction for the five comparisons of the trials." in README
     assert "Corrected for the five comparisons, 1 holds and 2 does not" in CLAIMS
@@ -72,22 +73,24 @@ def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
     trials = laboratory.whole(laboratory.of_designs(rows, laboratory.CHOSEN, laboratory.DESIGNS))
     assert trials is not None
     assert interaction(trials.gain)[-1] < 1e-6
-    won = differences(trials, laboratory.DRAWS, laboratory.CONSTANTS)["reading"]
-    fitted = {student for student, own in zip(trials.students, won, strict=True) if own.min() > 1}
+    leads = differences(trials, laboratory.DRAWS, laboratory.CONSTANTS)["reading"]
+    fitted = {student for student, lead in zip(trials.students, leads, strict=True) if lead.min() > 1}
     assert fitted == {"3200", "6000"}
 
 
 def test_all_claims_begin_with_those_of_the_readme() -> None:
-    shown, there = ([line for line in text.splitlines() if re.match(r"\| \d", line)] for text in (README, CLAIMS))
-    number = [int(row.split()[1]) for row in shown]
-    assert [row.replace("](../", "](") for i, row in enumerate(there, 1) if i in number] == shown
-    first, last = number.index(26), len(there)
-    assert number == [*range(1, first + 1), *range(26, last + 1)]
+    readme_rows, claim_rows = (
+        [line for line in text.splitlines() if re.match(r"\| \d", line)] for text in (README, CLAIMS)
+    )
+    numbers = [int(row.split()[1]) for row in readme_rows]
+    assert [row.replace("](../", "](") for i, row in enumerate(claim_rows, 1) if i in numbers] == readme_rows
+    first, last = numbers.index(26), len(claim_rows)
+    assert numbers == [*range(1, first + 1), *range(26, last + 1)]
     assert f"In 4 to {last}, †" in CLAIMS
     assert f"Claims 1 to {first} and 26 to {last} are those of [README.md](../README.md);" in CLAIMS
     assert f"{first + 1} to 25 are here alone." in CLAIMS
-    study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in there[3:25]}
-    few = {seeds: [number for number, found in study.items() if f" {seeds} seeds" in found] for seeds in (8, 10, 3)}
+    study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in claim_rows[3:25]}
+    few = {seeds: [number for number, claim in study.items() if f" {seeds} seeds" in claim] for seeds in (8, 10, 3)}
     assert few == {8: ["8", "22", "23"], 10: ["5", "6", "15", "24"], 3: ["17"]}
     assert "claims 8, 22 and 23 have 8 of the study's 16 seeds" in CLAIMS
     assert "Claims 5, 6, 15 and 24 have 10, claim 17 has 3" in CLAIMS
@@ -110,9 +113,9 @@ def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> No
         seeds = [seed for seed in study.seeds(arm) if seed in study.seeds("base")]
         return t_estimate([by_token(study, arm, seed) - by_token(study, "fixed", seed) for seed in seeds])
 
-    shown = [(ahead(one, "engineer_trained").low or 0.0) > 0 for one in cells.values()]
+    shown = [(ahead(study, "engineer_trained").low or 0.0) > 0 for study in cells.values()]
     assert shown == [False, False, False]
-    assert [(ahead(one, "evaluation_matched").low or 0.0) > 0 for one in [*cells.values()][:2]] == [True, True]
+    assert [(ahead(study, "evaluation_matched").low or 0.0) > 0 for study in [*cells.values()][:2]] == [True, True]
 
 
 def test_what_the_readme_says_of_held_out_situations() -> None:
@@ -181,8 +184,10 @@ def test_the_lead_is_seen_with_one_of_the_banks_of_real_students(cells: dict[str
         )
     }
     assert len(best) == 3
-    said = f"is {first.text('+.1f', 100)} on the 21 students of the first and {second.text('+.1f', 100)} on the nine"
-    assert said in committed("reports/log.md")
+    sentence = (
+        f"is {first.text('+.1f', 100)} on the 21 students of the first and {second.text('+.1f', 100)} on the nine"
+    )
+    assert sentence in committed("reports/log.md")
 
 
 def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, Study]) -> None:
@@ -191,8 +196,8 @@ def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, St
         " [results](reports/results.md), but not for [two arms more](docs/claims.md#what-else-to-know)." in README
     )
     study, *_ = cells.values()
-    asked = ["fixed", "engineer_trained_another", "evaluation_matched"]
-    row = against_each(study, "engineer_trained", asked, agents=2)[0]
+    against = ["fixed", "engineer_trained_another", "evaluation_matched"]
+    row = against_each(study, "engineer_trained", against, agents=2)[0]
     assert row.significant
     assert "for the 16 seeds of claim 4 it gives nearly the p of Student's test." in CLAIMS
     flipped = np.array(list(itertools.product((1, -1), repeat=len(row.by_seed)))) @ row.by_seed
@@ -201,8 +206,8 @@ def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, St
     assert 3 * p < 0.05  # for three questions
     (of_all,) = (row for row in compare(study, study.arms, "fixed", agents=2) if row.arm == "engineer_trained")
     assert not of_all.significant
-    others = [arm for arm in study.arms if not arm.startswith("language_model")]
-    (without,) = (row for row in compare(study, others, "fixed", agents=2) if row.arm == "engineer_trained")
+    arms = [arm for arm in study.arms if not arm.startswith("language_model")]
+    (without,) = (row for row in compare(study, arms, "fixed", agents=2) if row.arm == "engineer_trained")
     assert without.significant  # as in reports/results.md
 
 
@@ -210,16 +215,18 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     """That eight students together are a second look is said, and their p-values are small enough for it."""
     assert "On the second four students alone this is not shown; on all eight it is." in README
     sets = [every[name] for name in readme.SEARCHED]
-    search, arms = controls.together(*sets), [f"engineer_search{told}" for told in ("", "_another")]
-    found = [{row.against: row for row in against_each(one, arms[0], [arms[1], "fixed"], agents=2)} for one in sets]
-    both = {row.against: row for row in against_each(search, arms[0], [arms[1], "fixed"], agents=2)}
-    assert [one["fixed"].significant for one in found] == [True, False]
-    assert (both["fixed"].holm or 1) < 0.025 < (both[arms[1]].holm or 0)
-    assert min(both["fixed"].by_seed) > 0
-    assert f"for all eight of them, which all gain, it gives {2 / 2 ** len(both['fixed'].by_seed):.4f};" in CLAIMS
+    search, arms = together(*sets), [f"engineer_search{suffix}" for suffix in ("", "_another")]
+    by_set = [
+        {row.against: row for row in against_each(study, arms[0], [arms[1], "fixed"], agents=2)} for study in sets
+    ]
+    pooled = {row.against: row for row in against_each(search, arms[0], [arms[1], "fixed"], agents=2)}
+    assert [rows["fixed"].significant for rows in by_set] == [True, False]
+    assert (pooled["fixed"].holm or 1) < 0.025 < (pooled[arms[1]].holm or 0)
+    assert min(pooled["fixed"].by_seed) > 0
+    assert f"for all eight of them, which all gain, it gives {2 / 2 ** len(pooled['fixed'].by_seed):.4f};" in CLAIMS
     assert "in no set of students is the trained engineer or the search shown to beat it." in README
-    for one in every.values():
-        rows = [compare(one, [arm], "evaluation_matched", agents=2) for arm in (arms[0], "engineer_trained")]
+    for study in every.values():
+        rows = [compare(study, [arm], "evaluation_matched", agents=2) for arm in (arms[0], "engineer_trained")]
         assert not any((row.estimate.low or 0) > 0 for (row,) in filter(None, rows))
     (row,) = compare(search, arms[:1], "evaluation_matched", agents=2)
     assert 0 < (row.estimate.low or 0) < 0.01  # the control: all eight, by a little
@@ -237,9 +244,9 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert (lost[False][two] < 0.06).all()
     for seed in two:
         assert waits(search.history(arms[1], seed)[1].config) == 0
-        (told,) = told_seeds("another", seed, 4)
-        valid = {one: search.history("round_0", one)[0].report.valid_rate for one in group_of(seed, 4)}
-        assert valid[told] == min(valid.values())
+        (other_seed,) = told_seeds("another", seed, 4)
+        valid = {member: search.history("round_0", member)[0].report.valid_rate for member in group_of(seed, 4)}
+        assert valid[other_seed] == min(valid.values())
     apart = paired(*(search.rates(arm, agents=2) for arm in arms))
     within = estimate(apart, [seed % 4 for seed in apart.index])
     assert f"own - another's is {points(within)} points" in page.replace("\n", " ")
@@ -254,11 +261,13 @@ def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, St
         "(docs/method.md#what-the-engineer-reads) is shown to help." in README
     )
     _, fresh, last = cells.values()
-    told = [(fresh, "another", "none"), (fresh, "near", "mean"), (fresh, "v1", "v2"), (last, "v3", "v4", "v5")]
-    for study, *others in told:
-        rows = against_each(study, "engineer_trained", [f"engineer_trained_{one}" for one in others], agents=2)
-        assert len(rows) == len(others)
-        assert not any(row.significant for row in rows), others
+    questions = [(fresh, "another", "none"), (fresh, "near", "mean"), (fresh, "v1", "v2"), (last, "v3", "v4", "v5")]
+    for study, *variants in questions:
+        rows = against_each(
+            study, "engineer_trained", [f"engineer_trained_{variant}" for variant in variants], agents=2
+        )
+        assert len(rows) == len(variants)
+        assert not any(row.significant for row in rows), variants
     (control,) = against_each(fresh, "engineer_trained", ["fixed"], agents=2)
     assert control.significant
 
@@ -274,7 +283,7 @@ def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) ->
     shutil.copyfile(ROOT / "reports/laboratory/gate.json", root / "reports/laboratory/gate.json")
     readme.write(root)
     for picture in ("reports/leads.png", "reports/loop.png"):
-        made, published = (np.asarray(PIL.Image.open(one / picture).convert("L"), int) for one in (root, ROOT))
+        made, published = (np.asarray(PIL.Image.open(base / picture).convert("L"), int) for base in (root, ROOT))
         assert made.shape == published.shape, "python -m mapflake.nb readme"
         assert abs(made - published).mean() < 0.5
         assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
@@ -331,8 +340,8 @@ def test_its_commands_are_targets_of_the_makefile() -> None:
 
 
 def test_make_help_names_every_run() -> None:
-    told = done("make", "--no-print-directory", "help", cwd=ROOT)
-    assert told.splitlines()[-1].partition(":")[2].split() == [*params.load(ROOT).runs]
+    output = done("make", "--no-print-directory", "help", cwd=ROOT)
+    assert output.splitlines()[-1].partition(":")[2].split() == [*params.load(ROOT).runs]
     typo = subprocess.run(["make", "repro", "DRY=1", "RUN=lm"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert typo.returncode
     assert "RUN=lm: no such run; one of: default study" in typo.stderr

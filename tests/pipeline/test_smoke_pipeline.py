@@ -66,9 +66,9 @@ def without_network(folder: Path) -> dict[str, str]:
 def command(folder: Path, *arguments: str, **more: str) -> str:
     """Returns the output of a command with this environment's programs first on the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {**os.environ, "PATH": path, "PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"} | more
+    environment = {**os.environ, "PATH": path, "PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"} | more
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(arguments, cwd=folder, env=own, text=True, **streams)  # type: ignore[call-overload]
+    done = subprocess.run(arguments, cwd=folder, env=environment, text=True, **streams)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout[-8000:]
     return done.stdout
 
@@ -94,27 +94,27 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
         by_hand = pool.submit(command, folders[1], sys.executable, *NBVAL, PYTHONPATH=package)
     pipeline.result(), by_hand.result()
     assert not (tmp_path / "blocked" / "log.txt").exists(), (tmp_path / "blocked" / "log.txt").read_text()
-    one, run = files(folders[0] / "reports"), files(folders[0] / "runs/smoke")
+    reports, run = files(folders[0] / "reports"), files(folders[0] / "runs/smoke")
     hand = {name.removeprefix("interactive/"): content for name, content in files(folders[1] / "runs").items()}
     made = {name: run[name] for name in run if name.startswith(STAGES) and not name.endswith("notebook.ipynb")}
     names = ("boards", "base-0", "round_0-0", "fixed-0", "engineer-0")
-    made |= {f"cells/{name}.json": one[f"cells/smoke/{name}.json"] for name in names}
+    made |= {f"cells/{name}.json": reports[f"cells/smoke/{name}.json"] for name in names}
     assert len([name for name in made if name.endswith(".safetensors")]) > 8
     assert [name for name in made if made[name] != hand.get(name)] == []
-    fixed = json.loads(one["cells/smoke/fixed-0.json"])
-    first, last = (one["checkpoint_sha256"] for one in fixed["rounds"])
+    fixed = json.loads(reports["cells/smoke/fixed-0.json"])
+    first, last = (row["checkpoint_sha256"] for row in fixed["rounds"])
     assert first != last  # something was trained
-    (shared,) = json.loads(one["cells/smoke/round_0-0.json"])["rounds"]
-    own = json.loads(one["cells/smoke/engineer_trained-0.json"])["rounds"][0]
-    assert (own["config"], own["seed"]) == (shared["config"], shared["seed"])  # the same boards for all arms
-    assert own["parent_sha256"] != shared["parent_sha256"]
-    assert {"rollouts", "replies", "demonstrations"} == set(own["training"]["spent before"])
+    (shared,) = json.loads(reports["cells/smoke/round_0-0.json"])["rounds"]
+    trained = json.loads(reports["cells/smoke/engineer_trained-0.json"])["rounds"][0]
+    assert (trained["config"], trained["seed"]) == (shared["config"], shared["seed"])  # the same boards for all arms
+    assert trained["parent_sha256"] != shared["parent_sha256"]
+    assert {"rollouts", "replies", "demonstrations"} == set(trained["training"]["spent before"])
 
-    kinds = {name.split("/")[0] for name in one}
+    kinds = {name.split("/")[0] for name in reports}
     assert kinds == {"cells", "figures", "notebooks", "results.md", "metrics.json", "summary.json", "validation.json"}
-    assert len([name for name in one if name.endswith(".ipynb")]) == 6
+    assert len([name for name in reports if name.endswith(".ipynb")]) == 6
     assert "cells/heuristic-0.json" in hand
-    cells = {name for name in one if name.startswith("cells/smoke/")}
+    cells = {name for name in reports if name.startswith("cells/smoke/")}
     ledgers = {  # arm -> the stages whose ledgers have its own rounds
         "round_0": ["baseline_rl/0"],
         "fixed": ["baseline_rl/0"],
@@ -125,14 +125,14 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     assert cells == arms | {f"cells/smoke/{name}.json" for name in (*names, "design_rl/0")}
     for arm, stages in ledgers.items():
         rounds = [r for stage in stages for r in Ledger(folders[0] / f"runs/smoke/{stage}/rounds.jsonl").rounds]
-        kept = [r for r in rounds if stages != ["baseline_rl/0"] or (r.index == 0) == (arm == "round_0")]
-        assert disagreements(json.loads(one[f"cells/smoke/{arm}-0.json"]), kept) == [], arm
-    assert own["before_design_rl_sha256"] == shared["parent_sha256"]
-    for content in one.values():
+        own_rounds = [r for r in rounds if stages != ["baseline_rl/0"] or (r.index == 0) == (arm == "round_0")]
+        assert disagreements(json.loads(reports[f"cells/smoke/{arm}-0.json"]), own_rounds) == [], arm
+    assert trained["before_design_rl_sha256"] == shared["parent_sha256"]
+    for content in reports.values():
         assert len(content) < 1_000_000
         assert not any(str(folder).encode() in content for folder in (*folders, ROOT, Path.home()))
 
-    summary = json.loads(one["summary.json"])
+    summary = json.loads(reports["summary.json"])
     assert {"valid", "optimal"} < set(summary["engineer"])
     plots = json.loads(command(folders[0], "dvc", "plots", "show", "--json"))["data"]
     drawn = plots["reports/validation.json"][0]["content"]
@@ -144,9 +144,9 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     rounds.write_text(rounds.read_text() + "\n# a comment is no other code\n")
     for arguments in ("config user.name a", "config user.email a@b", "add .", "commit -qm a"):
         command(folders[0], "git", *arguments.split())
-    again = command(folders[0], "dvc", "exp", "run", "--name", "other", "-S", "analysis.comparison.metric=optimal")
-    assert re.findall(r"Running stage '(\w+)'", again) == ["prepare", "analysis", "publish"]  # and nothing is trained
-    told = json.loads(command(folders[0], "dvc", "exp", "show", "--json"))
-    (found,) = [kept["revs"][0] for revision in told for kept in revision["experiments"] or []]
-    assert found["name"] == "other"
-    assert found["data"]["metrics"]["reports/summary.json"]["data"] == summary  # another question, the same cells
+    output = command(folders[0], "dvc", "exp", "run", "--name", "other", "-S", "analysis.comparison.metric=optimal")
+    assert re.findall(r"Running stage '(\w+)'", output) == ["prepare", "analysis", "publish"]  # and nothing is trained
+    revisions = json.loads(command(folders[0], "dvc", "exp", "show", "--json"))
+    (experiment,) = [e["revs"][0] for revision in revisions for e in revision["experiments"] or []]
+    assert experiment["name"] == "other"
+    assert experiment["data"]["metrics"]["reports/summary.json"]["data"] == summary  # another question, the same cells

@@ -65,13 +65,13 @@ def test_run_shows_the_failing_cell_and_keeps_the_work(run, repo: Path, capfd: p
     with pytest.raises(stages.StageError) as caught:
         run(BEGIN, count, fail)
     assert not read_jsonl(repo / "runs/default/times/analysis.jsonl")[-1]["done"]
-    kept = "runs/default/unfinished/analysis.ipynb"
-    assert str(caught.value) == f"{NAME}, cell 5: AssertionError: no go; the notebook as far as it got: {kept}"
+    partial = "runs/default/unfinished/analysis.ipynb"
+    assert str(caught.value) == f"{NAME}, cell 5: AssertionError: no go; the notebook as far as it got: {partial}"
     err = capfd.readouterr().err
     assert "x = 1" in err
     assert "AssertionError" in err
     assert "\x1b" not in err
-    assert (repo / kept).is_file()
+    assert (repo / partial).is_file()
     (repo / "go").touch()
     assert (run(BEGIN, count, fail) / "starts").read_text() == "xx"  # in the same folder
     with pytest.raises(stages.StageError, match=rf"^{NAME}: did not run to its end \(a cell must not exit\); the note"):
@@ -96,15 +96,15 @@ def test_a_cell_is_named_alike_in_whatever_order_its_items_come(repo: Path, monk
 def test_run_refuses_what_does_not_fit(repo: Path) -> None:
     prepared_stage(repo, "analysis", {"arms": ["fixed"]}, PARAMETERS, "x = 1")
     write_notebook(repo / "notebooks" / f"{NAME}.ipynb", PARAMETERS, "x = 2")
-    known, ablations, trained = "engineer_trained, engineer_trained_another", "05_ablations", "engineer_trained"
-    for name, items, said in (
+    arms, ablations, trained = "engineer_trained, engineer_trained_another", "05_ablations", "engineer_trained"
+    for name, items, message in (
         (NAME, {}, rf"{NAME}: its code changed since it was checked: run `dvc repro`$"),
         (NAME, {"seed": 0}, rf"{NAME}: takes nothing after its name, not seed$"),
         (ablations, {"arm": trained}, rf"{ablations}: takes arm=\.\.\. seed=\.\.\. after its name, not arm$"),
-        (ablations, {"arm": "other", "seed": 0}, rf"arm other: the active run has {known} \(`run` in params\.yaml\)$"),
+        (ablations, {"arm": "other", "seed": 0}, rf"arm other: the active run has {arms} \(`run` in params\.yaml\)$"),
         (ablations, {"arm": trained, "seed": 0}, rf"build/params/ablations/{trained}\.json is missing: `dvc repro pre"),
     ):
-        with pytest.raises((stages.StageError, ParamError), match=f"^{said}"):
+        with pytest.raises((stages.StageError, ParamError), match=f"^{message}"):
             stages.run(repo, name, items)
     with pytest.raises(stages.StageError, match=r"^bank 99: the active run has 0, 1 "):
         stages.bank(repo, 99)
@@ -117,13 +117,13 @@ def test_a_stage_without_a_notebook_says_in_one_line_which_it_is(
     params.prepare(repo)
     write_json(repo / "runs/default/env_design/settings.json", {})
     capsys.readouterr()
-    for error, said in (
+    for error, message in (
         (ValueError("there is no board"), "there is no board"),
         (KeyboardInterrupt(), "interrupted; the same command again goes on from here"),
     ):
         monkeypatch.setattr("mapflake.engineer.compact.base.base_model", mock.Mock(side_effect=error))
         assert main(["warm_start"]) == 1
-        assert capsys.readouterr().err == f"[warm_start] {said}\n"
+        assert capsys.readouterr().err == f"[warm_start] {message}\n"
     params.choose(repo, "smoke")  # as it may be done under a running `dvc repro`
     assert main(["warm_start"]) == 1
     assert capsys.readouterr().err.startswith("run: the line has changed since the parameters were prepared")

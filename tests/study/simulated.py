@@ -45,5 +45,7 @@ def simulate(folder: Path, effects: Mapping[str, float], *, seeds: Sequence[int]
 
 def changed(found: study.Study, arm: str, rounds: Callable[[int, Any], list[dict[str, Any]]]) -> study.Study:
     """Returns the study with other rounds of an arm: those that a function makes of a seed and its record."""
-    own = {key: replace(one, rounds=rounds(key[1], one)) for key, one in found.records.items() if key[0] == arm}
-    return study.Study({**found.records, **own}, found.sets)
+    records = {
+        key: replace(record, rounds=rounds(key[1], record)) for key, record in found.records.items() if key[0] == arm
+    }
+    return study.Study({**found.records, **records}, found.sets)

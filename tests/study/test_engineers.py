@@ -22,37 +22,37 @@ def record(own: float) -> dict:
         elsewhere = {"another's": worth - 0.2, "shuffled": worth - 0.2}
         return {"own": worth, **elsewhere, "accepted": 0.97, "reading": 0.2, "moved": 0.1}
 
-    known = {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best of one size": 0.9}
+    yardsticks = {"random": 0.1, "half-solved rule": 0.34, "learnability rule": 0.43, "best of one size": 0.9}
     worth = {f"{REAL} / {BEFORE}": 0.3, f"{REAL} / {AFTER}": own, f"{MADE_UP} / {AFTER}": 0.8}
     return {
         "reading": {key: measured(value) for key, value in worth.items()},
         "after boards": {REAL: measured(own - 0.1)},
-        "yardsticks": {key: dict(known) for key in (REAL, MADE_UP)},
+        "yardsticks": {key: dict(yardsticks) for key in (REAL, MADE_UP)},
     }
 
 
 def test_intervals_are_students_over_seeds(tmp_path):
     (tmp_path / "design_rl").mkdir()
-    for seed, own in ((10, 0.7), (2, 0.6), (0, 0.5)):
-        (tmp_path / f"design_rl/{seed}.json").write_text(json.dumps(record(own)))
-    found = engineers.load(tmp_path)
-    assert engineers.load(tmp_path, [10, 99]) == found[2:]
-    assert [engineers.readings([one])["own"].tolist()[1] for one in found] == [0.5, 0.6, 0.7]  # by seed, not by name
+    for seed, reward in ((10, 0.7), (2, 0.6), (0, 0.5)):
+        (tmp_path / f"design_rl/{seed}.json").write_text(json.dumps(record(reward)))
+    records = engineers.load(tmp_path)
+    assert engineers.load(tmp_path, [10, 99]) == records[2:]
+    assert [engineers.readings([r])["own"].tolist()[1] for r in records] == [0.5, 0.6, 0.7]  # by seed, not by name
     expected = stats.ttest_1samp([0.5, 0.6, 0.7], 0).confidence_interval(0.95)
-    one = statistics.t_estimate([0.5, 0.6, 0.7])
+    interval = statistics.t_estimate([0.5, 0.6, 0.7])
     assert statistics.t_estimate([0.5]).low is None
-    assert (one.mean, one.low, one.high) == pytest.approx((0.6, expected.low, expected.high))
-    assert one.p == pytest.approx(stats.ttest_1samp([0.5, 0.6, 0.7], 0).pvalue)
-    row = engineers.table(found).loc[(REAL, AFTER)]
+    assert (interval.mean, interval.low, interval.high) == pytest.approx((0.6, expected.low, expected.high))
+    assert interval.p == pytest.approx(stats.ttest_1samp([0.5, 0.6, 0.7], 0).pvalue)
+    row = engineers.table(records).loc[(REAL, AFTER)]
     assert row["own"] == "0.60 (0.35 to 0.85)"
-    assert engineers.table(found[:1]).loc[(REAL, AFTER), "own"] == "0.50"  # one seed has no interval
+    assert engineers.table(records[:1]).loc[(REAL, AFTER), "own"] == "0.50"  # one seed has no interval
     assert engineers.table([]).empty
 
 
 def test_what_one_kind_of_engineer_earns_more_is_paired_by_seed(tmp_path):
     def write(kind: str, earned: dict[int, float]) -> None:
-        for seed, own in earned.items():
-            repro.write_json(tmp_path / kind / f"design_rl/{seed}.json", record(own))
+        for seed, reward in earned.items():
+            repro.write_json(tmp_path / kind / f"design_rl/{seed}.json", record(reward))
 
     def more() -> dict[str, statistics.Estimate]:
         return engineers.earns_more(tmp_path / "ours", tmp_path / "theirs")
@@ -75,12 +75,12 @@ def test_what_a_record_leaves_out_is_left_out_of_the_mean():
         del measured["moved"]
     assert engineers.table([whole, silent]).loc[(REAL, AFTER), "moved"] == "0.10"
     assert engineers.table([silent, silent]).loc[(REAL, BEFORE)].get("moved", "") == ""
-    for known in silent["yardsticks"].values():  # older records have another yardstick
-        known["best kind"] = known.pop("best of one size") - 0.4
+    for yardsticks in silent["yardsticks"].values():  # older records have another yardstick
+        yardsticks["best kind"] = yardsticks.pop("best of one size") - 0.4
     for both in ([silent, whole], [whole, silent]):
-        found = engineers.table(both)["own"]
-        assert (found[REAL, "best kind"], found[REAL, "best of one size"]) == ("0.50", "0.90")
-        assert found[REAL, "random"] == "0.10, 0.10"
+        rewards = engineers.table(both)["own"]
+        assert (rewards[REAL, "best kind"], rewards[REAL, "best of one size"]) == ("0.50", "0.90")
+        assert rewards[REAL, "random"] == "0.10, 0.10"
 
 
 def test_doses_need_a_report_for_each_design():
@@ -95,33 +95,35 @@ def test_doses_need_a_report_for_each_design():
 
 
 def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused():
-    found, arm, control = study.load(CELLS), "engineer_trained", "engineer_trained_another"
-    table = engineers.first_designs(found, 4)
+    cells, arm, control = study.load(CELLS), "engineer_trained", "engineer_trained_another"
+    table = engineers.first_designs(cells, 4)
     for seed, row in table.iterrows():
-        own, another = (found.history(one, seed) for one in (arm, control))
-        told = found.history("round_0", seed - seed % 4 + (seed + 2) % 4)[0]
-        sizes = [sum(n * share for n, share in one[1].config.data_ratios.items()) for one in (own, another)]
-        valid = [one.report.valid_rate for one in (own[0], told)]
+        own_rounds, other_rounds = (cells.history(key, seed) for key in (arm, control))
+        source = cells.history("round_0", seed - seed % 4 + (seed + 2) % 4)[0]
+        sizes = [
+            sum(n * share for n, share in rounds[1].config.data_ratios.items()) for rounds in (own_rounds, other_rounds)
+        ]
+        valid = [round_.report.valid_rate for round_ in (own_rounds[0], source)]
         assert [row["own_size"], row["other_size"]] == pytest.approx(sizes)
         assert [row["own_valid"], row["other_valid"]] == pytest.approx(valid)
         assert row["response"] == pytest.approx(np.sign(valid[1] - valid[0]) * (sizes[1] - sizes[0]))
     reads = next(claim for claim in claims.CLAIMS if claim.shows == "reads")
-    assert f" {table['response'].mean():+.1f} (" in claims.table("", [reads], {"": found}, 4)
+    assert f" {table['response'].mean():+.1f} (" in claims.table("", [reads], {"": cells}, 4)
 
-    deaf = changed(found, control, lambda seed, one: found.records[arm, seed].rounds)  # designs as if told its own
+    deaf = changed(cells, control, lambda seed, cell: cells.records[arm, seed].rounds)  # designs as if told its own
     with pytest.raises(ValueError, match=r"does not hold: \+0\.0 squares"):
         claims.table("", [reads], {"": deaf}, 4)
-    others = changed(found, control, lambda seed, one: [row | {"parent_sha256": "others"} for row in one.rounds])
+    mismatch = changed(cells, control, lambda seed, cell: [row | {"parent_sha256": "others"} for row in cell.rounds])
     with pytest.raises(ValueError, match=r"engineer_trained-0 and .* did not design with the same weights"):
-        engineers.first_designs(others, 4)
+        engineers.first_designs(mismatch, 4)
 
-    def rejected(seed, one):
+    def rejected(seed, cell):
         nothing = {"config": None, "rejection": "no JSON", "requested": None}
         return [
             row | {"proposal": row["proposal"] | nothing} if (seed, row["index"]) == (1, 1) else row
-            for row in one.rounds
+            for row in cell.rounds
         ]
 
-    assert {*table.index} - {*engineers.first_designs(changed(found, control, rejected), 4).index} == {1}
+    assert {*table.index} - {*engineers.first_designs(changed(cells, control, rejected), 4).index} == {1}
     with pytest.raises(ValueError, match="not measured over two seeds"):
-        claims.table("", [replace(reads, arm="engineer")], {"": found}, 4)
+        claims.table("", [replace(reads, arm="engineer")], {"": cells}, 4)

@@ -21,21 +21,21 @@ def rows(truth, seeds, noise=0.0, seed=0):
 
 
 def test_values_are_those_of_the_truth_in_whatever_order_trials_come():
-    some = sorted(rows(TRUTH, 3), key=lambda row: (-row["seed"], row["gain"]))
-    found = gate.values(gate.trials(some), DRAWS, CONSTANTS)
+    trials = sorted(rows(TRUTH, 3), key=lambda row: (-row["seed"], row["gain"]))
+    estimates = gate.values(gate.trials(trials), DRAWS, CONSTANTS)
     best = TRUTH.max(axis=1)
-    assert found["designing"].mean == pytest.approx((best - 1.5).mean())
-    assert found["reading"].mean == pytest.approx((best - TRUTH[:, 1]).mean())  # middle is the best for all
-    assert found["against middle"].mean == found["reading"].mean
-    assert found["reading, searched"].mean >= found["reading"].mean - 1e-9
-    assert (found["reading"].seeds, found["reading"].boards) == (3, 3)
+    assert estimates["designing"].mean == pytest.approx((best - 1.5).mean())
+    assert estimates["reading"].mean == pytest.approx((best - TRUTH[:, 1]).mean())  # middle is the best for all
+    assert estimates["against middle"].mean == estimates["reading"].mean
+    assert estimates["reading, searched"].mean >= estimates["reading"].mean - 1e-9
+    assert (estimates["reading"].seeds, estimates["reading"].boards) == (3, 3)
 
 
 def test_at_equal_tokens_a_design_with_short_answers_gains_more():
-    some = [row | {"tokens": 1 if row["design"] == "small" else 4} for row in rows(TRUTH, 2)]
-    found = gate.trials(some).at_equal_tokens()  # the mean is 3.4 tokens
-    assert found.gain[:, 0, 0] == pytest.approx(TRUTH[:, 0] * 3.4)
-    assert found.gain[:, 1:, 1] == pytest.approx(TRUTH[:, 1:] * 3.4 / 4)
+    trials = [row | {"tokens": 1 if row["design"] == "small" else 4} for row in rows(TRUTH, 2)]
+    scaled = gate.trials(trials).at_equal_tokens()  # the mean is 3.4 tokens
+    assert scaled.gain[:, 0, 0] == pytest.approx(TRUTH[:, 0] * 3.4)
+    assert scaled.gain[:, 1:, 1] == pytest.approx(TRUTH[:, 1:] * 3.4 / 4)
 
 
 def test_where_there_is_nothing_to_be_read_cross_fitting_finds_nothing():
@@ -53,8 +53,8 @@ def test_a_constant_that_was_searched_for_on_others_is_never_told_the_student():
     odd = np.array([[9.0, 0, 0, 0, 0], [9.0, 0, 0, 0, 0], [0, 0, 5.0, 0, 0]])
     gain = gate.trials(rows(odd, 2)).gain
     assert gate.best_constant(gain)[2].tolist() == [0.0, 0.0]
-    one = gain[[0, 2]]  # of two students each gets what is best for the other one
-    assert gate.best_constant(one, on_others=True).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    pair = gain[[0, 2]]  # of two students each gets what is best for the other one
+    assert gate.best_constant(pair, on_others=True).tolist() == [[0.0, 0.0], [0.0, 0.0]]
     with pytest.raises(ValueError, match="takes at least 2 students"):
         gate.best_constant(gain[:1], on_others=True)
 
@@ -62,8 +62,8 @@ def test_a_constant_that_was_searched_for_on_others_is_never_told_the_student():
 def test_ceiling_is_one_without_noise_and_none_where_all_is_noise():
     assert gate.ceiling(gate.trials(rows(TRUTH, 3)).gain) == pytest.approx([1, 1, 1])
     flat = gate.trials(rows(np.zeros((200, len(DESIGNS))), 2, noise=1.0)).gain
-    found = np.array(gate.ceiling(flat))
-    assert abs(found.mean()) < 3 * found.std(ddof=1) / len(found) ** 0.5
+    ceilings = np.array(gate.ceiling(flat))
+    assert abs(ceilings.mean()) < 3 * ceilings.std(ddof=1) / len(ceilings) ** 0.5
 
 
 def test_the_interaction_is_that_of_two_regressions():
@@ -81,8 +81,8 @@ def test_the_interaction_is_that_of_two_regressions():
     assert (first, second) == (8, 24)
     assert p < 1e-4
     same = np.random.default_rng(0).normal(TRUTH[1][:, None], 1.0, (400, 3, len(DESIGNS), 3))
-    found = [gate.interaction(gain)[-1] for gain in same]
-    assert 0.02 < np.mean(np.array(found) < 0.05) < 0.09
+    p_values = [gate.interaction(gain)[-1] for gain in same]
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.09
 
 
 def test_what_is_missing_or_there_twice_is_named():

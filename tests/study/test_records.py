@@ -59,13 +59,13 @@ def test_write_record_keeps_a_digit_a_board_and_load_reads_it(boards):
     record = repro.read_json(path)
     assert record["benchmark"]["wr050"]["valid"] == "11100"
     assert record["made"]["code_sha256"] == records.code_sha256()
-    found = study.load(boards.parent / "cells")
-    assert found.arms == ["engineer"]
-    rates = found.rates("engineer", "valid").loc[0].tolist()
+    cells = study.load(boards.parent / "cells")
+    assert cells.arms == ["engineer"]
+    rates = cells.rates("engineer", "valid").loc[0].tolist()
     assert rates == [0.25, 0.5, 0.5, 0.0]  # the first board is there twice
-    assert found.rates("engineer", "valid", size=4).shape == (1, sum(t.instance.size == 4 for t in TASKS))
-    assert found.rates("engineer", "optimal", "validation").loc[0].tolist() == [1, 0, 0, 0]
-    assert found.boards["size"].tolist() == [t.instance.size for t in TASKS]
+    assert cells.rates("engineer", "valid", size=4).shape == (1, sum(t.instance.size == 4 for t in TASKS))
+    assert cells.rates("engineer", "optimal", "validation").loc[0].tolist() == [1, 0, 0, 0]
+    assert cells.boards["size"].tolist() == [t.instance.size for t in TASKS]
 
 
 def test_outcomes_takes_one_to_nine_answers_to_each_board():
@@ -137,19 +137,19 @@ def test_load_refuses_arms_with_other_numbers_of_rounds(tmp_path):
 
 def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
-    shared, own = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
+    shared, arm_path = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
     first = {"index": 0, "checkpoint_sha256": 64 * "a", "parent_sha256": 64 * "c"}
     change(shared, rounds=[first])
     own_round_0 = {"index": 0, "parent_sha256": 64 * "b", "before_design_rl_sha256": 64 * "c"}
     for row in ({"index": 1, "parent_sha256": 64 * "a"}, own_round_0):  # the controls
-        change(own, rounds=[row])
+        change(arm_path, rounds=[row])
         assert study.load(tmp_path).arms == ["engineer"]
-    change(own, rounds=[{"index": 1, "parent_sha256": 64 * "b"}])
-    said = r"engineer-0 continues from another round 0 \(bbbbbbbb\) than round_0-0 \(aaaaaaaa\): trained on another"
-    with pytest.raises(ValueError, match=said):
+    change(arm_path, rounds=[{"index": 1, "parent_sha256": 64 * "b"}])
+    message = r"engineer-0 continues from another round 0 \(bbbbbbbb\) than round_0-0 \(aaaaaaaa\): trained on another"
+    with pytest.raises(ValueError, match=message):
         study.load(tmp_path)
-    other = own_round_0 | {"before_design_rl_sha256": 64 * "d"}
-    change(own, rounds=[other])
+    other_row = own_round_0 | {"before_design_rl_sha256": 64 * "d"}
+    change(arm_path, rounds=[other_row])
     with pytest.raises(
         ValueError, match=r"engineer-0 continues from another student \(dddddddd\) than round_0-0 \(cccc"
     ):
@@ -177,8 +177,8 @@ def test_load_says_which_of_the_arms_and_seeds_asked_for_have_no_record(tmp_path
         "no records of uniform under these seeds",
         "no records of seed 52",
     ]
-    for wrong, said in (("01", "takes a list of training seeds, not '01'"), (5, "seeds, not 5"), (["0"], "integer")):
-        with pytest.raises(ValueError, match=f"^seeds: .*{said}"):
+    for wrong, message in (("01", "takes a list of training seeds, not '01'"), (5, "seeds, not 5"), (["0"], "integer")):
+        with pytest.raises(ValueError, match=f"^seeds: .*{message}"):
             study.load(tmp_path, seeds=wrong)
 
 

@@ -47,49 +47,49 @@ def published():
 
 def test_the_page_of_the_controls_has_the_tables_of_its_records():
     cells = ROOT / "reports/cells"
-    sets, folder = {one: study.load(cells / one) for one in controls.SETS}, cells / "without_reports"
+    sets, folder = {title: study.load(cells / title) for title in controls.SETS}, cells / "without_reports"
     page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
     assert controls_markdown(sets, 4, folder) == page, "python -m mapflake.nb readme"
     extra = spent(fresh := sets["controls"])["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
-    rest = study.Study({key: one for key, one in fresh.records.items() if key[0] != "fixed"}, fresh.sets)
+    rest = study.Study({key: record for key, record in fresh.records.items() if key[0] != "fixed"}, fresh.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
     dropped = {"controls": [("uniform", 36)]}  # the control: a cell, or a student, that is not there
-    for one in controls.SETS[2:]:
-        first = sets[one].seeds("fixed")[0]
-        dropped[one] = [key for key in sets[one].records if key[1] == first]
-    for one, gone in dropped.items():
-        few = study.Study({key: cell for key, cell in sets[one].records.items() if key not in gone}, sets[one].sets)
-        if one.startswith("search"):  # whose students are compared within their age
+    for title in controls.SETS[2:]:
+        first = sets[title].seeds("fixed")[0]
+        dropped[title] = [key for key in sets[title].records if key[1] == first]
+    for title, gone in dropped.items():
+        few = study.Study({key: cell for key, cell in sets[title].records.items() if key not in gone}, sets[title].sets)
+        if title.startswith("search"):  # whose students are compared within their age
             with pytest.raises(ValueError, match=r"^ages: takes one a seed, each as often as any other"):
-                controls_markdown(sets | {one: few}, 4, folder)
+                controls_markdown(sets | {title: few}, 4, folder)
         else:
-            assert controls_markdown(sets | {one: few}, 4, folder) != page, one
+            assert controls_markdown(sets | {title: few}, 4, folder) != page, title
 
 
 def test_more_rounds_are_not_shown_to_change_anything():
     longer = study.load(ROOT / "reports/cells/six_rounds")
-    own, rounds = report.TRAINED, longer.measured_rounds("fixed")
+    key, rounds = report.TRAINED, longer.measured_rounds("fixed")
 
     def by_round(arm):
         return np.array([longer.rates(arm, boards="validation", index=i).mean(axis=1) for i, _ in enumerate(rounds)])
 
-    def growth(of, over):  # a round, in each training seed
-        return np.polyfit(rounds, of - over, 1)[0]
+    def growth(curve, baseline):  # a round, in each training seed
+        return np.polyfit(rounds, curve - baseline, 1)[0]
 
-    for other in (f"{own}_another", "fixed"):
-        found = [study.compare(longer, [own], other, agents=agents)[0].estimate for agents in (2, 3)]
-        found.append(statistics.t_estimate(growth(by_round(own), by_round(other))))
-        assert not any(one.excludes_zero for one in found)
-    assert statistics.t_estimate(growth(by_round(own), 0)).excludes_zero, "the control: what RL adds a round is seen"
+    for control in (f"{key}_another", "fixed"):
+        estimates = [study.compare(longer, [key], control, agents=agents)[0].estimate for agents in (2, 3)]
+        estimates.append(statistics.t_estimate(growth(by_round(key), by_round(control))))
+        assert not any(estimate.excludes_zero for estimate in estimates)
+    assert statistics.t_estimate(growth(by_round(key), 0)).excludes_zero, "the control: what RL adds a round is seen"
 
 
 def test_what_is_said_of_all_students_together(published):
-    sets = [published, *(study.load(ROOT / "reports/cells" / one) for one in controls.SETS[1:4])]
+    sets = [published, *(study.load(ROOT / "reports/cells" / title) for title in controls.SETS[1:4])]
     shown = controls._pooled(sets).set_index(["against", "agents"])["points"]
     low, high = shown.str.extract(r"\((\S+) to (\S+)\)").astype(float).to_numpy().T
-    ahead, behind = (dict(zip(shown.index, one, strict=True)) for one in (low > 0, high < 0))
+    ahead, behind = (dict(zip(shown.index, flags, strict=True)) for flags in (low > 0, high < 0))
     assert {key for key in ahead if ahead[key]} == {(name(arm), 2) for arm in ("fixed", f"{report.TRAINED}_another")}
     assert {key for key in behind if behind[key]} == {(name("evaluation_matched"), 3)}
     apart = controls._pooled(sets[:2]).set_index(["against", "agents"])["points"]
@@ -97,16 +97,16 @@ def test_what_is_said_of_all_students_together(published):
 
 
 def test_differences_are_paired_corrected_together_and_listed(five):
-    found = study.compare(five, five.arms, "fixed")
-    assert {d.arm: d.significant for d in found} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
-    asked = {**comparisons.ASKED, "against": ["evaluation_matched", "frontier", "fixed", "heuristic"]}
-    rows = comparisons.asked(five, asked)
+    diffs = study.compare(five, five.arms, "fixed")
+    assert {d.arm: d.significant for d in diffs} == {"engineer": True, "heuristic": False, "evaluation_matched": True}
+    question = {**comparisons.ASKED, "against": ["evaluation_matched", "frontier", "fixed", "heuristic"]}
+    rows = comparisons.asked(five, question)
     assert [row.against for row in rows] == ["evaluation_matched", "fixed", "heuristic"]
     for row in rows:
         differences = five.rates("engineer") - five.rates(row.against)
         assert row.by_seed == pytest.approx(differences.mean(axis=1))
         assert row.estimate == statistics.estimate(differences)
-    for together in (found, rows):
+    for together in (diffs, rows):
         assert [d.holm for d in together] == statistics.holm([d.estimate.p for d in together])
     shown = comparisons.listed(rows)
     assert shown["against"].to_list() == ["evaluation-matched", "fixed configuration", "heuristic expert"]
@@ -125,13 +125,13 @@ def test_differences_are_paired_corrected_together_and_listed(five):
     ],
 )
 def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
-    asked = {**comparisons.ASKED, key: legal}
-    (row,) = comparisons.asked(five, asked)
+    question = {**comparisons.ASKED, key: legal}
+    (row,) = comparisons.asked(five, question)
     values = five.rates("engineer") - five.rates("fixed")
     about = {b: {"sizes": 3 + b % 4 // 2, "agents": AGENTS[b % 2]} for b in values}  # as they were simulated
     assert row.estimate == statistics.estimate(values[[b for b in values if about[b][key] in legal]])
-    assert report.answers(five, asked)["boards"].to_list() == [f"the benchmark's {place}"]
-    assert study.metrics(five, asked)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
+    assert report.answers(five, question)["boards"].to_list() == [f"the benchmark's {place}"]
+    assert study.metrics(five, question)["asked"]["against"]["fixed"]["mean"] == round(row.estimate.mean, 4)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
     (waits,) = study.compare(five, ["engineer"], "fixed", needs_wait=True)
     assert row["boards that need a wait, against fixed"].startswith(comparisons.points(waits.estimate))
     assert comparisons.place(waits) == "the benchmark's 40 boards that need a wait"
-    for asked, said in ((False, " that need no wait"), ([False], " that need no wait"), ([True, False], "")):
-        (row,) = study.compare(five, ["engineer"], "fixed", needs_wait=asked)
-        assert comparisons.place(row).partition(" boards")[2] == said
+    for needs_wait, ending in ((False, " that need no wait"), ([False], " that need no wait"), ([True, False], "")):
+        (row,) = study.compare(five, ["engineer"], "fixed", needs_wait=needs_wait)
+        assert comparisons.place(row).partition(" boards")[2] == ending
     assert study.table(five).loc["fixed configuration", "2 agents, against fixed"] == ""
     alone = study.table(one).loc["paper's engineer"]
     assert alone["optimal %"] == f"{100 * one.rates('engineer', 'optimal').to_numpy().mean():.1f}"
@@ -182,12 +182,12 @@ def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing
 def test_points_per_token_count_what_an_arm_sampled_beside_its_rounds(published):
     arm, (seed, *_) = "engineer_trained", published.seeds("engineer_trained")
     alone = study.load(ROOT / "reports/cells/study", seeds=[seed])
-    rounds = [one.training for one in alone.history(arm, seed)]
-    extra = sum(rounds[0]["spent before"][key] for key in ("rollouts", "replies"))
-    first, *later = (one["sampled_tokens"] / 1e6 for one in rounds)
+    trainings = [round_.training for round_ in alone.history(arm, seed)]
+    extra = sum(trainings[0]["spent before"][key] for key in ("rollouts", "replies"))
+    first, *later = (training["sampled_tokens"] / 1e6 for training in trainings)
     million = first * (1 + extra / (640 * 8)) + sum(later)
     assert designs.tokens(alone)[arm] == pytest.approx(million)
-    of_fixed = sum(one.training["sampled_tokens"] for one in alone.history("fixed", seed))
+    of_fixed = sum(round_.training["sampled_tokens"] for round_ in alone.history("fixed", seed))
     assert designs.tokens(alone)["fixed"] == pytest.approx(of_fixed / 1e6)  # nothing beside its rounds
     gained = (alone.rates(arm, agents=2) - alone.rates("base", agents=2)).to_numpy().mean()
     assert study.table(alone).loc["trained engineer", "points per million tokens"] == f"{100 * gained / million:.1f}"
@@ -209,8 +209,8 @@ def test_stars_are_corrected_for_all_arms(tmp_path):
     assert alone.significant
     assert not among.significant
     (two,) = study.compare(cells, ["engineer"], "fixed", agents=2)
-    said = study.table(cells).loc["paper's engineer", "2 agents, against fixed"]
-    assert said == comparisons.points(two.estimate)  # no star
+    text = study.table(cells).loc["paper's engineer", "2 agents, against fixed"]
+    assert text == comparisons.points(two.estimate)  # no star
 
 
 def test_results_hold_what_was_asked(five):
@@ -224,9 +224,9 @@ def test_results_hold_what_was_asked(five):
     assert "## The questions (`analysis.comparison` of params.yaml)" in results  # when, only a user knows
     assert "questions that were written down before the first run" in study.results_markdown(five, "study")
     assert "There is no cell of the arm" not in results
-    other = study.results_markdown(five, "smoke", {**comparisons.ASKED, "arm": "uniform"}, planned=range(5))
-    assert "There is no cell of the arm that the questions are about (uniform)." in other
-    assert "not finished" not in other
+    other_results = study.results_markdown(five, "smoke", {**comparisons.ASKED, "arm": "uniform"}, planned=range(5))
+    assert "There is no cell of the arm that the questions are about (uniform)." in other_results
+    assert "not finished" not in other_results
     assert "Design RL" not in results  # none was run
     assert results.endswith(
         "made at these commits: c0ffee.\nThe code that decides results has changed since: `dvc repro` would train "
@@ -240,16 +240,16 @@ def told(estimate):
 
 
 def test_a_claim_that_does_not_hold_is_refused(five, one):
-    more = claims.Claim("It helps.", "engineer", "fixed", "more", kept={})
+    claim = claims.Claim("It helps.", "engineer", "fixed", "more", kept={})
     (row,) = study.compare(five, ["engineer"], "fixed")
-    *_, said = claims.table("Does it?", [more], {"five": five}, first=7).splitlines()
-    assert said == f"| 7 | It helps. | {told(row.estimate)} | both 0% |"
-    *_, marked = claims.table("Does it?", [replace(more, marks=(claims.ASKED, ""))], {"five": five}).splitlines()
+    *_, line = claims.table("Does it?", [claim], {"five": five}, first=7).splitlines()
+    assert line == f"| 7 | It helps. | {told(row.estimate)} | both 0% |"
+    *_, marked = claims.table("Does it?", [replace(claim, marks=(claims.ASKED, ""))], {"five": five}).splitlines()
     assert " seeds† |" in marked
-    for wrong in (replace(more, shows="no difference"), replace(more, arm="fixed", against="engineer")):
+    for wrong in (replace(claim, shows="no difference"), replace(claim, arm="fixed", against="engineer")):
         with pytest.raises(ValueError, match="does not hold"):
             claims.table("Does it?", [wrong], {"five": five})
-    for absent, cells in ((replace(more, arm="uniform"), five), (more, one)):
+    for absent, cells in ((replace(claim, arm="uniform"), five), (claim, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
             claims.table("Does it?", [absent], {"cells": cells})
 
@@ -260,9 +260,9 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
     rows = [claims.Claim("", arm, "fixed", "no difference" if arm == "constant" else "more") for arm in arms]
     _, _, *lines = claims.table("", rows, both).splitlines()
     for arm, line in zip(arms, lines, strict=True):
-        found = [study.compare(cells, [arm], "fixed", agents=2) for cells in both.values()]
+        differences = [study.compare(cells, [arm], "fixed", agents=2) for cells in both.values()]
         cells = [cell.strip() for cell in line.split("|")[3:5]]
-        assert cells == [told(rows[0].estimate) if rows else "" for rows in found]
+        assert cells == [told(rows[0].estimate) if rows else "" for rows in differences]
     assert [line.split("|")[5].strip() for line in lines[:2]] == ["both 0%"] * 2
     assert re.fullmatch(r"\d\d% against 0%", lines[2].split("|")[5].strip())
     with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms
@@ -274,24 +274,24 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
 def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
     arm = "engineer_trained"
     comparison = {"metric": "valid", "arm": arm, "against": ["fixed"], "agents": [2]}
-    seen, *others = report.not_asked(published, comparison).itertuples()
-    assert seen.boards == "the validation boards"
-    assert [row.against for row in others] == ["paper's engineer"] * 2
-    for row, agents in zip(others, (2, 3), strict=True):
+    first, *rest = report.not_asked(published, comparison).itertuples()
+    assert first.boards == "the validation boards"
+    assert [row.against for row in rest] == ["paper's engineer"] * 2
+    for row, agents in zip(rest, (2, 3), strict=True):
         (alone,) = study.compare(published, [arm], "engineer", agents=agents)
         assert row.points.rstrip("*") == comparisons.points(alone.estimate)
         assert float(row.p) >= float(f"{alone.estimate.p:.2g}")
     assert len(report.not_asked(published, {**comparison, "against": ["fixed", "engineer"]})) == 1  # asked for there
     trained = engineers.load(ROOT / "reports/cells/study")
-    said = " ".join(study.results_markdown(published, "study", comparison, trained, ages=4).split())
+    text = " ".join(study.results_markdown(published, "study", comparison, trained, ages=4).split())
     lost = 100 * np.mean([record["solving"]["mean"] for record in trained])
-    assert f"it changes the valid rate on the validation boards by {lost:+.1f} (" in said
+    assert f"it changes the valid rate on the validation boards by {lost:+.1f} (" in text
     ahead = comparisons.points(claims.head_start(published, arm))
-    assert f"differs from that of the other arms by {ahead} points" in said
+    assert f"differs from that of the other arms by {ahead} points" in text
     (optimal,) = study.compare(published, [arm], "fixed", "optimal", agents=2)
-    assert f"from the fixed configuration by {comparisons.points(optimal.estimate)} points" in said
+    assert f"from the fixed configuration by {comparisons.points(optimal.estimate)} points" in text
     response = statistics.t_estimate(engineers.first_designs(published, 4)["response"].to_numpy()).text("+.1f")
-    assert f"side length differs by {response} squares" in said
+    assert f"side length differs by {response} squares" in text
 
 
 def test_a_head_start_is_seen_before_the_first_design(published):
@@ -301,18 +301,18 @@ def test_a_head_start_is_seen_before_the_first_design(published):
         [published.history(arm, seed)[0].report.valid_rate for seed in seeds] for arm in ("engineer_trained", "round_0")
     )
     assert claims.head_start(published, "engineer_trained").mean == pytest.approx(np.subtract(own, shared).mean())
-    *_, said = claims.table("", [claim], {"study": published}).splitlines()
-    assert said == f"| 1 | No. | {told(claims.head_start(published, 'engineer_trained'))} | |"
+    *_, line = claims.table("", [claim], {"study": published}).splitlines()
+    assert line == f"| 1 | No. | {told(claims.head_start(published, 'engineer_trained'))} | |"
 
     def with_first(change):
-        return changed(published, "engineer_trained", lambda seed, one: [one.rounds[0] | change])
+        return changed(published, "engineer_trained", lambda seed, record: [record.rounds[0] | change])
 
-    known = published.records["engineer_trained", 0].rounds
-    solved = [row | {"valid": row["rollouts"]} for row in known[0]["report"]["sizes"]]
+    rounds = published.records["engineer_trained", 0].rounds
+    solved = [row | {"valid": row["rollouts"]} for row in rounds[0]["report"]["sizes"]]
     with pytest.raises(ValueError, match="does not hold"):  # the control: it would be ahead
-        claims.table("", [claim], {"": with_first({"report": known[0]["report"] | {"sizes": solved}})})
+        claims.table("", [claim], {"": with_first({"report": rounds[0]["report"] | {"sizes": solved}})})
     with pytest.raises(ValueError, match="another configuration"):
-        claims.head_start(with_first({"config": known[1]["config"]}), "engineer_trained")
+        claims.head_start(with_first({"config": rounds[1]["config"]}), "engineer_trained")
     with pytest.raises(ValueError, match="uniform_no and round_0 have no training seed in common"):
         claims.head_start(published, "uniform_no")
 
@@ -320,15 +320,15 @@ def test_a_head_start_is_seen_before_the_first_design(published):
 def test_the_papers_claims_are_answered_by_their_intervals(tmp_path, five):
     arms = {"fixed": 0.0, "engineer": 0.15, "engineer_base": 0.3, "engineer_trained": 0.15, "engineer_trained_v1": 0.15}
     cells = study.load(simulate(tmp_path, arms))
-    found = paper.claims(cells)
+    answers = paper.claims(cells)
     subset = "the engineer is ahead of the fixed configuration: subset wr025"
     (row,) = study.compare(cells, ["engineer"], "fixed", boards="wr025")
-    assert found.loc[subset, "paper's engineer"] == f"yes: {comparisons.points(row.estimate)}, 5 seeds"
+    assert answers.loc[subset, "paper's engineer"] == f"yes: {comparisons.points(row.estimate)}, 5 seeds"
     better = "a trained checkpoint designs better than the untrained model: all boards"
-    assert found.loc[better, "paper's engineer"].startswith("no: -")
-    assert found.loc["context V6 is ahead of V1: all boards"].tolist()[:2] == ["+20.0 on wr025", ""]
-    assert found.loc["context V6 is ahead of V1: all boards", "trained engineer"].startswith("not shown: ")
-    assert not any("V2" in claim or "report" in claim for claim in found.index)  # no such arm was run
+    assert answers.loc[better, "paper's engineer"].startswith("no: -")
+    assert answers.loc["context V6 is ahead of V1: all boards"].tolist()[:2] == ["+20.0 on wr025", ""]
+    assert answers.loc["context V6 is ahead of V1: all boards", "trained engineer"].startswith("not shown: ")
+    assert not any("V2" in claim or "report" in claim for claim in answers.index)  # no such arm was run
     assert paper.claims(five)["trained engineer"].eq("").all()
     assert f"| {subset} |" in " ".join(study.results_markdown(cells, "smoke").split())
 
@@ -348,17 +348,17 @@ def played(*rounds, before):
 
 
 def test_changes_describe_a_design_in_the_papers_terms():
-    half, more = {3: 0.5, 4: 0.5}, {3: 0.75, 4: 0.25}
-    first, one = (half, {3: 0.9, 4: 0.5}), (more, {3: 0.9, 4: 0.4})
-    *designed, last = played(first, one, (more, {3: 0.2, 4: 0.1}), before={})
+    half, smaller = {3: 0.5, 4: 0.5}, {3: 0.75, 4: 0.25}
+    first, second = (half, {3: 0.9, 4: 0.5}), (smaller, {3: 0.9, 4: 0.4})
+    *designed, last = played(first, second, (smaller, {3: 0.2, 4: 0.1}), before={})
     rejected = replace(last, proposal=Proposal("", None, "no JSON"))
     histories = {"engineer": (*designed, rejected), "fixed": played(first, (half, {3: 0.9}), before={})}
     cells = SimpleNamespace(
         records=[(arm, 0) for arm in histories], arms=[*histories], history=lambda arm, seed: histories[arm]
     )
-    found = study.changes(cells).set_index("arm")
-    assert found.loc["fixed", "moved"] == pytest.approx(0.0)
-    table = found.loc["engineer"].set_index("round")
+    changes = study.changes(cells).set_index("arm")
+    assert changes.loc["fixed", "moved"] == pytest.approx(0.0)
+    table = changes.loc["engineer"].set_index("round")
     expected = {"below_frontier": [4 - 3.25, 3 - 3.25], "wait_ratio": [0.5, 0.5], "moved": [0.25, 0.0]}
     expected |= {"kept": [1.0, 1.0], "rejected": [0.0, 1.0]}
     for column, values in expected.items():
@@ -377,9 +377,9 @@ def test_waits_of_a_size_without_boards_do_not_count():
 def test_overlap_tells_data_that_helped_from_the_rest():
     low, high = {3: 0.1, 4: 0.1}, {3: 0.5, 4: 0.1}
     # Size 3 rose; size 9 is in no report, so that nobody knows whether it helped.
-    kept = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({3: 0.8, 9: 0.2}, high), before=low)
-    left = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({4: 0.8, 9: 0.2}, high), before=low)
-    cells = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: (kept, left)[seed])
+    kept_rounds = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({3: 0.8, 9: 0.2}, high), before=low)
+    left_rounds = played(({3: 0.4, 4: 0.4, 9: 0.2}, high), ({4: 0.8, 9: 0.2}, high), before=low)
+    cells = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: (kept_rounds, left_rounds)[seed])
     assert designs.overlap(cells, "engineer").to_dict("index") == {
         0: {"helped": 1.0, "others": 0.0},
         1: {"helped": 0.0, "others": 1.0},
@@ -395,18 +395,18 @@ def test_doses_are_differences_between_what_was_told_and_the_student(tmp_path):
     table = engineers.doses(cells, 2)
     assert table["report"].to_list() == ["another", "another"]
     assert table["distance"].to_list() == pytest.approx([50, -50])  # each is told the other
-    own, other = (cells.rates(arm).mean(axis=1) for arm in ("engineer_trained", "engineer_trained_another"))
-    assert table["gained"].to_list() == pytest.approx((100 * (own - other)).to_list())
+    own_rates, other_rates = (cells.rates(arm).mean(axis=1) for arm in ("engineer_trained", "engineer_trained_another"))
+    assert table["gained"].to_list() == pytest.approx((100 * (own_rates - other_rates)).to_list())
     assert "another student's" in texts(figures.doses(table))
     assert engineers.doses(study.Study({}, cells.sets), 2).empty
 
 
 def test_metrics_hold_every_rate_and_no_interval_of_one_seed(five, one):
-    found = study.metrics(five)
-    assert found["benchmark"]["engineer"]["all"]["valid"].keys() == {"mean", "seeds", "boards", "low", "high", "p"}
-    assert set(found["benchmark"]["engineer"]["by_agents"]) == {"2", "3"}
-    assert found["benchmark"]["fixed"]["against_fixed"] == {}
-    assert sorted(row["round"] for row in found["validation_by_round"]) == [-1, 0, *[1] * 4, *[2] * 4]
+    content = study.metrics(five)
+    assert content["benchmark"]["engineer"]["all"]["valid"].keys() == {"mean", "seeds", "boards", "low", "high", "p"}
+    assert set(content["benchmark"]["engineer"]["by_agents"]) == {"2", "3"}
+    assert content["benchmark"]["fixed"]["against_fixed"] == {}
+    assert sorted(row["round"] for row in content["validation_by_round"]) == [-1, 0, *[1] * 4, *[2] * 4]
     assert '"low"' not in repro.dumps(study.metrics(one))
 
 
@@ -419,14 +419,14 @@ def test_the_table_with_the_paper_has_gains_of_both(five):
     assert row["ours, 3 agents"].startswith(f"{rates['engineer']:.1f} / ")
     assert row["ours, 3 agents"].endswith(f"({rates['engineer'] - rates['fixed']:+.1f})")
     assert both.loc["GRPO, base model as engineer", "ours, 3 agents"] == ""
-    few = study.Study({key: one for key, one in five.records.items() if key != ("engineer", 0)}, five.sets)
+    few = study.Study({key: record for key, record in five.records.items() if key != ("engineer", 0)}, five.sets)
     (paired,) = study.compare(few, ["engineer"], "fixed", agents=3)  # of the seeds that both have
     assert paper.with_paper(few).loc[row.name, "ours, 3 agents"].endswith(f"({100 * paired.estimate.mean:+.1f})")
 
 
 def test_frontiers_show_rates_and_data_of_every_round_and_size(published):
-    success, asked = by_round(published, "fixed")
-    assert list(success.columns) == list(asked.columns)
+    success, shares = by_round(published, "fixed")
+    assert list(success.columns) == list(shares.columns)
     boards = published.sets["validation"]  # the outcomes of boards, where by_round reads the engineer's reports
     rates = published.rates("fixed", "valid", "validation").mean().loc[boards["board"]].to_numpy()
     expected = boards.assign(valid=rates).groupby("size")["valid"].mean().to_dict()
@@ -434,9 +434,9 @@ def test_frontiers_show_rates_and_data_of_every_round_and_size(published):
     figure = figures.frontiers(published, ["fixed", "no such arm"])
     heights = [bar.get_height() for bars in figure.axes[0].containers for bar in bars]
     np.testing.assert_allclose(heights, success.fillna(0.0).T.to_numpy().ravel())
-    success, asked = by_round(published, "engineer_trained")
-    assert asked.sum().to_list() == pytest.approx([1.0] * len(asked.columns))
-    assert list(success.index) == list(asked.index) == [3, 4, 5, 6, 7, 8, 9, 10]
+    success, shares = by_round(published, "engineer_trained")
+    assert shares.sum().to_list() == pytest.approx([1.0] * len(shares.columns))
+    assert list(success.index) == list(shares.index) == [3, 4, 5, 6, 7, 8, 9, 10]
     assert success.index[success.isna().all(axis=1)].to_list() == [9, 10]  # validation has no boards of these
     both = [played((ratios, {3: 0.1}), before={}) for ratios in ({3: 0.5, 9: 0.5}, {3: 1.0})]
     two = SimpleNamespace(seeds=lambda arm: [0, 1], history=lambda arm, seed: both[seed])
@@ -445,13 +445,13 @@ def test_frontiers_show_rates_and_data_of_every_round_and_size(published):
 
 
 def test_what_designers_spent_is_that_of_their_rounds(published):
-    found = spent(published)
-    assert "fixed" not in found.index
+    table = spent(published)
+    assert "fixed" not in table.index
     cost = engineers.load(ROOT / "reports/cells/study")[0]["cost"]  # the same for all seeds
-    assert found.loc["engineer_trained", [*cost]].to_dict() == cost
+    assert table.loc["engineer_trained", [*cost]].to_dict() == cost
     a_round = 640 * 8 + 4 * 486  # samples of a round's training, and of its evaluation
     extra = (cost["rollouts"] + cost["replies"]) / (3 * a_round)
-    assert found.loc["engineer_trained", "extra"] == pytest.approx(extra)
+    assert table.loc["engineer_trained", "extra"] == pytest.approx(extra)
     assert study.table(published).loc["trained engineer", "extra samples"] == f"{extra:+.0%}"
 
 
@@ -489,35 +489,37 @@ def test_the_loop_shows_the_report_and_the_design_of_the_record(published):
     seed = published.seeds("engineer_trained")[0]
     before, after, *_ = history = published.history("engineer_trained", seed)
     drawn = loop({"a student": history})
-    _, told, asked, *four = drawn.axes
+    _, report_ax, design_ax, *board_axes = drawn.axes
     parts = {s.size: s for s in before.report.sizes}
     solved = [(s.valid - s.wait_valid) / (s.rollouts - s.wait_rollouts) for s in parts.values()]
     solved += [s.wait_valid / s.wait_rollouts for s in parts.values()]
-    assert [bar.get_height() for bar in told.patches] == pytest.approx(solved)
+    assert [bar.get_height() for bar in report_ax.patches] == pytest.approx(solved)
     shares = {size: share for size, share in after.config.data_ratios.items() if share}
-    tops = [(round(bar.get_x() + bar.get_width() / 2), bar.get_y() + bar.get_height()) for bar in asked.patches]
+    tops = [(round(bar.get_x() + bar.get_width() / 2), bar.get_y() + bar.get_height()) for bar in design_ax.patches]
     assert {[*parts][at]: top for at, top in sorted(tops)} == pytest.approx(shares)  # the highest of each size
-    waits = [bar.get_height() for bar in asked.patches if bar.get_facecolor() == told.patches[-1].get_facecolor()]
+    waits = [
+        bar.get_height() for bar in design_ax.patches if bar.get_facecolor() == report_ax.patches[-1].get_facecolor()
+    ]
     assert waits == pytest.approx([share * after.config.sizes[size].wait_ratio for size, share in shares.items()])
     tasks, _ = sample_boards(after.config, after.training["instances"], seed=repro.seed_for(seed, "train", 1))
     assert environment_statistics(tasks) == after.report.training  # those that it trained on
-    assert [round(ax.get_xlim()[1]) for ax in four] == [task.instance.size for task in tasks[:4]]
-    failed = replace(before.report, examples=tuple(replace(one, moves=()) for one in before.report.examples))
+    assert [round(ax.get_xlim()[1]) for ax in board_axes] == [task.instance.size for task in tasks[:4]]
+    failed = replace(before.report, examples=tuple(replace(example, moves=()) for example in before.report.examples))
     with pytest.raises(ValueError, match=r"^no failure of round 0 that is on record has a plan$"):
         loop({"a student": (replace(before, report=failed), after)})
 
 
 def test_learning_shows_paired_differences_from_round_0_on(five):
     (ax, *_) = figures.learning(five, five.arms).axes
-    own, fixed = (five.rates(arm, "valid", "validation").loc[0].mean() for arm in ("engineer", "fixed"))
-    assert np.array(ax.lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (own - fixed)])
+    engineer, fixed = (five.rates(arm, "valid", "validation").loc[0].mean() for arm in ("engineer", "fixed"))
+    assert np.array(ax.lines[0].get_ydata())[[0, -1]] == pytest.approx([0, 100 * (engineer - fixed)])
 
 
 @pytest.mark.parametrize("other", [{}, {"engineer": 0.0}])
 def test_arms_without_a_common_seed_are_not_compared(tmp_path, other):
     simulate(tmp_path, {"fixed": 0.0}, seeds=[0, 1])
-    found = study.load(simulate(tmp_path, other, seeds=[2, 3]))
-    assert report.answers(found).empty
-    assert study.metrics(found)["asked"] == {**comparisons.ASKED, "against": {}}
-    assert comparisons.power(found).empty
-    assert study.compare(found, found.arms, "fixed") == []
+    cells = study.load(simulate(tmp_path, other, seeds=[2, 3]))
+    assert report.answers(cells).empty
+    assert study.metrics(cells)["asked"] == {**comparisons.ASKED, "against": {}}
+    assert comparisons.power(cells).empty
+    assert study.compare(cells, cells.arms, "fixed") == []

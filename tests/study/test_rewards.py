@@ -32,42 +32,42 @@ def few():
 
 
 def test_the_reward_that_made_the_gains_is_found_by_the_other_students(few):
-    found = laboratory.whole(rows())
-    some = rewards.candidates()
-    chosen, _, judged = rewards.held_out([rewards.scores(one, found, KNOWN) for one in some], found)
+    trials = laboratory.whole(rows())
+    candidates = rewards.candidates()
+    chosen, _, judged = rewards.held_out([rewards.scores(reward, trials, KNOWN) for reward in candidates], trials)
     assert judged["share"].mean() > 0.9
     assert judged["rank"].mean() > 0.9
-    assert {some[c].forgetting for c in chosen} == {TRUTH.forgetting}
+    assert {candidates[c].forgetting for c in chosen} == {TRUTH.forgetting}
 
 
 def test_scores_without_a_relation_to_gains_go_no_way():
-    found = laboratory.whole(rows())
-    shares = [rewards.judged(rng_for(i).random(found.gain.shape[:2]), found)["share"].mean() for i in range(200)]
+    trials = laboratory.whole(rows())
+    shares = [rewards.judged(rng_for(i).random(trials.gain.shape[:2]), trials)["share"].mean() for i in range(200)]
     assert abs(np.mean(shares)) < 4 * np.std(shares, ddof=1) / len(shares) ** 0.5
 
 
 def test_a_reward_is_judged_under_seeds_that_did_not_set_it(monkeypatch):
     monkeypatch.setattr(rewards, "CHOSEN_ON", dict.fromkeys(KNOWN, (0, 1)))
     assert rewards.under_new_seeds(laboratory.whole(rows()), KNOWN).empty
-    found = laboratory.whole(rows(seeds=(0, 1, 2)))
+    trials = laboratory.whole(rows(seeds=(0, 1, 2)))
     monkeypatch.setattr(rewards, "expected_gain", TRUTH)
-    said = rewards.under_new_seeds(found, KNOWN)["under new seeds"]
-    assert float(said["rank correlation"].split()[0]) > 0.9
-    assert abs(float(said["ahead of the best design under the other seeds"].split()[0])) < 0.2  # the noise is 0.1
-    draws = [found.designs.index(name) for name in laboratory.DRAWS]
-    ahead = found.gain[:, :, 2].max(axis=1) - found.gain[:, draws, 2].mean(axis=1)
-    assert float(said["ahead of a random draw"].split()[0]) == pytest.approx(ahead.mean(), abs=0.2)
+    result = rewards.under_new_seeds(trials, KNOWN)["under new seeds"]
+    assert float(result["rank correlation"].split()[0]) > 0.9
+    assert abs(float(result["ahead of the best design under the other seeds"].split()[0])) < 0.2  # the noise is 0.1
+    draws = [trials.designs.index(name) for name in laboratory.DRAWS]
+    ahead = trials.gain[:, :, 2].max(axis=1) - trials.gain[:, draws, 2].mean(axis=1)
+    assert float(result["ahead of a random draw"].split()[0]) == pytest.approx(ahead.mean(), abs=0.2)
     monkeypatch.setattr(rewards, "expected_gain", lambda situation, config: -TRUTH(situation, config))  # the control
-    assert rewards.under_new_seeds(found, KNOWN)["under new seeds"]["rank correlation"].startswith("-")
+    assert rewards.under_new_seeds(trials, KNOWN)["under new seeds"]["rank correlation"].startswith("-")
 
 
 def test_what_a_reward_promises_is_held_against_gains_on_designs_that_engineers_asked_for(few, monkeypatch):
     monkeypatch.setattr(rewards, "expected_gain", TRUTH)
     assert rewards.with_asked(list(rows()), KNOWN).empty  # nobody tried these designs
     both = [*rows(), *rows(seeds=(1,), designs=laboratory.first_designs())]
-    said = rewards.with_asked(both, KNOWN)
-    assert said["gained for each point promised"].to_numpy() == pytest.approx(1, abs=0.1)
-    assert (said[["explained", "explained, fitted to others", "rank"]] > 0.9).all(axis=None)
+    table = rewards.with_asked(both, KNOWN)
+    assert table["gained for each point promised"].to_numpy() == pytest.approx(1, abs=0.1)
+    assert (table[["explained", "explained, fitted to others", "rank"]] > 0.9).all(axis=None)
     half = [row | {"gain": row["gain"] / 2} for row in both]
     assert rewards.with_asked(half, KNOWN)["gained for each point promised"].to_numpy() == pytest.approx(0.5, abs=0.1)
     noise = [row | {"gain": rng_for(row["seed"], row["student"], row["design"]).normal()} for row in both]

@@ -47,10 +47,10 @@ def test_coverage_refutes_intervals_that_forget_the_seeds():
 def test_estimate_agrees_with_a_table_worked_by_hand():
     values = np.array([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]]) + np.array([[0.5, -0.5, 0.0], [-0.5, 0.5, 0.0]])
     assert statistics.mean_squares(values) == pytest.approx((6.0, 14.0, 0.5))
-    found = estimate(values)  # variance (6 + 14 - 0.5) / 6, df 19.5^2 / (6^2 + 14^2 / 2 + 0.5^2 / 2)
+    interval = estimate(values)  # variance (6 + 14 - 0.5) / 6, df 19.5^2 / (6^2 + 14^2 / 2 + 0.5^2 / 2)
     of_t, error = stats.t(19.5**2 / (36 + 98 + 0.125)), (19.5 / 6) ** 0.5
     half, p = of_t.ppf(0.975) * error, 2 * of_t.sf(4 / error)
-    assert (found.mean, found.low, found.high, found.p) == pytest.approx((4.0, 4 - half, 4 + half, p))
+    assert (interval.mean, interval.low, interval.high, interval.p) == pytest.approx((4.0, 4 - half, 4 + half, p))
 
 
 def test_students_are_compared_within_their_age():
@@ -69,8 +69,8 @@ def test_students_are_compared_within_their_age():
     assert not as_often_as_claimed(without)  # the control: it is too wide
     values = simulate(rng_for(1, "ages"), 0.02, 8, 300, 0.02)
     assert estimate(values, [5] * 8) == estimate(values)
-    one, moved = estimate(values, ages), estimate(values + np.array(ages)[:, None], ages)
-    assert (moved.high - moved.low, moved.mean) == pytest.approx((one.high - one.low, one.mean + 1.5))
+    plain, moved = estimate(values, ages), estimate(values + np.array(ages)[:, None], ages)
+    assert (moved.high - moved.low, moved.mean) == pytest.approx((plain.high - plain.low, plain.mean + 1.5))
     assert statistics.mean_squares(values, ages)[0] == pytest.approx(
         300 * np.mean([values.mean(1)[[i, i + 4]].var(ddof=1) for i in range(4)])
     )
@@ -84,9 +84,9 @@ def test_ages_are_one_a_seed_and_each_has_as_many_seeds(ages):
 
 @pytest.mark.parametrize("values", [np.arange(4.0)[None], np.arange(4.0)[:, None], np.full((3, 4), 1 / 3)])
 def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies(values):
-    found = estimate(values)
-    assert (found.mean, found.low, found.high, found.p) == (values.mean(), None, None, None)
-    assert not found.excludes_zero
+    interval = estimate(values)
+    assert (interval.mean, interval.low, interval.high, interval.p) == (values.mean(), None, None, None)
+    assert not interval.excludes_zero
     assert t_estimate([0.1, 0.1, 0.1]).p is None
     assert t_estimate([0.1, 0.1, 0.1 + 1e-9]).p is not None  # the control
 
@@ -110,13 +110,13 @@ def test_no_mean_is_taken_of_what_is_no_number(wrong):
 def test_estimate_moves_and_turns_with_its_values(seeds, boards, shift, number):
     """Seeds and boards may change places: in the gate, students under two training seeds are the rows."""
     values = rng_for(number, "values").normal(size=(seeds, boards))
-    one, moved, turned, placed = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1], values.T))
-    assert None not in (one.low, one.high, moved.low, moved.high)
-    assert moved.mean == pytest.approx(one.mean + shift)
-    assert moved.high - moved.low == pytest.approx(one.high - one.low)
-    assert (turned.low, turned.high, turned.p) == pytest.approx((-one.high, -one.low, one.p))
-    assert (placed.low, placed.high, placed.p) == pytest.approx((one.low, one.high, one.p))
-    assert one.excludes_zero == (one.p is not None and one.p < 0.05)
+    plain, moved, turned, placed = (estimate(v) for v in (values, values + shift, -values[::-1, ::-1], values.T))
+    assert None not in (plain.low, plain.high, moved.low, moved.high)
+    assert moved.mean == pytest.approx(plain.mean + shift)
+    assert moved.high - moved.low == pytest.approx(plain.high - plain.low)
+    assert (turned.low, turned.high, turned.p) == pytest.approx((-plain.high, -plain.low, plain.p))
+    assert (placed.low, placed.high, placed.p) == pytest.approx((plain.low, plain.high, plain.p))
+    assert plain.excludes_zero == (plain.p is not None and plain.p < 0.05)
 
 
 def test_holm_is_worked_by_hand():
@@ -172,9 +172,9 @@ def test_p_values_are_as_true_as_the_table_of_the_module_says():
     runs, refuted = 20_000, set()
     for row in table:
         seeds, between, *ratios, _ = (cell.strip() for cell in row.strip("|").split("|"))
-        found = p_values(runs, int(seeds), 480, float(between), 0.10, 0.33)
+        simulated = p_values(runs, int(seeds), 480, float(between), 0.10, 0.33)
         for alpha, ratio in zip((0.05, 0.01, 0.0056, 0.001), map(float, ratios), strict=True):
-            count = int((found < alpha).sum())
+            count = int((simulated < alpha).sum())
             # What two decimals leave open, and 4 standard errors of the count.
             error = 0.005 * alpha + 4 * (ratio * alpha / runs) ** 0.5
             assert abs(count / runs - ratio * alpha) < error, (row, alpha, count)

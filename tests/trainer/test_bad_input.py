@@ -23,8 +23,8 @@ PLAN = format_plan(TASK.instance, TASK.solution.plan, "brief")
 
 def _llama(out, context=2048, template=True):
     """Writes a tiny Llama with random weights and a byte-level tokenizer, as a checkpoint of ours."""
-    more = {"num_key_value_heads": 1, "tie_word_embeddings": True, "max_position_embeddings": context}
-    model, tokenizer = byte_level_model(LlamaForCausalLM, 32, **more)
+    options = {"num_key_value_heads": 1, "tie_word_embeddings": True, "max_position_embeddings": context}
+    model, tokenizer = byte_level_model(LlamaForCausalLM, 32, **options)
     if not template:
         tokenizer.chat_template = None
     save_policy(model, tokenizer, out)
@@ -38,10 +38,10 @@ def llama(tmp_path_factory):
 
 def test_a_tokenizer_without_a_chat_template_is_refused(tmp_path):
     folder = _llama(tmp_path / "mute", template=False)
-    said = "the tokenizer has no chat template: so it cannot be asked"
-    with pytest.raises(checkpoint.CheckpointError, match=said):
+    message = "the tokenizer has no chat template: so it cannot be asked"
+    with pytest.raises(checkpoint.CheckpointError, match=message):
         load_policy(folder)
-    with pytest.raises(ValueError, match=f"{said} in words; take .* prompt_format compact"):
+    with pytest.raises(ValueError, match=f"{message} in words; take .* prompt_format compact"):
         starting_point(str(folder), tmp_path / "out", prompt_format="brief")
     with pytest.raises(ValueError, match="prompt_format: 'compact' is none of chat, brief"):
         starting_point(str(folder), tmp_path / "out", prompt_format="compact")

@@ -70,7 +70,7 @@ def test_a_reply_that_was_cut_short_is_told_apart(small):
     mask = grammar_mask(small.tokenizer, grammar, small.model.config.vocab_size)
     failed = mask([small.tokenizer("size3 p10 any", add_special_tokens=False)["input_ids"]])[0]
     assert failed.nonzero()[:, 0].tolist() == [small.tokenizer.eos_token_id]  # it looks like an end
-    both = small.tokenizer(["size3 p10 any", "size3 p10"], add_special_tokens=False)["input_ids"]
-    after, alone = mask(both)[1], mask(both[1:])[0]
-    assert after.tolist() == alone.tolist()
-    assert after.sum() > 1
+    prefixes = small.tokenizer(["size3 p10 any", "size3 p10"], add_special_tokens=False)["input_ids"]
+    batched, single = mask(prefixes)[1], mask(prefixes[1:])[0]
+    assert batched.tolist() == single.tolist()
+    assert batched.sum() > 1

@@ -19,8 +19,8 @@ def _decode(policy, prompts=PROMPTS, seed=0, **changed):
 def test_greedy_tokens_are_those_of_generate(tiny):
     pad = tiny.tokenizer.pad_token_id
     prompts = [[int(t) for t in np.random.default_rng(i).integers(3, 43, size=1 + i % 9)] for i in range(40)]
-    said = [d.ids for d in _decode(tiny, prompts, temperature=0.0)]
-    eos = max(range(3, 43), key=lambda t: sum(t in ids[3:] and t not in ids[:3] for ids in said))  # ends many, not all
+    rows = [d.ids for d in _decode(tiny, prompts, temperature=0.0)]
+    eos = max(range(3, 43), key=lambda t: sum(t in ids[3:] and t not in ids[:3] for ids in rows))  # ends many, not all
     ours = _decode(tiny, prompts, temperature=0.0, eos=eos)
     for prompt, decoded in zip(prompts, ours, strict=True):
         ids = torch.tensor([prompt])
@@ -45,11 +45,11 @@ def test_log_probabilities_are_those_of_a_plain_forward_pass(tiny):
 
 def test_a_batch_is_as_large_as_its_cache_may_be(tiny, monkeypatch):
     warm = {"n": 2, "temperature": 3.0}  # at which samples differ
-    alone, rows = _decode(tiny, **warm), []
-    assert [d.ids for d in _decode(tiny, **warm, seed=1)] != [d.ids for d in alone]  # the control
+    expected, rows = _decode(tiny, **warm), []
+    assert [d.ids for d in _decode(tiny, **warm, seed=1)] != [d.ids for d in expected]  # the control
     token = 2 * 2 * 2 * 16  # keys and values, layers, heads, width
     monkeypatch.setattr(decoding, "CACHE", token * (6 + 24) * 4)
-    assert [d.ids for d in _decode(tiny, **warm, progress=rows.append)] == [d.ids for d in alone]
+    assert [d.ids for d in _decode(tiny, **warm, progress=rows.append)] == [d.ids for d in expected]
     assert rows == [4, 4, 2]
 
 

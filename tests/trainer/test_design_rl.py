@@ -52,7 +52,7 @@ def data_on(policy_path, size: int) -> np.ndarray:
     """Returns the data ratio of a size in each accepted reply."""
     policy = load_policy(policy_path, max_new_tokens=reply_words(SIZES))
     problem = designs(50, lambda kind: 0.0)
-    texts = [text for own in policy.complete(problem.prompts("compact"), n=8, seed=5) for text in own]
+    texts = [text for replies in policy.complete(problem.prompts("compact"), n=8, seed=5) for text in replies]
     configs = [c for text in texts if (c := read_reply(text, SIZES, "compact").config)]
     assert len(configs) > len(texts) / 2
     return np.array([c.sizes[size].data_ratio if size in c.sizes else 0.0 for c in configs])
@@ -65,9 +65,9 @@ def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(spe
     assert after.mean() - before.mean() > 4 * (before.var() / len(before) + after.var() / len(after)) ** 0.5
     assert {"rewards/design/mean", "rewards/accepted/mean", "rewards/distinct/mean", "entropy"} <= {*curve[0]}
     assert all(0 < row["rewards/distinct/mean"] <= 1 for row in curve)
-    nothing = designs(16, lambda kind: 0.0)  # without signal: the control
-    few = PARAMS.model_copy(update={"instances": 16, "epochs": 1})
-    train_round(speaker, nothing, few, tmp_path / "nothing", seed=0)
+    unrewarded = designs(16, lambda kind: 0.0)  # without signal: the control
+    params = PARAMS.model_copy(update={"instances": 16, "epochs": 1})
+    train_round(speaker, unrewarded, params, tmp_path / "nothing", seed=0)
     assert all(
         torch.equal(a, b)
         for a, b in zip(*(load_policy(p).model.parameters() for p in (speaker, tmp_path / "nothing")), strict=True)
@@ -83,18 +83,18 @@ def test_lessons_teach_the_designs_that_are_worth_most(speaker, tmp_path):
     params = LessonParams(situations=200, boards_share=0.25, training=recipe)
     assert (params.rows, params.boards) == (1920, 480)
     unseen = [replace(made_up(i, SIZES, seed=8), history=()) for i in range(60)]
-    earned = {}
+    scores = {}
     for name, reward in (
         ("before", None),
         ("best", expected_gain),
-        ("worst", lambda *asked: 1 - expected_gain(*asked)),
+        ("worst", lambda *arguments: 1 - expected_gain(*arguments)),
     ):
         policy = speaker
         if reward:
-            given = {"variant": "V1", "reward": reward, "seed": 0}
-            policy = taught(params, base, speaker, tmp_path, tmp_path / name, SIZES, **given)
-        earned[name] = reading(load_policy(policy), unseen, SIZES, variant="V1", seed=3)["own"]
-    assert earned["worst"] < 0.5 * min(earned["before"], earned["best"])  # the lessons decide which designs it writes
+            options = {"variant": "V1", "reward": reward, "seed": 0}
+            policy = taught(params, base, speaker, tmp_path, tmp_path / name, SIZES, **options)
+        scores[name] = reading(load_policy(policy), unseen, SIZES, variant="V1", seed=3)["own"]
+    assert scores["worst"] < 0.5 * min(scores["before"], scores["best"])  # the lessons decide which designs it writes
     assert cost(DesignRLParams(lessons=params, real_share=0.0, rl=PARAMS), SIZES, tables=3) == {
         "rollouts": 0, "demonstrations": 480, "replies": 128 * 16,
     }  # fmt: skip
@@ -104,16 +104,16 @@ def test_a_chat_reply_in_json_is_rewarded():
     problem = designs(1, lambda kind: float(kind[0] == 4))
     reply = 'I move on. {"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0.1, "wait_ratio": null}}}'
     design, accepted, distinct = problem.rewards("chat")
-    asked = {"completions": [[{"content": text}] for text in (reply, reply, None)], "situation": [0, 0, 0]}
-    assert design(**asked) == [1.0, 1.0, 0.0]
-    assert accepted(**asked) == [1.0, 1.0, 0.0]
-    assert distinct(**asked) == [0.5, 0.5, 1.0]
+    arguments = {"completions": [[{"content": text}] for text in (reply, reply, None)], "situation": [0, 0, 0]}
+    assert design(**arguments) == [1.0, 1.0, 0.0]
+    assert accepted(**arguments) == [1.0, 1.0, 0.0]
+    assert distinct(**arguments) == [0.5, 0.5, 1.0]
 
 
 def test_what_a_prompt_leaves_out_and_a_reward_may_read_is_in_the_identity():
-    one, other = (replace(made_up(0, SIZES, seed=7), history=()) for _ in range(2))
-    other = replace(other, report=replace(other.report, sizes=other.report.sizes[:1]))
-    mute = [Designs([situation], SIZES, "schema") for situation in (one, other)]
+    whole, partial = (replace(made_up(0, SIZES, seed=7), history=()) for _ in range(2))
+    partial = replace(partial, report=replace(partial.report, sizes=partial.report.sizes[:1]))
+    mute = [Designs([situation], SIZES, "schema") for situation in (whole, partial)]
     assert mute[0].prompts("compact") == mute[1].prompts("compact")
     assert mute[0].identity() != mute[1].identity()
 
@@ -123,11 +123,11 @@ def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speak
     problem = Mixture([designs(4, lambda kind: 1.0), Boards(tasks)])
     rows = problem.rows("compact")
     assert rows["part"][:] == [0] * 4 + [1] * 4
-    said = ["size3 p100 p10 any end"] * 4 + [env.format_plan(t.instance, t.solution.plan, "compact") for t in tasks]
+    texts = ["size3 p100 p10 any end"] * 4 + [env.format_plan(t.instance, t.solution.plan, "compact") for t in tasks]
     columns = {name: rows[name][:] for name in rows.column_names if name != "prompt"}
-    found = {reward.__name__: reward(completions=said, **columns) for reward in problem.rewards("compact")}
-    assert found["design"] == found["accepted"] == [1.0] * 4 + [None] * 4
-    assert found["valid"] == found["optimal"] == [None] * 4 + [1.0] * 4
+    rewards = {reward.__name__: reward(completions=texts, **columns) for reward in problem.rewards("compact")}
+    assert rewards["design"] == rewards["accepted"] == [1.0] * 4 + [None] * 4
+    assert rewards["valid"] == rewards["optimal"] == [None] * 4 + [1.0] * 4
     params = PARAMS.model_copy(update={"instances": 8, "prompts": 1, "generations": 4, "microbatch": 4, "epochs": 1})
     curve = train_round(speaker, problem, params, tmp_path / "out", seed=0)
     named = [{key.split("/")[1] for key in row if key.startswith("rewards/")} for row in curve]

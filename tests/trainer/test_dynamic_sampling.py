@@ -30,7 +30,7 @@ class Scores:
         self.teaching, self.calls = teaching, []
 
     def __call__(self, completions, task, **_):
-        keys = [one.instance.key for one in tasks_of({"task": row} for row in task)]
+        keys = [t.instance.key for t in tasks_of({"task": row} for row in task)]
         self.calls.append(list(zip(keys, completions, strict=True)))
         return [float(i % SIZE == 0 and key in self.teaching) for i, key in enumerate(keys)]
 
@@ -51,12 +51,12 @@ def stock(start, folder, scores, redraws=20, **changed):
 
 def test_arguments_with_which_redraws_would_count_otherwise_are_refused(start, tmp_path):
     """`stock` itself is the control."""
-    for redraws, changed, said in (
+    for redraws, changed, message in (
         (-1, {}, "redraws: -1 is negative"),
         (1, {"multi_objective_aggregation": "normalize_then_sum"}, "redraws take 'sum_then_normalize'"),
         (1, {"scale_rewards": "batch"}, "scale_rewards: redraws take 'group' or 'none'"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             stock(start, tmp_path, Scores(set()), redraws, **changed)
 
 
@@ -77,14 +77,14 @@ def test_every_group_has_a_signal_and_all_samples_are_counted(start, tmp_path):
     prompts = trainer.processing_class.batch_decode(batch["prompt_ids"], skip_special_tokens=True)
     texts = trainer.processing_class.batch_decode(batch["completion_ids"], skip_special_tokens=True)
     assert prompts[::SIZE] == prompts[1::SIZE]  # whole groups
-    asked = {row["prompt"]: one.instance.key for row, one in zip(trainer.train_dataset, BOARDS, strict=True)}
-    drawn = [pair for call in scores.calls for pair in call]
-    assert {(asked[p], text) for p, text in zip(prompts, texts, strict=True)} <= {*drawn}
-    assert {asked[p] for p in prompts} <= TEACHING
-    assert {asked[p] for p in prompts[: 1 * SIZE]} == {BOARDS[0].instance.key}  # one that taught keeps its place
+    key_of = {row["prompt"]: task.instance.key for row, task in zip(trainer.train_dataset, BOARDS, strict=True)}
+    pairs = [pair for call in scores.calls for pair in call]
+    assert {(key_of[p], text) for p, text in zip(prompts, texts, strict=True)} <= {*pairs}
+    assert {key_of[p] for p in prompts} <= TEACHING
+    assert {key_of[p] for p in prompts[:SIZE]} == {BOARDS[0].instance.key}  # one that taught keeps its place
     metrics = trainer._metrics["train"]
-    assert metrics["dynamic_sampling/completions"] == [len(drawn)]
-    assert len(drawn) > GROUPS * SIZE
+    assert metrics["dynamic_sampling/completions"] == [len(pairs)]
+    assert len(pairs) > GROUPS * SIZE
     assert metrics["dynamic_sampling/without_signal"] == [0.0]
     # TRL's metrics are those of the first draw: 2 of 6 groups, of which half earn 1.
     assert metrics["reward"] == [pytest.approx(1 / 6)]
@@ -140,17 +140,17 @@ def test_rows_that_replace_others_keep_their_tokens(ours, more, data):
     """Whatever the lengths: without its padding, each row is the one that it was, at the place that it should have."""
     pairs = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=3, unique_by=lambda p: p[0]))
     old, new = (torch.tensor([p[i] for p in pairs], dtype=torch.long) for i in (0, 1))
-    found = replaced(padded(ours, 100), padded(more, 200), old, new, PAD)
+    batch = replaced(padded(ours, 100), padded(more, 200), old, new, PAD)
     numbers, lengths = [100, 101, 102, 103], list(ours)
     for place, row in pairs:
         numbers[place], lengths[place] = 200 + row, more[row]
-    assert found["advantages"].tolist() == numbers
+    assert batch["advantages"].tolist() == numbers
     for i, (number, (before, after)) in enumerate(zip(numbers, lengths, strict=True)):
-        asked, said = (found[f"{part}_mask"][i].bool() for part in ("prompt", "completion"))
-        assert found["prompt_ids"][i][asked].tolist() == [number] * before
-        assert found["completion_ids"][i][said].tolist() == [number] * after
-        assert said[:after].all()  # completions end with their padding
-        assert found["sampling_per_token_logps"][i][said].tolist() == [-number] * after
+        prompt_mask, completion_mask = (batch[f"{part}_mask"][i].bool() for part in ("prompt", "completion"))
+        assert batch["prompt_ids"][i][prompt_mask].tolist() == [number] * before
+        assert batch["completion_ids"][i][completion_mask].tolist() == [number] * after
+        assert completion_mask[:after].all()  # completions end with their padding
+        assert batch["sampling_per_token_logps"][i][completion_mask].tolist() == [-number] * after
 
 
 def test_our_trainer_draws_other_samples_each_time(start, tmp_path):

@@ -58,9 +58,9 @@ def test_another_child_may_end_while_the_engine_answers(engine, stranger):
 
 
 def test_another_child_outlives_the_watch(engine, stranger):
-    own = engine._ask(lambda llm: llm.process)
+    process = engine._ask(lambda llm: llm.process)
     engine._watch.stdin.close()  # as when this process is killed
     engine._watch.wait()
-    own.join(60)
-    assert own.exitcode == -9
+    process.join(60)
+    assert process.exitcode == -9
     assert stranger.is_alive()

@@ -35,12 +35,12 @@ def test_a_round_has_a_curve_and_changes_the_weights(start, tmp_path):
 
 
 def test_a_round_raises_the_reward_on_its_training_boards(start, tmp_path):
-    more = {"epochs": 4, "generations": 16, "microbatch": 64, "learning_rate": 5e-4, "save_every": 8}
-    params = RLParams.parse(PARAMS.model_dump() | more, "rl")
+    changes = {"epochs": 4, "generations": 16, "microbatch": 64, "learning_rate": 5e-4, "save_every": 8}
+    params = RLParams.parse(PARAMS.model_dump() | changes, "rl")
     train_round(start, Boards(TASKS), params, tmp_path / "checkpoint", seed=0)
     before, after = (
-        np.mean([reward(r.verdict) for r in evaluate.rollout(load_policy(at), TASKS, samples=50, seed=1)])
-        for at in (start, tmp_path / "checkpoint")
+        np.mean([reward(r.verdict) for r in evaluate.rollout(load_policy(path), TASKS, samples=50, seed=1)])
+        for path in (start, tmp_path / "checkpoint")
     )
     assert after > before + 0.2  # four times the standard error, which with 400 samples each is at most 0.035, and more
 
@@ -153,8 +153,8 @@ def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch)
     commands = []
     failing = SimpleNamespace(run=lambda command, **_: commands.append(command) or SimpleNamespace(returncode=1))
     monkeypatch.setattr(grpo, "subprocess", failing)
-    more = {"processes": 2, "microbatch": 8, "vllm": "colocate", "sharding": "fsdp2"}
-    params = RLParams.parse(PARAMS.model_dump() | more, "rl")
+    changes = {"processes": 2, "microbatch": 8, "vllm": "colocate", "sharding": "fsdp2"}
+    params = RLParams.parse(PARAMS.model_dump() | changes, "rl")
     with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
         train_round(start, Boards(TASKS), params, tmp_path / "out", seed=0)
     file = f"{grpo.ACCELERATE}/fsdp2.yaml"

@@ -13,7 +13,7 @@ from mapflake.env import EnvConfig, generate
 
 
 def rows(regime, students=laboratory.AGES, seeds=(0, 1), designs=None, dropped=()):
-    """Trials in which each student gains most on a size of its own; those dropped, (seed, student, design), lack."""
+    """Trials in which each student gains most on a size of its own, without `dropped` ones (seed, student, design)."""
     names = designs or list(laboratory.DESIGNS)
     for seed, (i, age), (j, name) in itertools.product(seeds, enumerate(students), enumerate(names)):
         if (seed, age, name) not in dropped:
@@ -27,14 +27,14 @@ def test_a_trial_measures_what_a_round_changes(start, tmp_path, monkeypatch):
     params = PARAMS.model_copy(update={"epochs": 1})
     design = EnvConfig.uniform([3], 0.0, 0.0)
     validation = [*TASKS, *generate(EnvConfig.uniform([4], 0.0, 1.0), 4, seed=1)]
-    begun = laboratory.rates(start, Grpo(params), validation)
-    one, again, other = (
+    start_rates = laboratory.rates(start, Grpo(params), validation)
+    trial, repeat, other = (
         laboratory.trial(start, design, Grpo(params), validation, tmp_path / "trial", seed=seed) for seed in (0, 0, 1)
     )
-    assert {*begun["by_size"]} == {"3", "4"}
-    assert one == again != other
-    assert one["samples"] == params.epochs * params.instances * params.generations
-    assert 0 < one["tokens"] <= one["samples"] * params.max_new_tokens
+    assert {*start_rates["by_size"]} == {"3", "4"}
+    assert trial == repeat != other
+    assert trial["samples"] == params.epochs * params.instances * params.generations
+    assert 0 < trial["tokens"] <= trial["samples"] * params.max_new_tokens
     assert not (tmp_path / "trial").exists()
 
 
@@ -54,23 +54,23 @@ def test_the_page_has_the_gate_of_what_is_complete():
     (shown,) = (line for line in with_waits if line.startswith("| 3x3 to 5x5, waits 0.0"))
     assert shown.split("|")[2].strip() == "+10.0"
     missing = [*rows("longer", dropped=[(1, laboratory.AGES[0], "benchmark")])]
-    first, *others = map(str, laboratory.AGES)
-    for seeds, students in (((2,), [first, *others]), ((2, 3, 4, 5), [first, *others])):
-        found = laboratory.whole([*missing, *rows("longer", seeds=seeds)])
-        assert found is not None
-        assert [*found.students] == students  # as many as there can be without a gap
-        assert found.seeds == (0, *seeds)
+    first, *rest = map(str, laboratory.AGES)
+    for seeds, students in (((2,), [first, *rest]), ((2, 3, 4, 5), [first, *rest])):
+        subset = laboratory.whole([*missing, *rows("longer", seeds=seeds)])
+        assert subset is not None
+        assert [*subset.students] == students  # as many as there can be without a gap
+        assert subset.seeds == (0, *seeds)
     text = laboratory.page(missing)
-    assert f"The first table is of the {len(others)} students and 2 training seeds (0, 1)" in text
-    assert f"the students of {', '.join(others)} steps" in text
-    assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # nobody to be told from
+    assert f"The first table is of the {len(rest)} students and 2 training seeds (0, 1)" in text
+    assert f"the students of {', '.join(rest)} steps" in text
+    assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # no other student to compare with
     assert laboratory.whole(rows("longer", seeds=(0,))) is laboratory.whole([]) is None
     assert laboratory.matrix([], laboratory.DESIGNS).empty
 
 
 def test_a_round_of_which_only_recipes_are_known_has_no_section():
-    few = [*rows("quarter", laboratory.SCREENED["students"], (0,), laboratory.SCREENED["designs"])]
-    text = laboratory.page([*rows("half_rate"), *few])
+    recipes = [*rows("quarter", laboratory.SCREENED["students"], (0,), laboratory.SCREENED["designs"])]
+    text = laboratory.page([*rows("half_rate"), *recipes])
     assert "## Single designs, half_rate" in text
     assert "## Single designs, quarter" not in text
     assert "A round, *half_rate*, has 320 boards" in text
@@ -99,21 +99,21 @@ def test_engineers_designs_are_compared_under_their_own_seed():
     gate = [*rows("groups_of_8", laboratory.WHOLE, (0, 1)), *rows("groups_of_8", laboratory.WHOLE, (2,))]
     for row in gate:
         row["gain"] = {"6x6, waits 0.5": 6.0 if row["seed"] < 2 else 4.0, "benchmark": 4.5}.get(row["design"], 0.0)
-    asked = [*rows("groups_of_8", laboratory.WHOLE, (2,), list(laboratory.ENGINEERS))]
-    for row in asked:
+    trials = [*rows("groups_of_8", laboratory.WHOLE, (2,), list(laboratory.ENGINEERS))]
+    for row in trials:
         place = laboratory.WHOLE.index(int(row["student"]))
         matched = laboratory.ENGINEERS[row["design"]] == laboratory.STUDY.students.ages[place]
         row["gain"] = 5.0 if matched else 3.0
-    *_, table = laboratory.engineers(asked, gate)
-    found = {line.split("|")[1].strip(): line.split("|")[2].split()[0] for line in table.splitlines()[2:]}
-    assert [*found.values()] == ["+2.0", "+5.0", "+1.0", "+0.5"], found
-    assert table in laboratory.page([*gate, *asked])
-    part = [row for row in asked if row["student"] in ("1500", "6000")]  # the others were not run
-    *_, few = laboratory.engineers(part, [row for row in gate if row["student"] != "3200"])
-    assert [line.split("|")[2].split()[0] for line in few.splitlines()[2:]] == ["+2.0", "+5.0", "+1.0", "+0.5"]
+    *_, table = laboratory.engineers(trials, gate)
+    gains = {line.split("|")[1].strip(): line.split("|")[2].split()[0] for line in table.splitlines()[2:]}
+    assert [*gains.values()] == ["+2.0", "+5.0", "+1.0", "+0.5"], gains
+    assert table in laboratory.page([*gate, *trials])
+    part = [row for row in trials if row["student"] in ("1500", "6000")]  # the others were not run
+    *_, part_table = laboratory.engineers(part, [row for row in gate if row["student"] != "3200"])
+    assert [line.split("|")[2].split()[0] for line in part_table.splitlines()[2:]] == ["+2.0", "+5.0", "+1.0", "+0.5"]
     assert laboratory.engineers(part, [row for row in gate if row["seed"] < 2])[-1].startswith("|")  # gains alone
-    begun = [row for row in gate if row["seed"] < 2 or row["design"] not in laboratory.DRAWS]
-    assert laboratory.engineers(asked, begun)[-1].startswith("|")
+    gate_part = [row for row in gate if row["seed"] < 2 or row["design"] not in laboratory.DRAWS]
+    assert laboratory.engineers(trials, gate_part)[-1].startswith("|")
     assert {*laboratory.first_designs()} == {*laboratory.ENGINEERS}
 
 
@@ -124,9 +124,9 @@ def test_parts_do_not_teach_one_student_at_once(tmp_path):
 
 
 def test_validation_is_drawn_as_the_benchmark_is(tmp_path, monkeypatch):
-    few = laboratory.BOARDS.model_dump() | {"demonstrations": [{"agents": 2, "boards": 40, "wait_ratio": 0.5}]}
-    few["validation"] |= {"boards": 4}
-    monkeypatch.setattr(laboratory, "BOARDS", type(laboratory.BOARDS).parse(few, "env_design"))
+    settings = laboratory.BOARDS.model_dump() | {"demonstrations": [{"agents": 2, "boards": 40, "wait_ratio": 0.5}]}
+    settings["validation"] |= {"boards": 4}
+    monkeypatch.setattr(laboratory, "BOARDS", type(laboratory.BOARDS).parse(settings, "env_design"))
     laboratory.draw_boards(tmp_path)
     tasks = env.load_tasks(tmp_path / "validation.jsonl")
     assert len(tasks) == 4 * len(laboratory.SIZES) * 3

@@ -9,13 +9,13 @@ from mapflake.trainer import logps, packing
 
 def _plain(model, ids, mask, length, temperature):
     """Returns the log-probabilities of a plain forward pass, one row at a time, without any padding."""
-    found = torch.zeros(len(ids), length)
+    values = torch.zeros(len(ids), length)
     for row, (tokens, real) in enumerate(zip(ids, mask.bool(), strict=True)):
         counts = int(real[-length:].sum())
         logp = torch.log_softmax(model(tokens[real][None]).logits[0] / temperature, -1)
         if counts:
-            found[row, :counts] = logp[-counts - 1 : -1].gather(-1, tokens[real][-counts:, None])[:, 0]
-    return found
+            values[row, :counts] = logp[-counts - 1 : -1].gather(-1, tokens[real][-counts:, None])[:, 0]
+    return values
 
 
 @settings(max_examples=15)
@@ -36,17 +36,17 @@ def test_values_and_gradient_are_those_of_a_plain_forward_pass(tiny, seed, rows,
         ours = logps.completion_logps(tiny.model, ids, mask, 8, 0.7)
         tiny.model.set_attn_implementation("sdpa")
     plain = _plain(tiny.model, ids, mask, 8, 0.7)
-    # Both are differences of logits, each a sum of 32 products after two layers of such sums, in another order: some
-    # roundings of the largest of them apart.
+    # Both are differences of logits, each a sum of 32 products after two layers of such sums, in another order: they
+    # differ by some roundings of the largest logit.
     with torch.no_grad():
         largest = float(tiny.model(ids).logits.abs().max()) / 0.7
     torch.testing.assert_close(ours, plain, atol=20 * UNIT * largest, rtol=0)
     if mask[:, -8:].any():  # the control: a temperature that differs by a thousandth
         with pytest.raises(AssertionError):
             torch.testing.assert_close(ours, _plain(tiny.model, ids, mask, 8, 0.7007), atol=20 * UNIT * largest, rtol=0)
-    own, expected = (
+    actual, expected = (
         gradients(tiny.model, (x * weights).sum() + 0 * tiny.model(ids[:1]).logits.sum()) for x in (ours, plain)
     )
     largest = float(max(gradient.abs().max() for gradient in expected.values()))
     # Sums over up to 20 x 8 tokens on top, in another order.
-    torch.testing.assert_close(own, expected, atol=200 * UNIT * largest, rtol=0)
+    torch.testing.assert_close(actual, expected, atol=200 * UNIT * largest, rtol=0)

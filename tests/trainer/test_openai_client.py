@@ -60,7 +60,7 @@ def test_the_samples_of_a_prompt_are_one_request(served):
     assert sorted(a["seed"] for a in server.asked[2:]) == seeds
     assert policy.complete(["a"], schema={"type": "object"}) == [["x"]]
     assert "n" not in server.asked[-1]
-    assert [asked.get("response_format", {}).get("json_schema", {}).get("schema") for asked in server.asked[3:]] == [
+    assert [body.get("response_format", {}).get("json_schema", {}).get("schema") for body in server.asked[3:]] == [
         None, {"type": "object"},
     ]  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_the_key_is_read_from_the_environment_alone_and_no_part_of_it_is_shown(s
         with pytest.raises(ServerError) as caught:
             policy.complete(["a"])
         assert "sec" not in str(caught.value) + repr(policy)
-    assert {asked["key"] for asked in server.asked} == {"Bearer secret-key"}
+    assert {body["key"] for body in server.asked} == {"Bearer secret-key"}
 
 
 @pytest.mark.parametrize(("content", "finish"), [("", "stop"), (None, "tool_calls")])

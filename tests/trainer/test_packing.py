@@ -24,11 +24,11 @@ def test_packed_rows_have_the_loss_and_gradient_of_padded_ones(chat_start):
     policy = load_policy(chat_start)
     rows = encode_pairs(policy.tokenizer, PAIRS)
     loss, expected = _step(policy, warmstart._pad(rows, policy.tokenizer.pad_token_id), "sdpa")
-    packed, own = _step(policy, pack(rows), ATTENTION)
-    # The mean of the same losses of tokens, each a sum of 64 products after another: some roundings apart.
+    packed, actual = _step(policy, pack(rows), ATTENTION)
+    # The mean of the same losses of tokens, each a sum of 64 products after another: they differ by some roundings.
     assert packed == pytest.approx(loss, rel=20 * UNIT)
     largest = float(max(gradient.abs().max() for gradient in expected.values()))
-    torch.testing.assert_close(own, expected, atol=200 * UNIT * largest, rtol=0)
+    torch.testing.assert_close(actual, expected, atol=200 * UNIT * largest, rtol=0)
     # The control: a row sees another.
     joined = pack([{key: [*rows[0][key], *rows[1][key]] for key in rows[0]}, rows[2]])
     assert _step(policy, joined, ATTENTION)[0] != pytest.approx(loss, rel=1e-3)
@@ -42,13 +42,13 @@ def test_a_language_model_is_trained_on_packed_rows_and_one_that_slides_on_padde
     def curve(name):
         return warm_start(PAIRS, chat_start, params, tmp_path / name, seed=0)
 
-    seen = []
-    monkeypatch.setattr(packing, "pack", lambda rows: seen.append(len(rows)) or pack(rows))
+    batch_sizes = []
+    monkeypatch.setattr(packing, "pack", lambda rows: batch_sizes.append(len(rows)) or pack(rows))
     packed = curve("packed")
     with monkeypatch.context() as patch:
         patch.setattr(packing, "has_full_attention", lambda model: False)
         padded = curve("padded")
-    assert seen == [3, 3]  # of the first
+    assert batch_sizes == [3, 3]  # of the first
     assert padded[-1]["loss"] == pytest.approx(packed[-1]["loss"], rel=1e-4)
     policy = load_policy(chat_start)
     lengths = [len(row["input_ids"]) for row in encode_pairs(policy.tokenizer, PAIRS)]

@@ -32,8 +32,8 @@ def test_products_are_those_of_rounded_weights_and_gradients_are_float32(tiny):
     assert torch.equal(model(IDS).logits, half(IDS).logits)
     assert not torch.equal(model(IDS).logits.float(), tiny.model(IDS).logits)  # the control: float32 differs
     for part in range(2):  # two microbatches: the sum is kept in float32
-        for of in (model, half):
-            (_loss(of) / (1 + part)).backward()
+        for net in (model, half):
+            (_loss(net) / (1 + part)).backward()
     rounded = dict(half.named_parameters())
     for name, weight in model.named_parameters():
         assert weight.dtype == weight.grad.dtype == torch.float32
@@ -68,7 +68,7 @@ def test_the_processor_decides(monkeypatch, capabilities, halved, taken):
     of_processor.cache_clear()
     try:
         assert of_processor() == settle("auto") == taken
-        assert [settle(asked) for asked in ("float32", "bfloat16")] == ["float32", "bfloat16"]
+        assert [settle(name) for name in ("float32", "bfloat16")] == ["float32", "bfloat16"]
     finally:
         of_processor.cache_clear()
 
@@ -102,8 +102,8 @@ def test_what_was_compiled_for_a_hundred_shapes_is_not_all_kept(capacity, last):
     """At 1,024 shapes a supervised start of 135M parameters took 16 GiB after 160 steps. A user's number stays."""
     environment = os.environ | {"ONEDNN_VERBOSE": "profile_create", "OMP_NUM_THREADS": "1"}
     environment.pop("ONEDNN_PRIMITIVE_CACHE_CAPACITY", None)
-    said = done(sys.executable, "-c", PRODUCTS, env=environment | capacity)
-    products = [line for line in said.splitlines() if "create:" in line]
+    output = done(sys.executable, "-c", PRODUCTS, env=environment | capacity)
+    products = [line for line in output.splitlines() if "create:" in line]
     assert len(products) == 101
     assert last in products[-1]
 

@@ -1,4 +1,4 @@
-"""Models that others trained, in small: a folder without a manifest, a GGUF file; as they are, random."""
+"""Small models that others trained: a folder without a manifest, a GGUF file; as they are and with random weights."""
 
 import json
 import math
@@ -36,9 +36,9 @@ def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(the
     assert (before.prompt_format, policy.prompt_format) == ("chat", "brief")
     prompts = [render_prompt(task.instance, "brief") for task in TASKS]
     assert policy.complete(prompts, max_new_tokens=8) == before.complete(prompts, max_new_tokens=8)
-    written = (tmp_path / "out/model.safetensors").stat().st_mtime_ns
+    mtime = (tmp_path / "out/model.safetensors").stat().st_mtime_ns
     starting_point(str(theirs), tmp_path / "out", prompt_format="brief")
-    assert (tmp_path / "out/model.safetensors").stat().st_mtime_ns == written
+    assert (tmp_path / "out/model.safetensors").stat().st_mtime_ns == mtime
 
 
 def test_brief_prompts_have_no_default_system_message(theirs, tmp_path):
@@ -65,11 +65,11 @@ def test_the_random_twin_has_the_shape_alone(theirs, tmp_path):
         out = starting_point(str(theirs), tmp_path / name, prompt_format="brief", **options)
         return load_policy(out).model.state_dict()
 
-    own, twin, again = weights("own"), weights("twin", random_weights=True), weights("again", random_weights=True)
-    assert {k: w.shape for k, w in own.items()} == {k: w.shape for k, w in twin.items()}
-    projections = [k for k in own if "proj" in k]
+    original, twin, again = weights("own"), weights("twin", random_weights=True), weights("again", random_weights=True)
+    assert {k: w.shape for k, w in original.items()} == {k: w.shape for k, w in twin.items()}
+    projections = [k for k in original if "proj" in k]
     assert projections
-    assert not any(torch.equal(own[k], twin[k]) for k in projections)
+    assert not any(torch.equal(original[k], twin[k]) for k in projections)
     assert all(torch.equal(twin[k], again[k]) for k in twin)
 
 
@@ -77,8 +77,8 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     with pytest.raises(checkpoint.CheckpointError, match=r"none\.gguf: no such file"):
         starting_point(str(tmp_path / "none.gguf"), tmp_path / "out", prompt_format="chat")
     monkeypatch.setitem(pretrained.PACKAGED, "smollm2", ("no_such_package", "x.gguf"))
-    said = r"'smollm2' is in the package no_such_package, .*make install EXTRAS=dev,smol"
-    with pytest.raises(ValueError, match=said):
+    message = r"'smollm2' is in the package no_such_package, .*make install EXTRAS=dev,smol"
+    with pytest.raises(ValueError, match=message):
         starting_point("smollm2", tmp_path / "out", prompt_format="chat")
 
 
@@ -89,7 +89,7 @@ def gguf_file(tmp_path) -> tuple[Path, dict[str, np.ndarray]]:
     tokenizer = byte_level_tokenizer()
     tokens = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
-    path, written = tmp_path / "tiny.gguf", {}
+    path, tensors = tmp_path / "tiny.gguf", {}
     writer = gguf.GGUFWriter(path, "llama")
     for key, value in {
         "context_length": 256, "embedding_length": WIDTH, "block_count": 1, "feed_forward_length": WIDTH,
@@ -112,7 +112,7 @@ def gguf_file(tmp_path) -> tuple[Path, dict[str, np.ndarray]]:
         shapes[f"blk.0.{name}"] = (WIDTH, WIDTH)
     for name, shape in shapes.items():
         quantised = gguf.quantize(rng.normal(0, 0.05, shape).astype(np.float32), kind)
-        written[name] = gguf.dequantize(quantised, kind)
+        tensors[name] = gguf.dequantize(quantised, kind)
         writer.add_tensor(f"{name}.weight", quantised, raw_dtype=kind)
     for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
         writer.add_tensor(f"{name}.weight", np.ones(WIDTH, dtype=np.float32))
@@ -120,15 +120,15 @@ def gguf_file(tmp_path) -> tuple[Path, dict[str, np.ndarray]]:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path, written
+    return path, tensors
 
 
 def test_a_gguf_file_becomes_a_checkpoint(gguf_file, tmp_path):
-    path, written = gguf_file
+    path, tensors = gguf_file
     policy = load_policy(starting_point(str(path), tmp_path / "out", prompt_format="chat"))
     state = policy.model.state_dict()
-    for ours, name in {"embed_tokens": "token_embd", "layers.0.mlp.down_proj": "blk.0.ffn_down"}.items():
-        assert np.allclose(state[f"model.{ours}.weight"].numpy(), written[name])
+    for key, name in {"embed_tokens": "token_embd", "layers.0.mlp.down_proj": "blk.0.ffn_down"}.items():
+        assert np.allclose(state[f"model.{key}.weight"].numpy(), tensors[name])
     assert policy.tokenizer.eos_token == "<|im_end|>"
     assert policy.model.generation_config.eos_token_id == policy.model.config.eos_token_id == 2
     assert "quantization_config" not in read_json(tmp_path / "out/config.json")

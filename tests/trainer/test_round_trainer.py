@@ -87,8 +87,8 @@ def test_entropy_is_estimated_from_what_was_sampled(start, tmp_path):
     expected = float((exact * counts).sum() / counts.sum())
     # Given what came before it, a token's surprise has the exact entropy as its mean. So the sum of a row's differences
     # has mean 0, rows are independent, and the mean square of these sums is their variance.
-    apart = ((surprise - exact) * counts).sum(1)
-    error = float(apart.square().sum().sqrt() / counts.sum())
+    differences = ((surprise - exact) * counts).sum(1)
+    error = float(differences.square().sum().sqrt() / counts.sum())
     assert error < 0.05 * expected
     assert abs(trainer._seen["entropy"] - expected) < 4 * error
     # The control: the successful rows alone, of which the policy is surer than of the others.

@@ -45,8 +45,8 @@ def test_the_weights_in_a_folder_decide_a_training_however_the_folder_is_named(s
     pairs, out = demonstrations(TASKS, "compact"), tmp_path / "out"
     warmstart.warm_start(pairs, start, RECIPE, out, seed=0)
     trained = out.stat().st_ino  # of a new training it would be another folder
-    for named in (str(start), shutil.copytree(start, tmp_path / "copy")):
-        warmstart.warm_start(pairs, named, RECIPE, out, seed=0)
+    for path in (str(start), shutil.copytree(start, tmp_path / "copy")):
+        warmstart.warm_start(pairs, path, RECIPE, out, seed=0)
         assert out.stat().st_ino == trained
 
 

@@ -78,13 +78,13 @@ def _saved(model, tokenizer, folder):
 
 def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
     policies = []
-    for path, asked, prompt_format in ((compact, "engineer guide design", "compact"), (chat, "Design.", "json")):
+    for path, prompt, prompt_format in ((compact, "engineer guide design", "compact"), (chat, "Design.", "json")):
         ours, policy = load_policy(path), load_policy(path, vllm=VLLM)
         prompts = [render_prompt(t.instance, ours.prompt_format) for t in TASKS]
         greedy = ours.complete(prompts, temperature=0, max_new_tokens=24)
         assert len({text for (text,) in greedy}) > 1
         assert policy.complete(prompts, n=2, temperature=0, max_new_tokens=24) == [row * 2 for row in greedy]
-        started = policy.engine._llm
+        llm = policy.engine._llm
 
         sampled = policy.complete(prompts, n=4, seed=1, max_new_tokens=24)
         assert all(len(set(texts)) > 1 for texts in sampled)
@@ -93,21 +93,21 @@ def test_a_policy_completes_through_an_engine_of_its_own(compact, chat, caplog):
 
         grammar = reply_grammar((3, 4), prompt_format)
         caplog.clear()
-        (texts,) = policy.complete([asked], n=6, max_new_tokens=1000 - len(asked), grammar=grammar, seed=1)
+        (texts,) = policy.complete([prompt], n=6, max_new_tokens=1000 - len(prompt), grammar=grammar, seed=1)
         assert {read_reply(text, (3, 4), prompt_format).rejection for text in texts} <= {None, ZERO}
         assert "not whole" not in caplog.text
-        (texts,) = policy.complete([asked], n=6, max_new_tokens=3, grammar=grammar)
+        (texts,) = policy.complete([prompt], n=6, max_new_tokens=3, grammar=grammar)
         assert "6 of 6 completions under the grammar were cut off and are not whole" in caplog.text
-        (texts,) = policy.complete([asked], n=6, max_new_tokens=24)  # the grammar was of those requests alone
+        (texts,) = policy.complete([prompt], n=6, max_new_tokens=24)  # the grammar was of those requests alone
         assert all(read_reply(text, (3, 4), prompt_format).rejection for text in texts)
 
         with pytest.raises(ValueError, match="grammar: "):
-            policy.complete([asked], grammar="start: nothing")
+            policy.complete([prompt], grammar="start: nothing")
         with pytest.raises(ValueError, match="maximum context length is 1024"):
-            policy.complete([" ".join([asked] * 1000)])
-        many = [" ".join([asked] * 100)] * 40  # more than vLLM reads at once: no prompt is read in parts
+            policy.complete([" ".join([prompt] * 1000)])
+        many = [" ".join([prompt] * 100)] * 40  # more than vLLM reads at once: no prompt is read in parts
         assert len(policy.complete(many, seed=1, max_new_tokens=2)) == 40
-        assert policy.engine._llm is started
+        assert policy.engine._llm is llm
         policies.append(policy)
     first, second = (policy.engine for policy in policies)
     assert first._llm is None  # the second took its place
@@ -161,12 +161,12 @@ def _watched(monkeypatch, ways):
 
 def _gap(trainer, ids, size, completions, logps):
     widest = 0.0
-    for i, (completion, found) in enumerate(zip(completions, logps, strict=True)):
+    for i, (completion, values) in enumerate(zip(completions, logps, strict=True)):
         prompt = ids[i // size]
         with torch.no_grad():
             logits = trainer.model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
-        own = torch.log_softmax(logits, -1).gather(-1, torch.tensor(completion)[:, None])[:, 0]
-        widest = max(widest, float((own - torch.tensor(found)).abs().max()))
+        expected = torch.log_softmax(logits, -1).gather(-1, torch.tensor(completion)[:, None])[:, 0]
+        widest = max(widest, float((expected - torch.tensor(values)).abs().max()))
     return widest
 
 
@@ -266,9 +266,9 @@ def served(chat, tmp_path_factory):
     command += ["--served-model-name", "tiny", "--dtype", "float32", "--enforce-eager", "--max-model-len", "4096"]
     command += ["--gpu-memory-utilization", "0.1", "--no-enable-chunked-prefill", "--generation-config", "vllm"]
     command += ["--logprobs-mode", "processed_logprobs", "--worker-extension-cls", f"{engines.WORKER}.Weights"]
-    own = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-    own |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(HERE.parents[1])}
-    with started(*command, log=tmp_path_factory.mktemp("server") / "log", **own) as port:
+    environment = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    environment |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "PYTHONPATH": str(HERE.parents[1])}
+    with started(*command, log=tmp_path_factory.mktemp("server") / "log", **environment) as port:
         yield port
 
 
@@ -283,10 +283,10 @@ def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
     half = "\ufffd"  # a character that was cut in two: the server leaves it out
     assert [text.rstrip(half) for (text,) in theirs] == [text.rstrip(half) for (text,) in ours]
     with monkeypatch.context() as patch:
-        ask, asked = OpenAIPolicy._ask, []
-        patch.setattr(OpenAIPolicy, "_ask", lambda *a: asked.append(a) or ask(*a))
+        ask, calls = OpenAIPolicy._ask, []
+        patch.setattr(OpenAIPolicy, "_ask", lambda *a: calls.append(a) or ask(*a))
         sampled = policy.complete(prompts, n=4, max_new_tokens=24, seed=1)
-        assert len(asked) == len(prompts)  # the server takes n
+        assert len(calls) == len(prompts)  # the server takes n
     assert all(len(set(texts)) == 4 for texts in sampled)
     assert sampled == policy.complete(prompts, n=4, max_new_tokens=24, seed=1)
     assert sampled != policy.complete(prompts, n=4, max_new_tokens=24, seed=2)
@@ -296,8 +296,8 @@ def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
     past = (Round("shared", 0, EnvConfig.uniform((3, 4), 0.0, 0.0), report, training=training),)
     proposal = llm_engineer(lambda _: policy, (3, 4), params, seed=0)(report, past)
     assert len(proposal.replies) == 2
-    kept = params.model_copy(update={"constrained": True, "max_new_tokens": 1500})
-    legal = llm_engineer(lambda _: policy, (3, 4), kept, seed=0)(report, past)
+    constrained = params.model_copy(update={"constrained": True, "max_new_tokens": 1500})
+    legal = llm_engineer(lambda _: policy, (3, 4), constrained, seed=0)(report, past)
     assert {read_reply(text, (3, 4)).rejection for text in legal.replies} <= {None, ZERO}
     assert any(read_reply(text, (3, 4)).rejection not in (None, ZERO) for text in proposal.replies)
     with pytest.raises(ServerError, match="another"):
@@ -307,8 +307,8 @@ def test_a_server_as_policy_and_as_engineer(served, chat, monkeypatch):
 @pytest.mark.parametrize("lora", [None, {"rank": 4, "alpha": 32}])
 def test_a_servers_weights_are_in_step(served, chat, tmp_path, monkeypatch, lora):
     gaps = _watched(monkeypatch, {"nothing": _nothing})
-    there = {"vllm": "server", "vllm_engine": {"server_port": served}, "lora": lora}
-    grpo.train_round(chat, Variety(TASKS), _params(**there), tmp_path / "out", seed=0)
+    changes = {"vllm": "server", "vllm_engine": {"server_port": served}, "lora": lora}
+    grpo.train_round(chat, Variety(TASKS), _params(**changes), tmp_path / "out", seed=0)
     print(gaps)
     assert all(row["in step"] < CLOSE for row in gaps)
     assert all(row["nothing"] > 10 * CLOSE for row in gaps[1:])

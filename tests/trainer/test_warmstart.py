@@ -55,31 +55,31 @@ def test_wrong_input_is_named(tmp_path):
 
 
 def test_pairs_may_come_one_by_one_and_a_seed_from_numpy(tmp_path):
-    few = PARAMS.model_copy(update={"steps": 2, "warmup_steps": 1})
+    params = PARAMS.model_copy(update={"steps": 2, "warmup_steps": 1})
     for name, pairs, seed in (("a", PAIRS, 0), ("b", iter(PAIRS), np.int64(0))):
-        warm_start(pairs, WORDS, few, tmp_path / name, seed=seed)
+        warm_start(pairs, WORDS, params, tmp_path / name, seed=seed)
     assert weights_sha256(tmp_path / "a") == weights_sha256(tmp_path / "b")
 
 
 def test_nothing_but_an_older_checkpoint_is_replaced(tmp_path):
-    few = PARAMS.model_copy(update={"steps": 2, "warmup_steps": 1})
-    kept = tmp_path / "project/thesis.txt"
-    kept.parent.mkdir()
-    kept.write_text("mine")
+    params = PARAMS.model_copy(update={"steps": 2, "warmup_steps": 1})
+    thesis = tmp_path / "project/thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
     (tmp_path / "empty").mkdir()
     start = tmp_path / "start"
-    warm_start(PAIRS, WORDS, few, start, seed=0)
-    for out in (kept, kept.parent):
+    warm_start(PAIRS, WORDS, params, start, seed=0)
+    for out in (thesis, thesis.parent):
         with pytest.raises(CheckpointError, match="is there and is no checkpoint; it would be lost"):
-            warm_start(PAIRS, WORDS, few, out, seed=0)
+            warm_start(PAIRS, WORDS, params, out, seed=0)
     before = weights_sha256(start)
     for out in (start, start / "inner", tmp_path):
         with pytest.raises(CheckpointError, match=r"is where the training begins|is there and is no checkpoint"):
-            warm_start(PAIRS, start, few, out, seed=0)
-    assert (kept.read_text(), weights_sha256(start)) == ("mine", before)
+            warm_start(PAIRS, start, params, out, seed=0)
+    assert (thesis.read_text(), weights_sha256(start)) == ("mine", before)
     assert not (tmp_path / "project.unfinished").exists()
-    warm_start(PAIRS, start, few, tmp_path / "empty", seed=0)  # the controls
-    warm_start(PAIRS, WORDS, few, start, seed=1)
+    warm_start(PAIRS, start, params, tmp_path / "empty", seed=0)  # the controls
+    warm_start(PAIRS, WORDS, params, start, seed=1)
     assert weights_sha256(start) != before
 
 
@@ -96,5 +96,5 @@ def test_what_cannot_be_sampled_is_refused(asked, said):
     for policy in (from_scratch(SHAPE, WORDS, seed=0), OpenAIPolicy("x", base_url="http://127.0.0.1:9/v1")):
         with pytest.raises(ValueError, match=re.escape(said)):
             policy.complete(["w1"], **asked)
-    whole = from_scratch(SHAPE, WORDS, seed=0).complete(["w1"], n=np.int64(2), max_new_tokens=np.int64(3))
-    assert [len(row) for row in whole] == [2]
+    completions = from_scratch(SHAPE, WORDS, seed=0).complete(["w1"], n=np.int64(2), max_new_tokens=np.int64(3))
+    assert [len(row) for row in completions] == [2]

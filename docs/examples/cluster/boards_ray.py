@@ -11,8 +11,8 @@ CONFIG, N, JOBS = EnvConfig.uniform(range(3, 11), 0.2, 0.5), 4000, 16
 
 @ray.remote
 def draw(job: int, folder: str) -> None:
-    mine = range(N * job // JOBS, N * (job + 1) // JOBS)
-    save_tasks(f"{folder}/{job:05d}.jsonl", generate(CONFIG, N, seed=0, indices=mine))
+    indices = range(N * job // JOBS, N * (job + 1) // JOBS)
+    save_tasks(f"{folder}/{job:05d}.jsonl", generate(CONFIG, N, seed=0, indices=indices))
 
 
 if __name__ == "__main__":

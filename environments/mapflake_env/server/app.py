@@ -53,12 +53,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="MAPF-FrozenLake for OpenEnv")
     parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 to be reached from other machines")
     parser.add_argument("--port", type=int, default=8000)
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     # A few messages of each client wait in memory, not the 32 of the default.
     uvicorn.run(
         app,
-        host=chosen.host,
-        port=chosen.port,
+        host=args.host,
+        port=args.port,
         ws_max_size=MAX_MESSAGE,
         ws_max_queue=2,
         timeout_graceful_shutdown=5,  # a page that is open somewhere does not hold it

@@ -80,16 +80,16 @@ def base_pairs(params: BaseParams, boards: Path, n: int) -> list[tuple[str, str]
     if missing := [hard for hard in kinds if not pools[hard]]:
         kind = "fails" if missing[0] else "solves"
         raise ValueError(f"there is no board that the naive plan {kind}, and hard_share is {params.hard_share:g}")
-    shown = [pools[hard][rng.integers(len(pools[hard]))] for hard in kinds]
+    tasks = [pools[hard][rng.integers(len(pools[hard]))] for hard in kinds]
     form = params.prompt_format
     pairs = []
-    for task in shown:
+    for task in tasks:
         turned = transform_task(task, int(rng.integers(8)), rng.permutation(task.instance.num_agents).tolist())
         pairs.append((render_prompt(turned.instance, form), format_plan(turned.instance, turned.solution.plan, form)))
     settings = repro.read_json(boards / "settings.json")
-    taught: dict[str, Any] = {"variants": params.engineer_variants, "prompt_format": reply_format(form)}
-    taught |= {"seed": params.seed, "reported": settings.get("validated")}
-    return pairs + demonstrations(n - len(pairs), settings["sizes"], **taught)
+    options: dict[str, Any] = {"variants": params.engineer_variants, "prompt_format": reply_format(form)}
+    options |= {"seed": params.seed, "reported": settings.get("validated")}
+    return pairs + demonstrations(n - len(pairs), settings["sizes"], **options)
 
 
 def base_model(params: BaseParams, boards: Path, folder: Path) -> str | Path:
@@ -145,23 +145,23 @@ def student_of(
     """
     from mapflake.trainer.checkpoint import origin_of
 
-    age, found, path = students.age(seed), start, folder / "student.json"
-    where = os.path.relpath(folder / "checkpoint" if age else start, folder)
-    about = {"age": age, "seed": seed, "checkpoint": str(start) if base.taken_as_it_is and not age else where}
+    age, checkpoint, path = students.age(seed), start, folder / "student.json"
+    rel_path = os.path.relpath(folder / "checkpoint" if age else start, folder)
+    about = {"age": age, "seed": seed, "checkpoint": str(start) if base.taken_as_it_is and not age else rel_path}
     if age:
-        taught = {"engineer_share": students.engineer_share, "training": students.training or base.training}
-        lessons = base.model_copy(update=taught)
-        shown = [repro.file_sha256(boards / name) for name in ("demonstrations.jsonl", "settings.json")]
-        made_from = [lessons.model_dump(mode="json"), origin_of(start), shown, provenance.code_sha256(__name__)]
+        changes = {"engineer_share": students.engineer_share, "training": students.training or base.training}
+        lessons = base.model_copy(update=changes)
+        hashes = [repro.file_sha256(boards / name) for name in ("demonstrations.jsonl", "settings.json")]
+        made_from = [lessons.model_dump(mode="json"), origin_of(start), hashes, provenance.code_sha256(__name__)]
         about["made_from"] = repro.json_sha256(made_from)
-        found = folder / "checkpoint"
+        checkpoint = folder / "checkpoint"
     if path.is_file() and repro.read_json(path) == about and (not age or (folder / "checkpoint").is_dir()):
-        return found  # nothing is written, and its lessons are not made anew: many cells ask at once
+        return checkpoint  # many cells ask at once: nothing is written, no lessons are made anew
     if age:
-        path.unlink(missing_ok=True)  # if this is killed, it does not tell of other weights
+        path.unlink(missing_ok=True)  # after a kill, no file must describe other weights
         student(lessons, start, boards, folder / "checkpoint", age=age, seed=seed)
     repro.write_json(path, about)
-    return found
+    return checkpoint
 
 
 def student(params: BaseParams, start: str | Path, boards: Path, out: Path, *, age: int, seed: int) -> Path:

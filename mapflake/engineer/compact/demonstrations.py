@@ -7,10 +7,10 @@ A from-scratch policy cannot read a report or write a configuration until it is 
   mix. From round to round its skill rises a little; now and then a reply is marked as rejected. Prompts are written by
   `build_prompt`, as real ones are.
 - Answers of a wide mixture of rules, drawn at random for each pair and each round, independent of what would help:
-  data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, around the frontier, all alike,
-  none where success is rare, as before), holes and waits by one of `LEVEL_RULES` (as before, 0.1 towards half-solved,
-  mutated, one level for all, independent of the report), custom dimensions at random. Weights get log-normal
-  noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
+  data by one of `DATA_RULES` (to the half-solved sizes, the weakest, the strongest, around the frontier, all sizes
+  equally, none where success is rare, as before), holes and waits by one of `LEVEL_RULES` (as before, 0.1 towards
+  half-solved, mutated, one level for all, independent of the report), custom dimensions at random. Weights get
+  log-normal noise (sigma 0.3). One answer in eight is a random legal configuration that ignores the report.
 
 So nothing here is evidence for one design over another: a policy trained on it writes legal replies that depend on
 the report in the ways of these rules. That is language, not insight (`reading` measures it). Not shown: prose,
@@ -62,9 +62,9 @@ def demonstrations(
     In JSON too ratios are multiples of 1/20: a full float takes a language model a dozen tokens. Reports have the sizes
     in `reported`, a part of `sizes`; None: all of them.
     """
-    given: dict[str, Any] = {"seed": seed, "variants": variants, "prompt_format": prompt_format, "reported": reported}
-    drawn = [synthetic_report(i, sizes, **given) for i in range(n)]
-    return [(one.prompt, format_config(rounded(one.answer), prompt_format)) for one in drawn]
+    options: dict[str, Any] = {"seed": seed, "variants": variants, "prompt_format": prompt_format, "reported": reported}
+    runs = [synthetic_report(i, sizes, **options) for i in range(n)]
+    return [(run.prompt, format_config(rounded(run.answer), prompt_format)) for run in runs]
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ def synthetic_report(
 ) -> SyntheticReport:
     """Returns the report behind pair `number` of `demonstrations`; another seed gives ones that were not shown."""
     sizes, rng = legal_sizes(sizes), rng_for(seed, "demonstrations", number)
-    seen = sizes if reported is None else legal_sizes(reported)
-    if unknown := {*seen} - {*sizes}:
+    report_sizes = sizes if reported is None else legal_sizes(reported)
+    if unknown := {*report_sizes} - {*sizes}:
         raise ValueError(f"reported: {min(unknown)} is none of the sizes {', '.join(map(str, sizes))}")
     variant = variants[int(rng.integers(len(variants)))]
-    shown = VARIANTS[known_variant(variant)].history
+    rounds_shown = VARIANTS[known_variant(variant)].history
     learner = _Learner.draw(rng)
     config, proposal = random_config(sizes, rng), None
     history: tuple[Round, ...] = ()
     for index in range(1 + int(rng.choice(len(ROUNDS_SHOWN), p=ROUNDS_SHOWN))):
-        drawn = {size: learner.size_report(size, rng) for size in sizes}
-        report = FailureReport(tuple(drawn[size][0] for size in seen))
+        rows = {size: learner.size_report(size, rng) for size in sizes}
+        report = FailureReport(tuple(rows[size][0] for size in report_sizes))
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
-        visible = config if shown == "all" or (shown == "designed" and index > 0) else None
+        visible = config if rounds_shown == "all" or (rounds_shown == "designed" and index > 0) else None
         answer = _design(report, sizes, visible, rng)
         proposal = Proposal(format_config(answer, prompt_format), answer, None)
         if rng.random() < REJECTED:
@@ -114,7 +114,7 @@ def synthetic_report(
         config = proposal.config or config
         learner = replace(learner, skill=learner.skill + rng.uniform(0, 0.8))
     prompt = build_prompt(report, history, sizes, variant=variant, prompt_format=prompt_format)
-    logits = {size: logit for size, (_, logit) in drawn.items()}
+    logits = {size: logit for size, (_, logit) in rows.items()}
     return SyntheticReport(report, history, prompt, answer, logits, learner.per_wait)
 
 
@@ -124,14 +124,14 @@ def made_up(number: int, sizes: Iterable[int], *, seed: int, reported: Iterable[
     Holes cost it up to `PER_HOLE` log-odds a unit of the hole ratio, at random; the reported rates are at the ratio
     `VALIDATED_HOLES`. All of it is our choice. `reported` is as for `demonstrations`.
     """
-    one = synthetic_report(number, sizes, seed=seed, reported=reported)
+    run = synthetic_report(number, sizes, seed=seed, reported=reported)
     per_hole = rng_for(seed, "per hole", number).uniform(0, PER_HOLE)
     chances = {
-        (size, hole, waits): _sigmoid(one.logits[size] - per_hole * (hole - VALIDATED_HOLES) - one.per_wait * waits)
-        for size, hole, waits in kinds(one.logits)
+        (size, hole, waits): _sigmoid(run.logits[size] - per_hole * (hole - VALIDATED_HOLES) - run.per_wait * waits)
+        for size, hole, waits in kinds(run.logits)
     }
     learnability = table({kind: 4 * p * (1 - p) for kind, p in chances.items()})
-    return Situation(one.report, one.history, table(chances), learnability, f"made up {number}")
+    return Situation(run.report, run.history, table(chances), learnability, f"made up {number}")
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ Levels = dict[int, tuple[float, float | None]]
 def _before(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
     """Returns the last hole and wait ratios; where the prompt does not show any, one random moderate level for all."""
     level = (rng.uniform(0, 0.3), rng.uniform(0, 0.6))
-    known = {s: (part.hole_ratio, part.wait_ratio) for s, part in last.sizes.items()} if last else {}
-    return {s: known.get(s, level) for s in valid}
+    last_levels = {s: (part.hole_ratio, part.wait_ratio) for s, part in last.sizes.items()} if last else {}
+    return {s: last_levels.get(s, level) for s in valid}
 
 
 def _towards_half(valid: Rates, last: EnvConfig | None, rng: np.random.Generator) -> Levels:
@@ -241,13 +241,13 @@ def _design(report: FailureReport, sizes: Sequence[int], last: EnvConfig | None,
         return random_config(sizes, rng)
     weights = _pick(DATA_RULES, rng)(valid, last)
     levels = _pick(LEVEL_RULES, rng)(valid, last, rng)
-    asked = {
+    requested = {
         s: {"data_ratio": w * math.exp(rng.normal(0, 0.3)), "hole_ratio": levels[s][0], "wait_ratio": levels[s][1]}
         for s, w in weights.items()
     }
     for name, dimension in custom_dimensions().items():
-        asked = {s: {**ratios, name: rng.uniform(0, dimension.top)} for s, ratios in asked.items()}
-    return project(asked, valid)
+        requested = {s: {**ratios, name: rng.uniform(0, dimension.top)} for s, ratios in requested.items()}
+    return project(requested, valid)
 
 
 def _pick(rules: Mapping[str, Any], rng: np.random.Generator) -> Any:

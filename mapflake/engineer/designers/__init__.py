@@ -110,33 +110,33 @@ def params_of(
         raise TypeError(f"params: must be EngineerParams(...), not {shown(params)}")
     designers = designers or {}
     named = [*(("RULES", name) for name in RULES), *(("designers", name) for name in designers)]
-    for where, name in named:  # each becomes a folder's name, and a word of a command
+    for source, name in named:  # each becomes a folder's name, and a word of a command
         if not re.fullmatch("[a-z][a-z0-9_]{0,39}", str(name)):
-            raise ValueError(f"{where}: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
+            raise ValueError(f"{source}: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
         if name in BEGINNINGS:
-            raise ValueError(f"{where}: {name!r} is the name of records that every run has")
-        if engineer_arm(name) or (where == "designers" and name in RULES):
-            raise ValueError(f"{where}: {name!r} is the name of an arm already")
+            raise ValueError(f"{source}: {name!r} is the name of records that every run has")
+        if engineer_arm(name) or (source == "designers" and name in RULES):
+            raise ValueError(f"{source}: {name!r} is the name of an arm already")
         if name.endswith(DYNAMIC):
-            raise ValueError(f"{where}: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")
-    for name, own in designers.items():
-        if not isinstance(own, Mapping):
-            raise ValueError(f"designers.{name}: must be parameters by name, not {shown(own)}")
+            raise ValueError(f"{source}: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")
+    for name, entry in designers.items():
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"designers.{name}: must be parameters by name, not {shown(entry)}")
     arm = arm.removesuffix(DYNAMIC)
     if arm in RULES:
         return None
-    known = engineer_arm(arm)
-    if known is None and arm not in designers:
+    built_in = engineer_arm(arm)
+    if built_in is None and arm not in designers:
         engineer = (
             "engineer[_base|_trained][_another|_near|_mean][_v1 ... _v6], engineer[_base|_trained]_none,"
             " engineer_search[_another|_near|_mean]"
         )
         names = ", ".join([*RULES, *designers])
         raise ValueError(f"arm: {shown(arm)} is none of {names}, {engineer}, nor one of them with {DYNAMIC}")
-    changes = known[0] if known else designers[arm]
+    changes = built_in[0] if built_in else designers[arm]
     if changes.get("model", params.model) == "search":
-        if spoken := sorted({*changes} - {"model", "report"}):
-            raise ParamError(f"designers.{arm}: {', '.join(spoken)}: the search asks no model")
+        if extra := sorted({*changes} - {"model", "report"}):
+            raise ParamError(f"designers.{arm}: {', '.join(extra)}: the search asks no model")
         params = EngineerParams(model="search")
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 

@@ -30,21 +30,23 @@ def frontier(policy_for: Callable[[History], Completer], sizes: Sequence[int], *
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
-        policy, own = policy_for(history), seed_for(seed, "frontier", next_index(history))
-        seen = [one for one in report.bins if one.size in sizes]
-        holes = sum(one.hole_ratio * one.rollouts for one in seen) / max(1, sum(one.rollouts for one in seen))
+        policy, round_seed = policy_for(history), seed_for(seed, "frontier", next_index(history))
+        bins = [b for b in report.bins if b.size in sizes]
+        holes = sum(b.hole_ratio * b.rollouts for b in bins) / max(1, sum(b.rollouts for b in bins))
         agents, kinds = history[-1].config.num_agents, [(size, wait) for size in sizes for wait in (False, True)]
-        values = {k: v for k in kinds if (v := success_variance(policy, k, holes, agents, seed=own)) is not None}
+        values = {k: v for k in kinds if (v := success_variance(policy, k, holes, agents, seed=round_seed)) is not None}
         best = max(values.values(), default=0.0)
         near = [kind for kind, value in values.items() if value >= NEAR * best]
-        asked: Requested = {
+        requested: Requested = {
             size: {"data_ratio": float(len(waits)), "hole_ratio": holes, "wait_ratio": sum(waits) / len(waits)}
             for size in sizes
-            if (waits := [wait for of, wait in near if of == size])
+            if (waits := [wait for near_size, wait in near if near_size == size])
         }
-        told = ", ".join(f"{size}x{size}{' with waits' * wait} {value:.3f}" for (size, wait), value in values.items())
+        listing = ", ".join(
+            f"{size}x{size}{' with waits' * wait} {value:.3f}" for (size, wait), value in values.items()
+        )
         cost = {"rollouts": len(values) * BOARDS * SAMPLES}
-        return ruled(asked, history, f"kinds with p (1 - p) near the best: {told}", sizes, cost)
+        return ruled(requested, history, f"kinds with p (1 - p) near the best: {listing}", sizes, cost)
 
     return design
 
@@ -65,5 +67,5 @@ def success_variance(
     rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
     if lost := BOARDS * SAMPLES - len(rollouts):
         raise ValueError(f"frontier: {lost} of {BOARDS * SAMPLES} answers on boards of {size}x{size} did not come")
-    p = np.array([one.verdict.valid for one in rollouts], dtype=float).reshape(BOARDS, SAMPLES).mean(axis=1)
+    p = np.array([r.verdict.valid for r in rollouts], dtype=float).reshape(BOARDS, SAMPLES).mean(axis=1)
     return float((p * (1 - p)).mean() * SAMPLES / (SAMPLES - 1))

@@ -45,8 +45,8 @@ def constant(config: EnvConfig | None, sizes: Sequence[int]) -> Designer:
 
 def uniform(sizes: Sequence[int]) -> Designer:
     """Returns the designer that asks for the middle of the space, the mean of `random_config` (our choice)."""
-    asked = {s: {"data_ratio": 1 / len(sizes), "hole_ratio": 0.25, "wait_ratio": 0.5} for s in sizes}
-    return lambda report, history: ruled(asked, history, "the middle of the space", sizes)
+    requested = {s: {"data_ratio": 1 / len(sizes), "hole_ratio": 0.25, "wait_ratio": 0.5} for s in sizes}
+    return lambda report, history: ruled(requested, history, "the middle of the space", sizes)
 
 
 def evaluation_matched(sizes: Sequence[int]) -> Designer:
@@ -56,9 +56,9 @@ def evaluation_matched(sizes: Sequence[int]) -> Designer:
     """
 
     def design(report: FailureReport, history: History) -> Proposal:
-        seen = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
-        asked = {s: {**v, "wait_ratio": 0.5} for s, v in seen.items()}
-        return ruled(asked, history, "as the validation boards, half of them with waits", sizes)
+        by_size = mixture({b: float(b.rollouts) for b in report.bins if b.size in sizes})
+        requested = {s: {**v, "wait_ratio": 0.5} for s, v in by_size.items()}
+        return ruled(requested, history, "as the validation boards, half of them with waits", sizes)
 
     return design
 
@@ -85,20 +85,20 @@ def heuristic_expert(sizes: Sequence[int]) -> Designer:
         last = history[-1].config
         present = list(last.sizes.values())
         waits = [c.wait_ratio for c in present if c.wait_ratio is not None]
-        asked: dict[int, dict[str, float | None]] = {}
+        requested: dict[int, dict[str, float | None]] = {}
         for size in sizes:
-            c, seen = last.sizes.get(size), report.at(size)
-            valid = seen.valid_rate if seen else 0.0
+            c, size_report = last.sizes.get(size), report.at(size)
+            valid = size_report.valid_rate if size_report else 0.0
             step = towards_half(valid)
             hole = c.hole_ratio if c else sum(p.hole_ratio for p in present) / len(present)
             wait = c.wait_ratio if c else sum(waits) / len(waits) if waits else None
-            asked[size] = {
-                **(c.ratios if c else {}),  # it knows of three and leaves others as they are
+            requested[size] = {
+                **(c.ratios if c else {}),  # custom dimensions stay as they are
                 "data_ratio": half_solved(valid),
                 "hole_ratio": round(hole + step, 9),
                 "wait_ratio": None if wait is None else round(wait + step, 9),
             }
-        return ruled(asked, history, "data to half-solved sizes, holes and waits by 0.1 towards them", sizes)
+        return ruled(requested, history, "data to half-solved sizes, holes and waits by 0.1 towards them", sizes)
 
     return design
 
@@ -111,8 +111,8 @@ def domain_randomisation(sizes: Sequence[int], *, seed: int) -> Designer:
 
     def design(report: FailureReport, history: History) -> Proposal:
         rng = rng_for(seed, "domain_randomisation", next_index(history))
-        drawn = random_config(sizes, rng, history[-1].config.num_agents)
-        return ruled(drawn, history, "a new random draw", sizes)
+        config = random_config(sizes, rng, history[-1].config.num_agents)
+        return ruled(config, history, "a new random draw", sizes)
 
     return design
 
@@ -137,15 +137,15 @@ def mixture(weights: Mapping[BoardBin, float]) -> Requested:
     """Returns the ratios of the mixture of bins with these weights (not all 0), by size; ValueError without bins."""
     if not weights:
         raise ValueError("the report has no bins to weigh")
-    asked: dict[int, dict[str, float | None]] = {}
+    requested: dict[int, dict[str, float | None]] = {}
     for size in sorted({b.size for b in weights}):
-        own = {b: w for b, w in weights.items() if b.size == size}
-        total = sum(own.values())
+        size_weights = {b: w for b, w in weights.items() if b.size == size}
+        total = sum(size_weights.values())
         if total > 0:
-            hole = sum(w * b.hole_ratio for b, w in own.items()) / total
-            wait = sum(w * b.needs_wait for b, w in own.items()) / total
-            asked[size] = {"data_ratio": total / sum(weights.values()), "hole_ratio": hole, "wait_ratio": wait}
-    return asked
+            hole = sum(w * b.hole_ratio for b, w in size_weights.items()) / total
+            wait = sum(w * b.needs_wait for b, w in size_weights.items()) / total
+            requested[size] = {"data_ratio": total / sum(weights.values()), "hole_ratio": hole, "wait_ratio": wait}
+    return requested
 
 
 def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: int = 2) -> EnvConfig:
@@ -160,8 +160,8 @@ def random_config(sizes: Iterable[int], rng: np.random.Generator, num_agents: in
     for name, dimension in DIMENSIONS.items():
         if name not in steps:
             steps[name] = rng.integers(0, round(dimension.top * STEP) + 1, len(sizes)).tolist()
-    asked = {size: {name: drawn[i] / STEP for name, drawn in steps.items()} for i, size in enumerate(sizes)}
-    return project(asked, sizes, num_agents)
+    requested = {size: {name: values[i] / STEP for name, values in steps.items()} for i, size in enumerate(sizes)}
+    return project(requested, sizes, num_agents)
 
 
 def ruled(
@@ -173,8 +173,8 @@ def ruled(
 ) -> Proposal:
     """Returns the proposal of a rule that asks for these ratios, which need not be legal: projected as all are.
 
-    `why` is one line for the record, and `sizes` may be asked for: if there are none, any of those that are asked for.
-    Custom dimensions that it does not name stay as the last configuration has them, and so does the number of agents.
+    `why` is one line for the record. `sizes` are the sizes that may be asked for; if empty, all sizes of `asked` may.
+    Custom dimensions that `asked` does not name stay as in the last configuration, and so does the number of agents.
 
     Raises:
         ValueError: There is no history, `asked` does not map sizes to ratios by name, or asks for another number of
@@ -184,14 +184,14 @@ def ruled(
         raise ValueError("history: empty: a rule designs what follows a round")
     if isinstance(asked, EnvConfig):
         if asked.num_agents != history[-1].config.num_agents:
-            was = history[-1].config.num_agents
-            raise ValueError(f"num_agents: the rounds have {was}, and {asked.num_agents} are asked for")
+            num_agents = history[-1].config.num_agents
+            raise ValueError(f"num_agents: the rounds have {num_agents}, and {asked.num_agents} are asked for")
         asked = ratios(asked)
-    if not (isinstance(asked, Mapping) and all(isinstance(one, Mapping) for one in asked.values())):
+    if not (isinstance(asked, Mapping) and all(isinstance(part, Mapping) for part in asked.values())):
         raise ValueError(f"asked: ratios by size, as in {{4: {{'data_ratio': 1}}}}, not {shown(asked)}")
-    kept = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
-    asked = {plain(size): {key: plain(value) for key, value in one.items()} for size, one in asked.items()}
-    asked = {size: {**kept.get(size, {}), **one} for size, one in asked.items()}
+    custom = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
+    asked = {plain(size): {key: plain(value) for key, value in part.items()} for size, part in asked.items()}
+    asked = {size: {**custom.get(size, {}), **part} for size, part in asked.items()}
     legal, agents = tuple(map(plain, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))

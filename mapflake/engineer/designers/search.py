@@ -51,11 +51,11 @@ def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Desig
 
 def candidates(sizes: Sequence[int]) -> list[EnvConfig]:
     """Returns the designs that are compared: neighbouring sizes in equal parts, one hole ratio, one share of waits."""
-    rows = sorted(sizes)
-    neighbours = [rows[i:j] for i in range(len(rows)) for j in range(i + 1, len(rows) + 1)]
+    ordered = sorted(sizes)
+    neighbours = [ordered[i:j] for i in range(len(ordered)) for j in range(i + 1, len(ordered) + 1)]
     return [
-        EnvConfig.uniform(some, holes, waits)
-        for some in neighbours
+        EnvConfig.uniform(subset, holes, waits)
+        for subset in neighbours
         for holes in (0.0, 0.15, 0.3)
         for waits in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
@@ -67,18 +67,18 @@ def guessed(report: FailureReport, sizes: Iterable[int]) -> dict[Kind, float]:
     Log-odds fall with the size, where a wait is needed, and with holes. The three numbers are the most probable ones
     under a normal prior, so a report without any success, or without a failure, has an answer too.
     """
-    seen = [(s.size, False, s.valid - s.wait_valid, s.rollouts - s.wait_rollouts) for s in report.sizes]
-    seen += [(s.size, True, s.wait_valid, s.wait_rollouts) for s in report.sizes]
-    size, wait, valid, asked = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
+    counts = [(s.size, False, s.valid - s.wait_valid, s.rollouts - s.wait_rollouts) for s in report.sizes]
+    counts += [(s.size, True, s.wait_valid, s.wait_rollouts) for s in report.sizes]
+    size, wait, valid, rollouts = (np.array(column, dtype=float) for column in zip(*counts, strict=True))
     x = np.stack([np.ones_like(size), 3 - size, -wait], axis=1)  # [kinds, 3]
-    told = MEANS.copy()
+    coefs = MEANS.copy()
     for _ in range(100):  # Newton's method on a concave function; longer steps may go to and fro for ever
-        p = 1 / (1 + np.exp(-x @ told))
-        gradient = x.T @ (valid - asked * p) - (told - MEANS) / DEVIATIONS**2
-        curvature = (x.T * (asked * p * (1 - p))) @ x + np.diag(1 / DEVIATIONS**2)
+        p = 1 / (1 + np.exp(-x @ coefs))
+        gradient = x.T @ (valid - rollouts * p) - (coefs - MEANS) / DEVIATIONS**2
+        curvature = (x.T * (rollouts * p * (1 - p))) @ x + np.diag(1 / DEVIATIONS**2)
         step = np.linalg.solve(curvature, gradient)
-        told += step / max(1.0, 2 * float(np.linalg.norm(step)))
+        coefs += step / max(1.0, 2 * float(np.linalg.norm(step)))
     return {
-        kind: float(1 / (1 + np.exp(-(told @ (1, 3 - kind[0], -kind[2])) + HOLE_COST * (kind[1] - VALIDATED_HOLES))))
+        kind: float(1 / (1 + np.exp(-(coefs @ (1, 3 - kind[0], -kind[2])) + HOLE_COST * (kind[1] - VALIDATED_HOLES))))
         for kind in kinds(sizes)
     }
