@@ -111,8 +111,10 @@ def play_board(task: Task) -> None:
             del played[-1:]
         elif answer == "hint":
             print(joint_move(solve(replace(board, starts=cells)).plan, 0))
-        elif len(answer) != board.num_agents or not set(answer.upper()) <= set(MOVES):
-            print(HELP)
+        elif len(answer) != board.num_agents:
+            print(f"{len(answer)} letters, and the board has {board.num_agents} agents. {HELP}")
+        elif unknown := {*answer.upper()} - {*MOVES}:
+            print(f"{', '.join(sorted(unknown))}: no move. {HELP}")
         elif broken := broken_rules(replace(board, starts=cells), answer.upper()):
             print("\n".join(broken))
         else:
@@ -152,6 +154,10 @@ def show_rounds(path: str) -> None:
 
 def recorded(path: Path) -> list[Round]:
     """Returns the rounds of a record, after the round 0 that all arms share; that is in a record beside it."""
+    if not path.is_file():
+        raise ValueError(
+            f"{path}: no such file; name a record, or run this in a clone of the repository, which has some"
+        )
     record = repro.read_json(path)
     rounds = record.get("rounds") if isinstance(record, dict) else None
     if not rounds:

@@ -140,7 +140,7 @@ CLAIMS = (
     ),
     Claim(
         "It is **not shown to beat *fixed* with as many samples**, where solved boards that are shown count as"
-        " samples, too. There are too few seeds to say more.",
+        " samples, too (in the last column they do not). There are too few seeds to say more.",
         *("engineer_trained", "fixed_longer", "no difference"),
     ),
     Claim(
@@ -148,7 +148,7 @@ CLAIMS = (
         *("engineer_trained_dynamic", "fixed_dynamic", "no difference", ("", LATE)),
     ),
     Claim(
-        "*Evaluation-matched* is ahead there, but not after correction.",
+        "With dynamic sampling in both arms, *evaluation-matched* is ahead of *fixed*, but not after correction.",
         *("evaluation_matched_dynamic", "fixed_dynamic", "more", ("", LATE)),
     ),
     Claim(
@@ -157,12 +157,12 @@ CLAIMS = (
         *("engineer_trained_dynamic", "fixed", "more"),
     ),
     Claim(
-        "*Evaluation-matched* is ahead of it, too, also after correction.",
+        "*Evaluation-matched* with dynamic sampling is ahead of *fixed* without it, also after correction.",
         *("evaluation_matched_dynamic", "fixed", "more"),
     ),
     Claim(
         "In the study, the trained engineer is **not shown to beat the paper's engineer**; on the first fresh students"
-        " it does.",
+        " it beats it.",
         *("engineer_trained", "engineer", "no difference", ("", ""), TWO_AGENTS, ("more",)),
     ),
     Claim(

@@ -211,7 +211,8 @@ def test_a_game(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
         "WW RU RW DW DW": "after 5 steps: the optimum is 4",
         "RU back back RU RW DW DW": "after 4 steps: that is optimal",
         "RU DW quit": "hole: agent 1 at (1, 1)",
-        "RX quit": "A step is a letter of UDLRW for each agent",
+        "RX quit": "X: no move. A step is a letter of UDLRW for each agent",
+        "RUD quit": "3 letters, and the board has 2 agents. A step is a letter of UDLRW for each agent",
     }.items():
         monkeypatch.setattr("sys.stdin", io.StringIO(answers.replace(" ", "\n")))
         assert main(["play", str(tmp_path / "board.txt")]) == 0
@@ -219,7 +220,11 @@ def test_a_game(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
 
 
 def test_a_wrong_wish_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in (("--holes 0.9", "hole_ratio: 0.9 is not in"), ("draw nowhere.txt", "nowhere.txt")):
+    for arguments, message in (
+        ("--holes 0.9", "hole_ratio: 0.9 is not in"),
+        ("draw nowhere.txt", "nowhere.txt"),
+        ("rounds nowhere.json", "nowhere.json: no such file; name a record, or run this in a clone"),
+    ):
         assert main(arguments.split()) == 1
         output = capsys.readouterr()
         assert message in output.err
