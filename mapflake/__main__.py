@@ -127,6 +127,7 @@ COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
 def show_rounds(path: str) -> None:
     """Prints the rounds of a record in reports/cells: the report, the next configuration, its boards, what came out."""
     rounds = recorded(Path(path))
+    print(f"{rounds[-1].arm}, training seed {rounds[-1].seed}\n")
     for before, after in pairwise(rounds):
         print(f"{outcome(before)}\nBy size, and what the next configuration asks for:\n")
         print("       valid  with wait  without    boards  holes  waits")

@@ -1,7 +1,8 @@
 """A designer of one's own against ours, by the statistics of the study: paired by seed and board, Holm's correction.
 
 Run it: `python docs/examples/compare_designers.py`. A toy learner stands in for GRPO, so the numbers say nothing about
-designers. With `Grpo(RLParams(...))` in its place, or a `TrainingBackend` of your own, they do.
+designers. With `Grpo(RLParams(...))` or a `TrainingBackend` of your own in place of `ToyLearner()`, in `rates` and in
+`toy_learner.run`, and with weights as its start, they do.
 """
 
 import tempfile

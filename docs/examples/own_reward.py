@@ -15,7 +15,7 @@ from mapflake.trainer.evaluate import rollout
 SIZES = (3, 4, 5)
 
 
-def frontier(situation: Situation, config: EnvConfig) -> float:
+def half_solved(situation: Situation, config: EnvConfig) -> float:
     """Returns the share of a design's boards of which the policy solves between 20% and 80%, by kind of board."""
     success = situation.success
     return sum(share for kind, share in kind_shares(config).items() if 0.2 <= success.value(kind) <= 0.8)
@@ -28,7 +28,7 @@ def main() -> None:
     report = diagnose(rollout(policy, generate(first, 60, seed=0, split="validation"), seed=0))
     success, learnability = measure(policy, SIZES, TableParams(), seed=0)
     situation = Situation(report, (Round("shared", 0, first, report),), success, learnability)
-    for name, reward in {"expected gain": expected_gain, "frontier": frontier}.items():
+    for name, reward in {"expected gain": expected_gain, "half solved": half_solved}.items():
         # `grpo.train_round(checkpoint, designs, params, out, seed=0)` trains an engineer by it.
         designs = Designs([situation], SIZES, reward=reward)
         score = next(iter(designs.rewards("chat")))

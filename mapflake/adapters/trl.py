@@ -186,7 +186,8 @@ class EngineerCallback(TrainerCallback):
                 arm_params and (arm_params.design_rl != "none" or arm_params.model == "base" or arm_params.told_others)
             ):
                 raise ValueError(
-                    f"designer: the arm {designer!r} takes a training, weights or a design of its own: see run_arm"
+                    f"designer: the arm {designer!r} takes a training, weights or a design of its own, or reports of"
+                    " other students: see run_arm"
                 )
             tokenizer, itself = (
                 getattr(self.policy, "tokenizer", None),
@@ -208,7 +209,8 @@ class EngineerCallback(TrainerCallback):
         elif params is not None or sizes is not None:
             raise ValueError("params and sizes are for arms by name: a function has its own")
         else:
-            self.designer, self.arm = designer, getattr(designer, "__name__", "designer")
+            name = getattr(designer, "__qualname__", "designer").partition(".")[0]  # of the function that makes it
+            self.designer, self.arm = designer, name
             identity = provenance.identity(designer)
         self.parameters: dict[str, Any] = {
             "designer": identity,

@@ -47,10 +47,10 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     sizes, num_agents = legal_sizes(sizes), 2 if num_agents is None else num_agents
     legal = [size for size in sizes if size in requested]
     for size in legal:
-        if not {*PAPER} <= {*requested[size]} <= {*DIMENSIONS}:
-            raise ValueError(
-                f"size {size}: takes {', '.join(DIMENSIONS)}, not {', '.join(map(shown, requested[size]))}"
-            )
+        if unknown := [key for key in requested[size] if key not in DIMENSIONS]:
+            raise ValueError(f"size {size}: {', '.join(map(shown, unknown))} is none of {', '.join(DIMENSIONS)}")
+        if lacking := [key for key in PAPER if key not in requested[size]]:
+            raise ValueError(f"size {size}: lacks {', '.join(lacking)}")
         for key, value in requested[size].items():
             if value is None and DIMENSIONS[key].nullable:
                 continue

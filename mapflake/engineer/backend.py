@@ -25,7 +25,11 @@ class TrainingBackend(Protocol):
         """Training instances a round."""
 
     def train(self, start: str | Path, tasks: Sequence[Task], out: Path, *, seed: int) -> list[dict[str, Any]]:
-        """Trains `start` on `tasks`, writes the checkpoint `out` and returns the curve, a row a step."""
+        """Trains `start` on `tasks`, writes the checkpoint `out` and returns the curve, a row a step.
+
+        `out` may not exist yet, so it makes the folder; or it may hold what a killed call left, which it overwrites or
+        goes on with.
+        """
 
     def load(self, checkpoint: str | Path) -> Completer:
         """Returns the policy in a checkpoint."""

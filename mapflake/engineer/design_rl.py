@@ -9,12 +9,10 @@ choice; proposers of single problems are trained so by SOAR (arXiv 2601.18778) a
 from __future__ import annotations
 
 import functools
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,16 @@ from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.designers.search import candidates
 from mapflake.engineer.prompt import build_prompt
 from mapflake.engineer.reply import format_config, read_reply, reply_format, rounded
-from mapflake.engineer.situations import DesignRLParams, LessonParams, Reward, Situation, best, expected_gain, kinds
+from mapflake.engineer.situations import (
+    DesignRLParams,
+    LessonParams,
+    Reward,
+    Situation,
+    best,
+    checked,
+    expected_gain,
+    kinds,
+)
 from mapflake.engineer.variants import DEFAULT_VARIANT, Variant
 from mapflake.env import EnvConfig, generate
 from mapflake.env.rewards import answer_of
@@ -84,11 +91,7 @@ class Designs:
             proposal = read_reply(text, self.sizes, reply_format(prompt_format))
             if proposal.config is None:
                 return None, 0.0
-            value = self.reward(self.situations[number], proposal.config)
-            # A rejected reply gets 0, so nothing may earn less.
-            if not isinstance(value, Real) or not 0 <= value < math.inf:
-                raise ValueError(f"a reward of designs is a number from 0 on, not {value!r}: {self.reward!r}")
-            return format_config(proposal.config), value
+            return format_config(proposal.config), checked(self.reward, self.situations[number], proposal.config)
 
         def each(completions: Sequence[Any], situation: Sequence[int]) -> list[tuple[str | None, float]]:
             texts = [answer_of(completion) for completion in completions]

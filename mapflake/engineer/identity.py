@@ -44,7 +44,7 @@ def arm_values(
             values["constant"] = repro.to_json(constant)
         return values
     weights = asked.weights(base)
-    values["engineer"] = asked.model_dump(mode="json")
+    values["engineer"] = asked.model_dump(mode="json", include={"model", "report"} if asked.model == "search" else None)
     values["model_sha256"] = None if weights is None else sha256(weights)
     variant = asked.variant
     if isinstance(variant, str) and VARIANTS[variant] != BUILT_IN.get(variant):  # a context of one's own, by name

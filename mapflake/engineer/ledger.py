@@ -51,7 +51,7 @@ class Round:
     """One engineer iteration: a configuration, the checkpoint trained on it, and what that checkpoint gets wrong.
 
     Attributes:
-        arm: The designer whose run this is; "shared" in round 0, which the arms have in common.
+        arm: The name of the run's designer, as in `RoundSettings`; "shared" is a round that arms have in common.
         index: 0 for the random first configuration, then 1, 2, ...
         config: The distribution that the training instances were drawn from.
         report: Failures of `checkpoint` on the validation set.

@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 
 import numpy as np
@@ -242,9 +243,17 @@ def kind_shares(config: EnvConfig) -> Mapping[Kind, float]:
     return MappingProxyType(shares)  # read-only, since it is cached
 
 
+def checked(reward: Reward, situation: Situation, config: EnvConfig) -> float:
+    """Returns what a design is worth; ValueError if it is no finite number from 0 on, which a rejected reply gets."""
+    value = reward(situation, config)
+    if not isinstance(value, Real) or not 0 <= value < math.inf:
+        raise ValueError(f"a reward of designs is a number from 0 on, not {value!r}: {reward!r}")
+    return float(value)
+
+
 def best(situation: Situation, designs: Iterable[EnvConfig], reward: Reward = expected_gain) -> EnvConfig:
-    """Returns the design that is worth most in a situation, the first of equals."""
-    return max(designs, key=lambda config: reward(situation, config))
+    """Returns the design that is worth most in a situation, the first of equals; raises as `checked`."""
+    return max(designs, key=functools.partial(checked, reward, situation))
 
 
 def best_of_one_size(situation: Situation, reward: Reward = expected_gain) -> EnvConfig:

@@ -3,7 +3,7 @@
 - `board_sets`: the boards that all cells are measured on.
 - `records`: measures a cell and writes its record. `cells`: reads records.
 - `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
-- `report`: the tables and files. `controls`: the page on fresh students.
+- `report`: the tables and files. `controls`, `searched`: the page on fresh students.
 - `claims`: the claims of README.md and docs/claims.md.
 - `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
 - `gate`: how much could be gained by designing, from a table of trials.
@@ -12,9 +12,9 @@ The figures are in `mapflake.plots.study`.
 """
 
 from mapflake.study.board_sets import write_boards
-from mapflake.study.cells import Study, load
+from mapflake.study.cells import Study, load, together
 from mapflake.study.claims import CLAIMS, HEADLINES, claims_markdown
-from mapflake.study.comparisons import Difference, compare
+from mapflake.study.comparisons import Difference, against_each, compare
 from mapflake.study.designs import changes
 from mapflake.study.records import benchmark, made, write_record
 from mapflake.study.report import in_parts, metrics, results_markdown, table
@@ -24,6 +24,7 @@ __all__ = [
     "HEADLINES",
     "Difference",
     "Study",
+    "against_each",
     "benchmark",
     "changes",
     "claims_markdown",
@@ -34,6 +35,7 @@ __all__ = [
     "metrics",
     "results_markdown",
     "table",
+    "together",
     "write_boards",
     "write_record",
 ]

@@ -189,7 +189,7 @@ HEADLINES = 7
 SEARCH_CLAIMS = (
     Claim(
         "***Search by the reward* beats *fixed***: it guesses success rates from the report and asks for the best of"
-        " some hundred designs by the reward of RL on designs, without a model or training. On the second four students"
+        " 540 designs by the reward of RL on designs, without a model or training. On the second four students"
         " alone this is not shown; on all eight it is.",
         *("engineer_search", "fixed", "more", (ASKED, ASKED, LATE), TWO_AGENTS, ("no difference", "more")),
     ),

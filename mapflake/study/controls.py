@@ -44,7 +44,9 @@ students were planned; of the last only round 0 is on record, for its report was
 student. The [log](log.md) has the questions and what was expected, written down before the cells that were run for
 them; cells of other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other
 fresh students, {seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on
-{seeds_search} and {seeds_again}; these questions were written down before any of those cells. The
+{seeds_search} and {seeds_again}; these questions were written down before any of those cells. When {unclean} of the
+{cells} records on this page but not in the study were made, files other than results differed from their commit, such
+as the line `run` of params.yaml; each record has the hash of the code that decided it. The
 [glossary](../docs/glossary.md) explains the names of arms and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?
@@ -192,6 +194,8 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     shown["searched"] = searched_markdown(searches, ages)
     shown["seeds_search"], shown["seeds_again"] = map(span, searches)
+    fresh = [record.made for students in (study, without, longer, *searches) for record in students.records.values()]
+    shown["cells"], shown["unclean"] = str(len(fresh)), str(sum(not made.clean for made in fresh))
     shown["seeds_without"], shown["arms_without"] = span(without), in_parts(table(without))
     shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
     shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))

@@ -73,7 +73,7 @@ class Record:
     Attributes:
         arm: The name of an arm (`engineer.params_of`), or one of `names.BEGINNINGS`.
         parameters: All parameters that decide the record, as JSON values: those of the run, and what the arm was run
-            with (`engineer`, if a model designs; `sizes`). `rounds` is the number of rounds after
+            with (`engineer`, if it is named like one; `sizes`). `rounds` is the number of rounds after
             round 0, of `base` and `round_0` that of the arms.
         benchmark: Subset -> outcomes of the last checkpoint.
         validation: Outcomes of each measured checkpoint on the validation boards, the last one last.

@@ -15,7 +15,7 @@ from mapflake.study.engineers import mean_size
 SEARCH, ANOTHER, MATCHED = "engineer_search", "engineer_search_another", "evaluation_matched"
 SEARCHED = """
 The [reward](../docs/method.md#training-the-engineer) of RL on designs is a formula in success rates. *Search by the
-reward* guesses these rates from the report and asks for the best of some hundred designs. It takes no training and no
+reward* guesses these rates from the report and asks for the best of 540 designs. It takes no training and no
 extra samples; that the reward was chosen in [trials](laboratory.md) is not counted. No trained engineer was run on
 these students, so the two are not compared. Here are other fresh students, of the training seeds {seeds_search}
 (`reports/cells/search`), each told its own report or that of another student, two ages older or younger, after the same

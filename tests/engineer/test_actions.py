@@ -94,8 +94,8 @@ def test_project_clips_by_hand():
         (request[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
         (request[3] | {"hole_ratio": None}, ALL, "size 3: hole_ratio: None is not a number"),
         (request[3] | {"wait_ratio": "0.5"}, ALL, "size 3: wait_ratio: '0.5' is not a number"),
-        (request[3] | {"hole": 0.1}, ALL, "size 3: takes data_ratio, hole_ratio, wait_ratio, not .*'hole'"),
-        ({"data_ratio": 1.0}, ALL, "size 3: takes data_ratio, hole_ratio, wait_ratio, not 'data_ratio'"),
+        (request[3] | {"hole": 0.1}, ALL, "size 3: 'hole' is none of data_ratio, hole_ratio, wait_ratio"),
+        ({"data_ratio": 1.0}, ALL, "size 3: lacks hole_ratio, wait_ratio"),
         (request[3], [4], r"no size of \[4\] has a data ratio above 0"),
         (request[4], ALL, r"no size of .* has a data ratio above 0"),
     ):

@@ -182,6 +182,7 @@ def test_a_model_of_ones_own_is_a_line():
         ("mine_dynamic", "'mine_dynamic': _dynamic at the end means"),
         ("base", "'base' is the name of records that every run has"),
         ("engineer_v2", "'engineer_v2' is the name of an arm already"),
+        ("learnability", "'learnability' is the name of an arm already"),
         ("../x", "'../x' is no name: up to 40 of a-z"),
     ],
 )
@@ -189,7 +190,7 @@ def test_a_rule_of_ones_own_has_a_name_that_no_record_has(monkeypatch, name, sai
     with monkeypatch.context() as control:
         control.setitem(RULES, "mine", RULES["fixed"])
         assert params_of("mine", EngineerParams()) is None
-    monkeypatch.setitem(RULES, name, RULES["fixed"])
+    monkeypatch.setitem(RULES, name, RULES["uniform"])
     with pytest.raises(ValueError, match=f"^RULES: {said}"):
         params_of("fixed", EngineerParams())
 

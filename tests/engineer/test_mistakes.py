@@ -5,8 +5,10 @@ from engineer_samples import history
 
 from mapflake.engineer.design_rl import Designs
 from mapflake.engineer.designers.rules import ruled
+from mapflake.engineer.designers.search import reward_search
 from mapflake.engineer.ledger import designed
 from mapflake.engineer.reply import format_config
+from mapflake.engineer.report import FailureReport
 
 PAST = history(1)
 RATIOS = {"data_ratio": 1.0, "hole_ratio": 0.1, "wait_ratio": 0.5}
@@ -36,3 +38,15 @@ def test_a_reward_of_designs_is_finite_and_not_negative(value):
     rewards = Designs([None], (3,), reward=lambda situation, config: value).rewards("chat")
     with pytest.raises(ValueError, match=f"a reward of designs is a number from 0 on, not {value!r}"):
         next(iter(rewards))(completions=[reply], situation=[0])
+    with pytest.raises(ValueError, match=f"a reward of designs is a number from 0 on, not {value!r}"):
+        reward_search((3,), lambda situation, config: value)(PAST[-1].report, PAST)
+
+
+def test_what_a_rule_or_the_search_cannot_work_with():
+    with pytest.raises(ValueError, match=r"^asked: ratios by size, as in \{4: .*'wait_ratio': 0\.5\}\}, not \[1\]$"):
+        ruled([1], PAST, "why")
+    with pytest.raises(ValueError, match=r"^asked: sizes are integers, not '3'$"):
+        ruled({"3": RATIOS}, PAST, "why")
+    assert ruled({4: {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0.5}}, PAST, "why").config  # the example
+    with pytest.raises(ValueError, match=r"^report: has no sizes, so there is nothing to guess"):
+        reward_search((3, 4))(FailureReport(()), PAST)

@@ -47,8 +47,11 @@ def test_heuristic_expert_by_hand():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ([4], "asked: ratios by size, as in {4: {'data_ratio': 1}}, not [4]"),
-        ({4: 1.0}, "asked: ratios by size, as in {4: {'data_ratio': 1}}, not {4: 1.0}"),
+        ([4], "asked: ratios by size, as in {4: {'data_ratio': 1, 'hole_ratio': 0.2, 'wait_ratio': 0.5}}, not [4]"),
+        (
+            {4: 1.0},
+            "asked: ratios by size, as in {4: {'data_ratio': 1, 'hole_ratio': 0.2, 'wait_ratio': 0.5}}, not {4: 1.0}",
+        ),
         (EnvConfig.uniform([4], 0.1, num_agents=3), "num_agents: the rounds have 2, and 3 are asked for"),
     ],
 )

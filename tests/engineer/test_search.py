@@ -9,6 +9,7 @@ from engineer_samples import REPORTS, SIZES, history
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from small_repo import ROOT
 
 from mapflake.engineer import EngineerParams, designer_for
 from mapflake.engineer.compact.demonstrations import made_up
@@ -68,6 +69,12 @@ def test_its_guess_is_the_most_probable_one(drawn):
     for (size, hole, wait), chance in chances.items():
         odds = skill - per_size * (size - 3) - per_wait * wait - 4 * (hole - 0.15)
         assert chance == pytest.approx(1 / (1 + math.exp(-odds)), abs=2e-3)
+
+
+def test_the_study_has_as_many_candidates_as_its_pages_say():
+    assert len(candidates(range(3, 11))) == 540
+    pages = ("README.md", "docs/method.md", "docs/glossary.md", "docs/claims.md", "reports/controls.md")
+    assert all("best of 540 designs" in (ROOT / page).read_text(encoding="utf-8") for page in pages)
 
 
 def test_reports_without_success_or_failure_have_a_design_too():

@@ -67,6 +67,9 @@ RULES: dict[str, Callable[[RuleInputs], Designer]] = {
 }
 """The arms in which a rule designs."""
 
+BUILT_IN = dict(RULES)
+"""The rules of this package: an entry of `RULES` that replaced one would be recorded under its name."""
+
 DYNAMIC = "_dynamic"
 """The end of an arm's name that says: the same designer, and dynamic sampling in training (notebook 05)."""
 
@@ -115,7 +118,8 @@ def params_of(
             raise ValueError(f"{source}: {shown(name)} is no name: up to 40 of a-z, 0-9 and _, a letter first")
         if name in BEGINNINGS:
             raise ValueError(f"{source}: {name!r} is the name of records that every run has")
-        if engineer_arm(name) or (source == "designers" and name in RULES):
+        replaced = name in BUILT_IN and RULES[name] is not BUILT_IN[name]
+        if engineer_arm(name) or replaced or (source == "designers" and name in RULES):
             raise ValueError(f"{source}: {name!r} is the name of an arm already")
         if name.endswith(DYNAMIC):
             raise ValueError(f"{source}: {name!r}: {DYNAMIC} at the end means dynamic sampling, in every arm")

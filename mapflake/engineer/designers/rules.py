@@ -188,9 +188,12 @@ def ruled(
             raise ValueError(f"num_agents: the rounds have {num_agents}, and {asked.num_agents} are asked for")
         asked = ratios(asked)
     if not (isinstance(asked, Mapping) and all(isinstance(part, Mapping) for part in asked.values())):
-        raise ValueError(f"asked: ratios by size, as in {{4: {{'data_ratio': 1}}}}, not {shown(asked)}")
+        example = "{4: {'data_ratio': 1, 'hole_ratio': 0.2, 'wait_ratio': 0.5}}"
+        raise ValueError(f"asked: ratios by size, as in {example}, not {shown(asked)}")
     custom = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
     asked = {plain(size): {key: plain(value) for key, value in part.items()} for size, part in asked.items()}
+    if wrong := [size for size in asked if type(size) is not int]:
+        raise ValueError(f"asked: sizes are integers, not {shown(wrong[0])}")
     asked = {size: {**custom.get(size, {}), **part} for size, part in asked.items()}
     legal, agents = tuple(map(plain, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)

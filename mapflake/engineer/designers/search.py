@@ -35,7 +35,10 @@ HOLE_COST = 4.0  # log-odds lost with a unit of the hole ratio
 
 
 def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Designer:
-    """Returns the designer that asks for the best of `candidates` by a reward, at success rates that it guesses."""
+    """Returns the designer that asks for the best of `candidates` by a reward, at success rates that it guesses.
+
+    It raises ValueError if the report has no sizes, or a design's reward is no finite number from 0 on.
+    """
     designs = candidates(sizes)
 
     def design(report: FailureReport, history: History) -> Proposal:
@@ -65,14 +68,17 @@ def guessed(report: FailureReport, sizes: Iterable[int]) -> dict[Kind, float]:
     """Returns the chance of success by kind of boards, of all `sizes`: a logistic regression on the report's counts.
 
     Log-odds fall with the size, where a wait is needed, and with holes. The three numbers are the most probable ones
-    under a normal prior, so a report without any success, or without a failure, has an answer too.
+    under a normal prior, so a report without any success, or without a failure, has an answer too. ValueError if the
+    report has no sizes.
     """
+    if not report.sizes:
+        raise ValueError("report: has no sizes, so there is nothing to guess success rates from")
     counts = [(s.size, False, s.valid - s.wait_valid, s.rollouts - s.wait_rollouts) for s in report.sizes]
     counts += [(s.size, True, s.wait_valid, s.wait_rollouts) for s in report.sizes]
     size, wait, valid, rollouts = (np.array(column, dtype=float) for column in zip(*counts, strict=True))
     x = np.stack([np.ones_like(size), 3 - size, -wait], axis=1)  # [kinds, 3]
     coefs = MEANS.copy()
-    for _ in range(100):  # Newton's method on a concave function; longer steps may go to and fro for ever
+    for _ in range(100):  # Newton's method on a concave function; without a limit on its steps it may oscillate
         p = 1 / (1 + np.exp(-x @ coefs))
         gradient = x.T @ (valid - rollouts * p) - (coefs - MEANS) / DEVIATIONS**2
         curvature = (x.T * (rollouts * p * (1 - p))) @ x + np.diag(1 / DEVIATIONS**2)
