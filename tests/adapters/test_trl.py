@@ -416,7 +416,7 @@ def test_a_checkpoint_designs_for_a_policy_that_cannot(tmp_path: Path) -> None:
         ({"designer": "engineer", "words": env.VOCABULARY}, "designer: the policy lacks words of an engineer, such as"),
         ({"designer": "uniform", "params": EngineerParams()}, "params: of a model, but 'uniform' is a rule"),
         ({"designer": "engineer_trained"}, "designer: the arm 'engineer_trained' takes a training"),
-        ({"designer": "engineer_another"}, "'engineer_another' takes .* of its own: see run_arm"),
+        ({"designer": "engineer_another"}, "'engineer_another' takes .* or reports of other students: see run_arm"),
         ({"designer": "engineer", "params": EngineerParams(report="mean")}, "takes .* of its own"),
         ({"designer": "fixed_longer"}, "'fixed_longer' takes a training"),
         ({"designer": "fixed_dynamic"}, r"'fixed_dynamic' takes `DynamicSampling\(\.\.\., redraws=4\)` as the trainer"),

@@ -196,7 +196,7 @@ def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]
     four = next(task.instance.to_text() for task in rounds[1].boards() if task.instance.size == 4)
     assert all(line in output for line in four.splitlines())
     assert main(["rounds", str(ROOT / "reports/cells/study/fixed-0.json")]) == 0
-    assert capsys.readouterr().out.startswith("Round 0 is over: ")
+    assert capsys.readouterr().out.startswith("fixed, training seed 0\n\nRound 0 is over: ")
     assert main(["rounds", str(ROOT / "reports/cells/study/boards.json")]) == 1
     assert "boards.json: has no rounds; takes the record of an arm" in capsys.readouterr().err
 
