@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from mapflake import provenance, repro
+from mapflake.adapters.trl_boards import DesignedBoards
 from mapflake.engineer.actions import legal_sizes
-from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards, warn_of_training_boards
+from mapflake.engineer.boards import Fallback, apply_fallback, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.identity import arm_values, own_values
 from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
@@ -30,7 +31,7 @@ from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.engineer.rounds import behaviour_of
 from mapflake.engineer.words import ENGINEER_WORDS
-from mapflake.env import EnvConfig, Task, render_prompt, to_dataset
+from mapflake.env import Task, render_prompt
 from mapflake.extras import needs
 from mapflake.repro import seed_for, shown, whole
 from mapflake.trainer.evaluate import Completer, rollout
@@ -38,13 +39,11 @@ from mapflake.trainer.evaluate import Completer, rollout
 with needs("train"):
     import torch
     from accelerate.utils import broadcast_object_list
-    from datasets import Dataset
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from trl import GRPOTrainer
 
     from mapflake.trainer.checkpoint import origin_of
     from mapflake.trainer.dynamic_sampling import DynamicSampling
-    from mapflake.trainer.grpo import order_of_rows
     from mapflake.trainer.policy import Policy, check_room, encode_prompts, load_policy
 
 __all__ = ["DesignedBoards", "DynamicSampling", "EngineerCallback"]
@@ -57,44 +56,6 @@ MUST_BE_FALSE = {
     "dataloader_persistent_workers": "such workers would keep the first boards",
 }
 """Argument of a trainer -> why an `EngineerCallback` refuses it."""
-
-
-class DesignedBoards:
-    """A training set whose boards are those of the current design: `dataset` goes into the trainer.
-
-    The boards of a round, and their order, are those of `run_round` for the same seed, configuration and number.
-
-    Attributes:
-        start: The configuration of round 0.
-        instances: Boards of a round, through which it goes `passes` times.
-        seed: Root of the random streams, as in `RoundSettings`.
-        dataset: The rows of one round, `[instances * passes]`, with the columns of `to_dataset`.
-        tasks: The boards of the current round, in the order in which they were drawn.
-    """
-
-    def __init__(
-        self, start: EnvConfig, instances: int, *, seed: int, passes: int = 1, prompt_format: str = "chat"
-    ) -> None:
-        self.start, self.seed, self.prompt_format = start, whole(seed, "seed"), prompt_format
-        self.instances, self.passes = whole(instances, "instances", 1), whole(passes, "passes", 1)
-        self.tasks: list[Task] = []
-        self._rows = to_dataset([], prompt_format)
-        self.dataset = Dataset.from_dict({"row": range(self.instances * self.passes)}).with_transform(self._at)
-        self.draw(start, 0)
-
-    def draw(self, config: EnvConfig, index: int) -> Fallback:
-        """Draws the boards of round `index` and puts them into the dataset; returns the fallback of `sample_boards`.
-
-        Raises:
-            GenerationError: No boards can be drawn, even without holes.
-        """
-        self.tasks, fallback = sample_boards(config, self.instances, seed=seed_for(self.seed, "train", index))
-        order = order_of_rows(self.instances, self.passes, seed_for(self.seed, "grpo", index))
-        self._rows = to_dataset([self.tasks[i] for i in order], self.prompt_format)
-        return fallback
-
-    def _at(self, batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
-        return dict(self._rows[batch["row"]])
 
 
 class EngineerCallback(TrainerCallback):
@@ -173,37 +134,8 @@ class EngineerCallback(TrainerCallback):
         identity: Mapping[str, Any]
         if isinstance(designer, str):
             legal = legal_sizes({task.instance.size for task in validation} if sizes is None else sizes)
-            arm_params = params_of(designer, EngineerParams() if params is None else params)
-            if params is not None and arm_params is None:
-                raise ValueError(f"params: of a model, but {designer!r} is a rule")
-            rule = designer.removesuffix(DYNAMIC)
-            if rule != designer and not isinstance(trainer, DynamicSampling):
-                raise ValueError(
-                    f"designer: the arm {designer!r} takes `DynamicSampling(..., redraws=4)` as the trainer"
-                )
-            uncovered = rule in ("constant", "fixed_longer")
-            if uncovered or (
-                arm_params and (arm_params.design_rl != "none" or arm_params.model == "base" or arm_params.told_others)
-            ):
-                raise ValueError(
-                    f"designer: the arm {designer!r} takes a training, weights or a design of its own, or reports of"
-                    " other students: see run_arm"
-                )
-            tokenizer, itself = (
-                getattr(self.policy, "tokenizer", None),
-                arm_params is not None and arm_params.model == "current",
-            )
-            lacking = {*ENGINEER_WORDS} - {*tokenizer.get_vocab()} if tokenizer and itself else set()
-            if lacking and boards.prompt_format == "compact":
-                raise ValueError(
-                    f"designer: the policy lacks words of an engineer, such as {min(lacking)!r}: begin with one that"
-                    " has engineer.ENGINEER_WORDS, or name another model in params"
-                )
-            inputs = RuleInputs(legal, boards.seed, lambda history: self.policy)
-            self.designer = designer_for(designer, inputs, arm_params, load=load_policy)
-            code = provenance.code_sha256("mapflake.engineer.designers.llm", "mapflake.engineer.designers.search")
-            values = arm_values(designer, arm_params, legal, sha256=origin_of)
-            self.arm, identity = designer, {"arm": designer, "code_sha256": code, **values}
+            self.designer, identity = self._named(designer, legal, params)
+            self.arm = designer
         elif not callable(designer):
             raise TypeError(f"designer: a function of report and history, or an arm's name, not {shown(designer)}")
         elif params is not None or sizes is not None:
@@ -227,6 +159,37 @@ class EngineerCallback(TrainerCallback):
         self.config = boards.start  # of the current round, as is the fallback
         self.fallback: Fallback = {}
         self._steps = 0  # optimizer steps of a round
+
+    def _named(
+        self, arm: str, sizes: tuple[int, ...], params: EngineerParams | None
+    ) -> tuple[Designer, Mapping[str, Any]]:
+        """Returns the designer of an arm and what decides its designs; ValueError if the arm cannot design here."""
+        arm_params = params_of(arm, EngineerParams() if params is None else params)
+        if params is not None and arm_params is None:
+            raise ValueError(f"params: of a model, but {arm!r} is a rule")
+        rule = arm.removesuffix(DYNAMIC)
+        if rule != arm and not isinstance(self.trainer, DynamicSampling):
+            raise ValueError(f"designer: the arm {arm!r} takes `DynamicSampling(..., redraws=4)` as the trainer")
+        covered = rule not in ("constant", "fixed_longer")
+        if arm_params:
+            covered = arm_params.design_rl == "none" and arm_params.model != "base" and not arm_params.told_others
+        if not covered:
+            raise ValueError(
+                f"designer: the arm {arm!r} takes a training, weights or a design of its own, or reports of other"
+                " students: see run_arm"
+            )
+        tokenizer = getattr(self.policy, "tokenizer", None)
+        if tokenizer and arm_params and arm_params.model == "current" and self.boards.prompt_format == "compact":
+            lacking = {*ENGINEER_WORDS} - {*tokenizer.get_vocab()}
+            if lacking:
+                raise ValueError(
+                    f"designer: the policy lacks words of an engineer, such as {min(lacking)!r}: begin with one that"
+                    " has engineer.ENGINEER_WORDS, or name another model in params"
+                )
+        inputs = RuleInputs(sizes, self.boards.seed, lambda history: self.policy)
+        code = provenance.code_sha256("mapflake.engineer.designers.llm", "mapflake.engineer.designers.search")
+        values = arm_values(arm, arm_params, sizes, sha256=origin_of)
+        return designer_for(arm, inputs, arm_params, load=load_policy), {"arm": arm, "code_sha256": code, **values}
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Takes up the rounds of the checkpoint that the training goes on from; a new training has none."""

@@ -126,6 +126,7 @@ def works(run: RunParams, sections: Sections) -> pd.DataFrame:
     """
     loop, rl, engineer = sections.baseline_rl, sections.baseline_rl.rl, sections.trained_engineer
     loop_engineer, bank, before = sections.engineer_loop.engineer, engineer.bank, engineer.before.rl
+    designing = engineer.before.lessons
     board, report = prompt_tokens(sections)
     reply = loop_engineer.max_new_tokens or (100 if sections.warm_start.prompt_format == "compact" else 4096)
     validation, benchmark = (count * loop.samples for count in board_counts(sections))
@@ -149,6 +150,7 @@ def works(run: RunParams, sections: Sections) -> pd.DataFrame:
         ("the benchmark", seeds * checkpoints, benchmark, board, rl.max_new_tokens, False),
         ("a design", seeds * designers * loop.rounds, loop_engineer.samples, report, reply, False),
         ("tables of the bank", bank_rounds, table, board, rl.max_new_tokens, False),
+        ("lessons in designing", seeds, designing.rows if designing else 0, report, 0, True),
         ("design RL", seeds, samples_of(before), report, before.max_new_tokens, True),
     ]
     work = pd.DataFrame(rows, columns=["", "times", "completions", "prompt", "longest", "trained"]).set_index("")

@@ -30,6 +30,7 @@ from mapflake.adapters.trl import DesignedBoards, DynamicSampling, EngineerCallb
 from mapflake.engineer import ENGINEER_WORDS, EngineerParams, RoundSettings, Start, diagnose, ruled, run_arm, run_round
 from mapflake.engineer.actions import ratios
 from mapflake.engineer.designers import RULES
+from mapflake.engineer.designers.search import reward_search
 from mapflake.engineer.identity import ARM_KEYS
 from mapflake.engineer.variants import VARIANTS, Variant
 from mapflake.env import (
@@ -397,6 +398,11 @@ def test_a_checkpoint_designs_for_a_policy_that_cannot(tmp_path: Path) -> None:
     trainer.train()
     assert [r.was_rejected for r in engineer.history] == [False] * 3
     assert engineer.history[1].config != engineer.history[0].config
+
+
+def test_a_designer_of_ones_own_is_recorded_by_the_name_of_the_function_that_makes_it(tmp_path: Path) -> None:
+    assert make(tmp_path, reward_search((3, 4)))[1].arm == "reward_search"
+    assert make(tmp_path, "engineer_search")[1].arm == "engineer_search"  # the control
 
 
 @pytest.mark.parametrize(

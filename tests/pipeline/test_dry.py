@@ -60,6 +60,9 @@ def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_size
     assert work.times["validation after a round"] == work.times["a round of GRPO"] + 4
     ages = 4 * (800 + 1800 + 2600 + 4400) + 600 + 1200 + 2200 + 3400
     assert work.completions["lessons of students and of the bank"] == (ages + 4 * 200) * 32
+    assert "lessons in designing" not in work.index
+    smoke = dry.works(FILE.runs["smoke"], params.effective(FILE, "smoke"))
+    assert (smoke.times["lessons in designing"], smoke.completions["lessons in designing"]) == (1, 10 * 16)
     boards = read_json(ROOT / "reports/cells/study/boards.json")["sets"]  # as notebook 01 drew them
     counts = {name: len(drawn["board"]) for name, drawn in boards.items()}
     validation = counts.pop("validation")
