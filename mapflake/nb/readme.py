@@ -72,9 +72,8 @@ def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[s
     Raises:
         ValueError: The page has no marks, or a claim does not hold.
     """
-    shown = study.CLAIMS if name == ALL_CLAIMS else study.CLAIMS[: study.HEADLINES]
     searched = titled(sets, SEARCHED) | {"both together": together(*(sets[name] for name in SEARCHED))}
-    claims = study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, shown)
+    claims = study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, further=name == ALL_CLAIMS)
     if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, replaced = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)

@@ -13,15 +13,13 @@ The figures are in `mapflake.plots.study`.
 
 from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load, together
-from mapflake.study.claims import CLAIMS, HEADLINES, claims_markdown
+from mapflake.study.claims import claims_markdown
 from mapflake.study.comparisons import Difference, against_each, compare
 from mapflake.study.designs import changes
 from mapflake.study.records import benchmark, made, write_record
 from mapflake.study.report import in_parts, metrics, results_markdown, table
 
 __all__ = [
-    "CLAIMS",
-    "HEADLINES",
     "Difference",
     "Study",
     "against_each",

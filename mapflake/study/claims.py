@@ -111,6 +111,28 @@ CLAIMS = (
         "**A student's own report is not shown to be worth more** than another student's.",
         *("engineer_trained", "engineer_trained_another", "no difference", (ASKED, LATE)),
     ),
+)
+
+SEARCH_CLAIMS = (
+    Claim(
+        "***Search by the reward* beats *fixed***: it guesses success rates from the report and asks for the best of"
+        " 540 designs by the reward of RL on designs, without a model or training. On the second four students"
+        " alone this is not shown; on all eight it is.",
+        *("engineer_search", "fixed", "more", (ASKED, ASKED, LATE), TWO_AGENTS, ("no difference", "more")),
+    ),
+    Claim(
+        "**A student's own report is not shown to be worth more** to the search than another student's.",
+        *("engineer_search", "engineer_search_another", "no difference", (ASKED, ASKED, LATE)),
+    ),
+    Claim(
+        "In neither set of four students is the search **shown to beat *evaluation-matched***. On all eight it is ahead"
+        " by a little, uncorrected.",
+        *("engineer_search", "evaluation_matched", "no difference", (ASKED, ASKED), TWO_AGENTS),
+        elsewhere=("no difference", "more"),
+    ),
+)
+
+FURTHER_CLAIMS = (
     Claim(
         "The trained engineer is **not shown to beat *fixed* with dynamic sampling**.",
         *("engineer_trained", "fixed_dynamic", "no difference", ("", LATE)),
@@ -183,28 +205,6 @@ CLAIMS = (
     ),
 )
 
-HEADLINES = 7
-"""So many of `CLAIMS` are in README.md, beside all of the others; docs/claims.md has all."""
-
-SEARCH_CLAIMS = (
-    Claim(
-        "***Search by the reward* beats *fixed***: it guesses success rates from the report and asks for the best of"
-        " 540 designs by the reward of RL on designs, without a model or training. On the second four students"
-        " alone this is not shown; on all eight it is.",
-        *("engineer_search", "fixed", "more", (ASKED, ASKED, LATE), TWO_AGENTS, ("no difference", "more")),
-    ),
-    Claim(
-        "**A student's own report is not shown to be worth more** to the search than another student's.",
-        *("engineer_search", "engineer_search_another", "no difference", (ASKED, ASKED, LATE)),
-    ),
-    Claim(
-        "In neither set of four students is the search **shown to beat *evaluation-matched***. On all eight it is ahead"
-        " by a little, uncorrected.",
-        *("engineer_search", "evaluation_matched", "no difference", (ASKED, ASKED), TWO_AGENTS),
-        elsewhere=("no difference", "more"),
-    ),
-)
-
 
 def head_start(study: Study, arm: str) -> Estimate:
     """Returns how far an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
@@ -239,13 +239,14 @@ def claims_markdown(
     search: Mapping[str, Study],
     gate: Mapping[str, Any],
     ages: int,
-    claims: Iterable[Claim] = CLAIMS,
+    *,
+    further: bool = True,
 ) -> str:
-    """Returns claims as numbered tables in Markdown: `GATE_CLAIMS`, of trials, `claims`, and `SEARCH_CLAIMS`.
+    """Returns claims as numbered tables in Markdown: `GATE_CLAIMS`, `CLAIMS`, `SEARCH_CLAIMS` and `FURTHER_CLAIMS`.
 
-    `sets` are the cells of `claims` by the titles of their columns, the study's first, and `search` those of
-    `SEARCH_CLAIMS`; no two have a student in common. `gate` is the content of reports/laboratory/gate.json, `ages` the
-    number of ages of students.
+    `sets` are the cells of `CLAIMS` and `FURTHER_CLAIMS` by the titles of their columns, the study's first, and
+    `search` those of `SEARCH_CLAIMS`; no two have a student in common. The last table is left out unless `further`.
+    `gate` is the content of reports/laboratory/gate.json, `ages` the number of ages of students.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
@@ -259,12 +260,16 @@ def claims_markdown(
         f" {solved['fixed'].shape[1]} boards with 2 agents (in the study *fixed* begins at {begin} and ends at {end},"
         f" the trained engineer ends at {trained})"
     )
-    searched, first = "**A search in place of RL on designs**, in the same points", len(GATE_CLAIMS) + 1
-    tables = [
-        gate_table(gate),
-        table(title, claims, sets, ages, first=first),
-        table(searched, SEARCH_CLAIMS, search, first=first + len(CLAIMS)),
+    parts = [
+        (title, CLAIMS, sets),
+        ("**A search in place of RL on designs**, in the same points", SEARCH_CLAIMS, search),
     ]
+    if further:
+        parts.append(("**More on these arms**, in the same points", FURTHER_CLAIMS, sets))
+    tables, first = [gate_table(gate)], len(GATE_CLAIMS) + 1
+    for heading, claims, cells in parts:
+        tables.append(table(heading, claims, cells, ages, first=first))
+        first += len(claims)
     return "\n\n".join(tables)
 
 
