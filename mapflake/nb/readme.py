@@ -22,7 +22,7 @@ MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 """The place of the claims in a page, between marks that stay as they are."""
 
 ALL_CLAIMS = "docs/claims.md"
-CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search", "search_again")
+CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search", "search_again", "search_by_age")
 """Sets of cells that claims are about: those of `study.CLAIMS`, and those in which the search was run."""
 
 
@@ -72,8 +72,12 @@ def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[s
     Raises:
         ValueError: The page has no marks, or a claim does not hold.
     """
-    searched = titled(sets, SEARCHED) | {"both together": together(*(sets[name] for name in SEARCHED))}
-    claims = study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, further=name == ALL_CLAIMS)
+    *earlier, by_age = searches = [sets[name] for name in SEARCHED]
+    both, within = together(*earlier), f"fresh students {span(by_age)}, within ages"
+    searched = {f"fresh students {span(both)}": both, within: by_age, "all, after the fact": together(*searches)}
+    claims = study.claims_markdown(
+        *(titled(sets, CLAIMED), searched, gate, ages), further=name == ALL_CLAIMS, within=[within]
+    )
     if name == ALL_CLAIMS:
         claims = claims.replace("](reports/", "](../reports/")
     text, replaced = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)

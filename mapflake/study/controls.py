@@ -19,7 +19,7 @@ from mapflake.study.report import TRAINED, in_parts, results_markdown, table
 from mapflake.study.searched import searched_markdown
 from mapflake.study.statistics import estimate, paired
 
-SETS = ("study", "controls", "without_reports", "six_rounds", "search", "search_again")
+SETS = ("study", "controls", "without_reports", "six_rounds", "search", "search_again", "search_by_age")
 """Folders of reports/cells; no two of them have a student in common."""
 
 WITHOUT = "trained_without_reports"
@@ -44,9 +44,9 @@ students were planned; of the last only round 0 is on record, for its report was
 student. The [log](log.md) has the questions and what was expected, written down before the cells that were run for
 them; cells of other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other
 fresh students, {seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on
-{seeds_search} and {seeds_again}; these questions were written down before any of those cells. When {unclean} of the
-{cells} records on this page but not in the study were made, files other than results differed from their commit, such
-as the line `run` of params.yaml; each record has the hash of the code that decided it. The
+{seeds_search}, {seeds_again} and {seeds_by_age}; these questions were written down before any of those cells. When
+{unclean} of the {cells} records on this page but not in the study were made, files other than results differed from
+their commit, such as the line `run` of params.yaml; each record has the hash of the code that decided it. The
 [glossary](../docs/glossary.md) explains the names of arms and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?
@@ -193,7 +193,7 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     tables["longer_beside"] = against_each(longer, TRAINED, [ANOTHER, "fixed"], agents=3)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     shown["searched"] = searched_markdown(searches, ages)
-    shown["seeds_search"], shown["seeds_again"] = map(span, searches)
+    shown["seeds_search"], shown["seeds_again"], shown["seeds_by_age"] = map(span, searches)
     fresh = [record.made for students in (study, without, longer, *searches) for record in students.records.values()]
     shown["cells"], shown["unclean"] = str(len(fresh)), str(sum(not made.clean for made in fresh))
     shown["seeds_without"], shown["arms_without"] = span(without), in_parts(table(without))
