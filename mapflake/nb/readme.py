@@ -41,8 +41,9 @@ def write(root: Path) -> None:
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, cells / "without_reports"))
     listed = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(listed)), root / REPORTS / "loop.png")
-    drawn = {"study": listed, "searched": together(*(sets[name] for name in SEARCHED))}
-    show(leads(titled(sets | drawn, (*CLAIMED, "searched"))), root / REPORTS / "leads.png")
+    searched = together(*(sets[name] for name in SEARCHED))
+    panels = titled(sets | {"study": listed}, CLAIMED) | {f"fresh students {span(searched)}, pooled": searched}
+    show(leads(panels), root / REPORTS / "leads.png")
 
 
 def titled(sets: Mapping[str, Study], names: Iterable[str]) -> dict[str, Study]:
@@ -72,9 +73,10 @@ def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[s
     Raises:
         ValueError: The page has no marks, or a claim does not hold.
     """
-    *earlier, by_age = searches = [sets[name] for name in SEARCHED]
-    both, within = together(*earlier), f"fresh students {span(by_age)}, within ages"
-    searched = {f"fresh students {span(both)}": both, within: by_age, "all, after the fact": together(*searches)}
+    *earlier, by_age = (sets[name] for name in SEARCHED)
+    both, every = together(*earlier), together(*earlier, by_age)
+    within = f"fresh students {span(by_age)}, within ages"
+    searched = {f"fresh students {span(both)}": both, within: by_age, f"{span(every)}, after the fact": every}
     claims = study.claims_markdown(
         *(titled(sets, CLAIMED), searched, gate, ages), further=name == ALL_CLAIMS, within=[within]
     )

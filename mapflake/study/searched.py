@@ -54,8 +54,9 @@ Beside them, with the usual interval and not corrected:
 
 {by_age_beside}
 
-**So a student's own report is worth more to the search than another's**, over students of these four ages. It is not
-shown that the search beats evaluation-matched.
+**So a student's own report is worth more to the search than that of a student two ages away**, over students of these
+four ages. It is not shown that the search beats evaluation-matched. Within ages, too, search - *fixed* is
+{ahead_within} points.
 
 By student, of all three sets: the valid rate on the validation boards after round 0; of the first design, told the own
 report or another's, the mean side length and the share of boards that need a wait; how many points the search is
@@ -96,6 +97,8 @@ def searched_markdown(sets: Sequence[Study], ages: int) -> str:
     shown["search_all"] = _uncorrected(against_each(every, SEARCH, against, agents=2) + _on_other_boards(every))
     (within,) = compare(both, [SEARCH], ANOTHER, agents=2, ages=ages)
     shown["within"] = points(within.estimate)
+    (ahead_within,) = compare(by_age, [SEARCH], "fixed", agents=2, ages=ages)
+    shown["ahead_within"] = points(ahead_within.estimate)
     shown["search_by_student"] = _by_student(every).to_markdown(disable_numparse=True)
     shown["students"] = str(len(every.seeds(SEARCH)))
     shown["seeds_search"], shown["seeds_again"], shown["seeds_by_age"] = map(span, sets)
