@@ -214,7 +214,8 @@ def trial_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def collect(folder: Path, records: Path) -> list[dict[str, Any]]:
     """Adds the trials in `folder` to the file of records and returns all of them."""
-    rows = repro.read_jsonl(records) + [repro.read_json(path) for path in (folder / "trials").glob("*-*-*.json")]
+    # The folder also has what students solved before: before-<age>-<hash>.json.
+    rows = repro.read_jsonl(records) + [repro.read_json(path) for path in (folder / "trials").glob("*-*-*-*.json")]
     trials = sorted({trial_key(row): row for row in rows}.values(), key=trial_key)
     repro.write_jsonl(records, trials)
     return trials

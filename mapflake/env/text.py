@@ -260,9 +260,8 @@ def _plans(text: str) -> tuple[set[Plan], str]:
     """Returns the different plans in a text, and what is wrong with the last key `plan` that has none."""
     plans: set[Plan] = set()
     reason = ""
-    for number, key in enumerate(_KEY.finditer(text)):
-        if text[key.start() - 1 : key.start()] != key[1]:
-            continue
+    keys = [key for key in _KEY.finditer(text) if text[key.start() - 1 : key.start()] == key[1]]
+    for number, key in enumerate(keys):
         if number >= MAX_PLANS:
             raise PlanParseError(f"more than {MAX_PLANS} plans")
         match = _PLAN.match(text, key.end(), key.end() + MAX_ANSWER)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from mapflake.engineer import History, Round
 from mapflake.engineer.report import FailureExample
+from mapflake.engineer.situations import kind_shares
 from mapflake.env import Instance, Plan, check
 from mapflake.plots import boards, style
 
@@ -72,7 +73,8 @@ def _design(ax: Axes, round_: Round, *, legend: bool) -> None:
     """Draws the share of the boards that each size has in a design, and that of boards that need a wait in it."""
     parts = {size: part for size, part in round_.config.sizes.items() if part.data_ratio > 0}
     shares = np.array([part.data_ratio for part in parts.values()])
-    waits = shares * [part.wait_ratio or 0.0 for part in parts.values()]
+    kinds = kind_shares(round_.config)
+    waits = [sum(share for (s, _, wait), share in kinds.items() if wait and s == size) for size in parts]
     sizes = sorted({s.size for s in round_.report.sizes} | {*parts})
     at = [sizes.index(size) for size in parts]
     ax.bar(at, shares - waits, 0.7, bottom=waits, color=PLAIN, label="needs no wait")

@@ -175,7 +175,10 @@ def code_sha256() -> str:
 
 
 def _commit() -> tuple[str | None, bool]:
-    """Returns HEAD of the repository that holds the package, and whether only results have been changed since."""
+    """Returns HEAD of the repository that has the package, and whether only results have been changed since.
+
+    None and False if no repository has it: an installed copy may lie in a folder that a repository ignores.
+    """
 
     def git(*command: str) -> str:
         at = ["git", "-C", str(provenance.PACKAGE.parent)]
@@ -183,6 +186,7 @@ def _commit() -> tuple[str | None, bool]:
 
     results = (":!reports", ":!runs", ":!dvc.lock", ":!params.yaml")  # parameters are in the record
     try:
+        git("ls-files", "--error-unmatch", "--", str(provenance.PACKAGE / "__init__.py"))
         return git("rev-parse", "HEAD"), not git("status", "--porcelain", "--", ".", *results)
     except (OSError, subprocess.CalledProcessError):
         return None, False

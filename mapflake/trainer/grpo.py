@@ -23,7 +23,7 @@ with needs("train"):
     from trl import GRPOConfig
 
 from mapflake import repro
-from mapflake.env import REWARD, Task, reward_functions, to_dataset
+from mapflake.env import DIMENSIONS, REWARD, Task, reward_functions, to_dataset
 from mapflake.env.rewards import BUILT_IN
 from mapflake.repro import rng_for, seed_for, whole
 from mapflake.trainer import checkpoint, engine
@@ -248,7 +248,7 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
     folder = checkpoint.resumable(out, input_hash)
     settle(params.precision, start, folder)  # once: the processes only read it
     job = folder / "job.pickle"
-    job.write_bytes(pickle.dumps((dict(REWARD), start, problem, params, out, seed)))
+    job.write_bytes(pickle.dumps((dict(REWARD), dict(DIMENSIONS), start, problem, params, out, seed)))
     launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={params.processes}"]
     if params.sharding != "none":
         config = ACCELERATE / f"{params.sharding}.yaml"
@@ -260,7 +260,8 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
 
 
 if __name__ == "__main__":  # as one process of several
-    own, *job, seed = pickle.loads(Path(sys.argv[1]).read_bytes())
+    reward, dimensions, *job, seed = pickle.loads(Path(sys.argv[1]).read_bytes())
     REWARD.clear()
-    REWARD.update(own)
+    REWARD.update(reward)
+    DIMENSIONS.update(dimensions)
     train_round(*job, seed=seed)

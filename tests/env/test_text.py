@@ -126,6 +126,7 @@ MORE = [  # what neither the table nor the property above has
     ("chat", r'{"plan": ["\u0055 \n d", "L\x"]}', ("UD", r"L\X")),
     ("chat", '{"plan": ["U"' + ', "U"' * 5_000 + "]}", NO_LIST),
     ("chat", '{"plan": ["U"]}' * 101, "more than 100 plans"),
+    ("chat", """'xplan": """ * 101 + '{"plan": ["U"]}', ("U",)),
     ("chat", '{"plan": ["U"]}' * 100 + ' plan": ' + '{"plan": ["U"]}' * 100, "more than 100 plans"),
     ("brief", "UD U a0, LR L b1\n" * 5_000, 'no answer: no "plan" with a list of moves'),
     ("compact", "", ("", "")),

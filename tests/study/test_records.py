@@ -83,8 +83,13 @@ def test_made_names_the_commit_and_whether_more_than_results_was_changed(tmp_pat
     (tmp_path / "mapflake").mkdir()
     monkeypatch.setattr(records.provenance, "PACKAGE", tmp_path / "mapflake")
     assert records._commit() == (None, False)
-    (tmp_path / "mapflake/repro.py").touch()
+    for name in ("__init__.py", "repro.py"):
+        (tmp_path / "mapflake" / name).touch()
     git("init", "-q")
+    git("commit", "-qm", "none", "--allow-empty")
+    (tmp_path / ".gitignore").write_text("mapflake")
+    assert records._commit() == (None, False)  # an environment in somebody's repository, which is not the package's
+    (tmp_path / ".gitignore").unlink()
     git("add", ".")
     git("commit", "-qm", "one")
     head = git("rev-parse", "HEAD").strip()

@@ -504,6 +504,10 @@ def test_the_loop_shows_the_report_and_the_design_of_the_record(published):
     tasks, _ = sample_boards(after.config, after.training["instances"], seed=repro.seed_for(seed, "train", 1))
     assert environment_statistics(tasks) == after.report.training  # those that it trained on
     assert [round(ax.get_xlim()[1]) for ax in board_axes] == [task.instance.size for task in tasks[:4]]
+    chance = EnvConfig({size: replace(part, wait_ratio=None) for size, part in after.config.sizes.items()})
+    natural = loop({"a student": (before, replace(after, config=chance))}).axes[2].patches
+    by_chance = sum(bar.get_height() for bar in natural if bar.get_facecolor() == report_ax.patches[-1].get_facecolor())
+    assert 0 < by_chance < sum(waits)  # left to chance, few boards need one
     failed = replace(before.report, examples=tuple(replace(example, moves=()) for example in before.report.examples))
     with pytest.raises(ValueError, match=r"^no failure of round 0 that is on record has a plan$"):
         loop({"a student": (replace(before, report=failed), after)})

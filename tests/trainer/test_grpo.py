@@ -1,3 +1,4 @@
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from starts import PARAMS, TASKS
 from transformers import TrainerCallback
 
 from mapflake.engineer import Grpo
-from mapflake.env import REWARD, render_prompt, reward
+from mapflake.env import DIMENSIONS, REWARD, Dimension, render_prompt, reward
 from mapflake.repro import read_jsonl
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer.grpo import Boards, train_round
@@ -153,10 +154,13 @@ def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch)
     commands = []
     failing = SimpleNamespace(run=lambda command, **_: commands.append(command) or SimpleNamespace(returncode=1))
     monkeypatch.setattr(grpo, "subprocess", failing)
+    monkeypatch.setitem(DIMENSIONS, "walls", Dimension("share of cells that are walls."))
     changes = {"processes": 2, "microbatch": 8, "vllm": "colocate", "sharding": "fsdp2"}
     params = RLParams.parse(PARAMS.model_dump() | changes, "rl")
     with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
         train_round(start, Boards(TASKS), params, tmp_path / "out", seed=0)
+    own = pickle.loads((tmp_path / "out.unfinished/job.pickle").read_bytes())  # what they have not by themselves
+    assert own[:2] == (REWARD, DIMENSIONS)
     file = f"{grpo.ACCELERATE}/fsdp2.yaml"
     launched = ["-m", "accelerate.commands.launch", f"--config_file={file}", "--num_processes=2"]
     assert commands.pop()[1:5] == launched

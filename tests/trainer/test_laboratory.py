@@ -7,7 +7,7 @@ import pytest
 from starts import PARAMS, TASKS
 
 from benchmarks import laboratory
-from mapflake import env
+from mapflake import env, repro
 from mapflake.engineer import Grpo
 from mapflake.env import EnvConfig, generate
 
@@ -115,6 +115,17 @@ def test_engineers_designs_are_compared_under_their_own_seed():
     gate_part = [row for row in gate if row["seed"] < 2 or row["design"] not in laboratory.DRAWS]
     assert laboratory.engineers(trials, gate_part)[-1].startswith("|")
     assert {*laboratory.first_designs()} == {*laboratory.ENGINEERS}
+
+
+def test_the_page_collects_trials_and_not_what_students_solve_before(tmp_path):
+    trials = [*rows("quarter", [600], [0])]
+    for row in trials:
+        repro.write_json(tmp_path / f"trials/quarter-0-600-{row['design'].replace(' ', '_')}.json", row)
+    repro.write_json(tmp_path / "trials/before-600-abcdef01.json", {"valid": 10.0})
+    repro.write_jsonl(tmp_path / "records.jsonl", [])
+    collected = laboratory.collect(tmp_path, tmp_path / "records.jsonl")
+    assert collected == sorted(trials, key=laboratory.trial_key)
+    assert repro.read_jsonl(tmp_path / "records.jsonl") == collected
 
 
 def test_parts_do_not_teach_one_student_at_once(tmp_path):
