@@ -546,15 +546,8 @@ def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: p
     assert process.wait() == -signal.SIGKILL
     assert said(tmp_path / "killed") == lines
     assert final(tmp_path / "killed") == final(tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_the_example_goes_on_with_a_function_too(tmp_path: Path) -> None:
-    main = runpy.run_path(str(EXAMPLE))["main"]
-    for rounds in (1, 2):  # another function each time, with the same name and source
-        history = main(asking(0.1), str(tmp_path), **SMALL | {"rounds": rounds})
-        assert [r.index for r in history] == [*range(rounds)]
-        assert {path.name for path in tmp_path.iterdir()} - {"start"} == {asking(0.1).__name__}
+    main(asking(0.1), str(tmp_path / "whole"), **SMALL | {"rounds": 1})  # a function has a folder of its name
+    assert {path.name for path in (tmp_path / "whole").iterdir()} == {"start", "learnability", asking(0.1).__name__}
 
 
 def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

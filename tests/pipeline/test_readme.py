@@ -46,18 +46,12 @@ def cells(every: dict[str, Study]) -> dict[str, Study]:
     return {name: every[name] for name in readme.CLAIMED}
 
 
-@pytest.mark.parametrize("at", ["README.md", readme.ALL_CLAIMS])
-def test_claims_are_those_of_the_committed_records(every: dict[str, Study], at: str) -> None:
-    gate, page = json.loads(committed("reports/laboratory/gate.json")), (ROOT / at).read_text(encoding="utf-8")
-    assert readme.with_claims(page, at, every, gate, 4) == page, "python -m mapflake.nb readme"
-    claims = page.partition("<!-- claims: ")[2].partition("<!-- /claims -->")[0]
-    edited_page = page.replace(claims, claims.replace("points", "pts"))
-    assert edited_page != page
-    assert readme.with_claims(edited_page, at, every, gate, 4) == page
+def test_a_claim_that_does_not_hold_is_refused(every: dict[str, Study]) -> None:
+    gate, at = json.loads(committed("reports/laboratory/gate.json")), "README.md"
     with pytest.raises(ValueError, match=rf"^{at} has no marks <!-- claims: "):
-        readme.with_claims(page.replace("<!-- /claims -->", ""), at, every, gate, 4)
+        readme.with_claims(README.replace("<!-- /claims -->", ""), at, every, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(page, at, every, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.with_claims(README, at, every, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
 
 
 def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
@@ -322,7 +316,9 @@ def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) ->
         assert made.shape == published.shape, "python -m mapflake.nb readme"
         assert abs(made - published).mean() < 0.5
         assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
-    assert [(root / page).read_text(encoding="utf-8") for page in ("README.md", readme.ALL_CLAIMS)] == [README, CLAIMS]
+    for page in ("README.md", readme.ALL_CLAIMS, "reports/controls.md"):
+        made_page, published_page = ((base / page).read_text(encoding="utf-8") for base in (root, ROOT))
+        assert made_page == published_page, "python -m mapflake.nb readme"
 
 
 def test_nothing_published_is_removed_before_there_is_something_to_publish(
