@@ -1,8 +1,8 @@
 """The study's laboratory, tried before it: boards that need waits, students of different strength, and its gate.
 
 A trial trains one round of a student on the boards of one design and measures the gain on the validation boards. The
-gate (`study.gate`) says of all trials of a regime how much there is to be won by designing and by reading. What was
-written down before which run is in reports/log.md.
+gate (`benchmarks.gate`) says of all trials of a regime how much there is to be won by designing and by reading. What
+was written down before which run is in reports/log.md.
 
     python -m benchmarks.laboratory student 600         draws the boards and trains a student, in runs/laboratory
     python -m benchmarks.laboratory screen default --part 0/2    runs half of a regime's trials on a part of the table
@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from tqdm import tqdm
 
+from benchmarks import gate
 from mapflake import env, provenance, repro
 from mapflake.engineer import Grpo, random_config
 from mapflake.engineer.boards import sample_boards
@@ -36,7 +37,7 @@ from mapflake.env import EnvConfig, Task
 from mapflake.nb import params
 from mapflake.nb.folders import REPORTS, root
 from mapflake.plots.style import show, styled
-from mapflake.study import cells, gate
+from mapflake.study import cells
 from mapflake.study.statistics import Estimate, holm, t_estimate
 from mapflake.trainer import evaluate
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from benchmarks import laboratory
+from benchmarks import gate, laboratory
 from mapflake import env, repro
 from mapflake.engineer import diagnose
 from mapflake.engineer.report import FailureReport
@@ -38,7 +38,6 @@ from mapflake.engineer.situations import (
 )
 from mapflake.env import EnvConfig
 from mapflake.nb.folders import REPORTS, root
-from mapflake.study import gate
 from mapflake.study.statistics import t_estimate
 from mapflake.trainer import evaluate
 

@@ -136,8 +136,8 @@ def show_rounds(path: str) -> None:
             report, part = reports.get(size), parts.get(size)
             rates, ratios = [""] * 3, [""] * 3
             if report:
-                no_wait = report.valid - report.wait_valid, report.rollouts - report.wait_rollouts
-                counts = (report.valid, report.rollouts), (report.wait_valid, report.wait_rollouts), no_wait
+                with_wait = report.wait_valid, report.wait_rollouts
+                counts = (report.valid, report.rollouts), with_wait, report.without_wait
                 rates = [f"{valid / count:.0%}" if count else "" for valid, count in counts]
             if part and part.data_ratio:
                 waits = "any" if part.wait_ratio is None else f"{part.wait_ratio:.0%}"

@@ -47,7 +47,7 @@ def prompt_lines(
 def _size_line(s: SizeReport) -> str:
     """Returns e.g. `3x3: valid 41, with wait 12, without 52, optimal 33, fails goal 30, hole 20`."""
     parts = [("valid", s.valid, s.rollouts), ("with wait", s.wait_valid, s.wait_rollouts)]
-    parts += [("without", s.valid - s.wait_valid, s.rollouts - s.wait_rollouts), ("optimal", s.optimal, s.rollouts)]
+    parts += [("without", *s.without_wait), ("optimal", s.optimal, s.rollouts)]
     rates = [f"{name} {_percent(part, whole)}" for name, part, whole in parts if whole]
     failed = sorted(zip(s.failures, KINDS, strict=True), key=lambda pair: -pair[0])
     kinds = ", ".join(f"{kind} {_percent(n, s.rollouts)}" for n, kind in failed if n)
@@ -103,7 +103,7 @@ def prompt_words(report: FailureReport, history: History, variant: Variant, left
 
 def _size_words(s: SizeReport) -> list[str]:
     """Returns 13 words: size, valid, optimal, valid with and without a wait, each of the 8 checks."""
-    no_wait, no_wait_valid = s.rollouts - s.wait_rollouts, s.valid - s.wait_valid
+    no_wait_valid, no_wait = s.without_wait
     return [
         f"size{s.size}",
         percent(s.valid_rate),

@@ -52,6 +52,11 @@ class SizeReport:
         """Share of rollouts that are optimal, 0 if there are none."""
         return rate(self.optimal, self.rollouts)
 
+    @property
+    def without_wait(self) -> tuple[int, int]:
+        """The numbers of valid rollouts and of all rollouts on boards that need no wait."""
+        return self.valid - self.wait_valid, self.rollouts - self.wait_rollouts
+
 
 @dataclass(frozen=True)
 class BoardBin:
@@ -150,7 +155,7 @@ class FailureReport:
                 share(s.valid, s.rollouts),
                 share(s.optimal, s.rollouts),
                 share(s.wait_valid, s.wait_rollouts),
-                share(s.valid - s.wait_valid, s.rollouts - s.wait_rollouts),
+                share(*s.without_wait),
                 f"{rate(s.extra_steps, s.valid):.2f}",
             ]
             if past := before.get(s.size):

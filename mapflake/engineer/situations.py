@@ -195,7 +195,7 @@ class ExpectedGain:
         rollouts: dict[Kind, int] = {}  # of the report, by kind
         for size_report in situation.report.sizes:
             rollouts[size_report.size, VALIDATED_HOLES, True] = size_report.wait_rollouts
-            rollouts[size_report.size, VALIDATED_HOLES, False] = size_report.rollouts - size_report.wait_rollouts
+            _, rollouts[size_report.size, VALIDATED_HOLES, False] = size_report.without_wait
         shares, table_kinds = kind_shares(config), kinds(situation.learnability.values)
         learnability = situation.learnability.vector
         success = np.array([situation.success.value(kind) for kind in table_kinds])  # its table may have more sizes

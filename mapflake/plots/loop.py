@@ -62,7 +62,7 @@ def _report(ax: Axes, round_: Round, *, legend: bool) -> None:
     """Draws the valid rates of the report by size, without and with a wait."""
     parts = round_.report.sizes
     waits = [s.wait_valid / max(s.wait_rollouts, 1) for s in parts]
-    plain = [(s.valid - s.wait_valid) / max(s.rollouts - s.wait_rollouts, 1) for s in parts]
+    plain = [valid / max(rollouts, 1) for valid, rollouts in (s.without_wait for s in parts)]
     for shift, values, color, words in ((-0.2, plain, PLAIN, "needs no wait"), (0.2, waits, WAIT, "needs a wait")):
         ax.bar(np.arange(len(parts)) + shift, values, 0.38, color=color, label=words)
     ax.set_ylabel("valid plans", fontsize=9)

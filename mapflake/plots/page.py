@@ -73,7 +73,7 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.Layer
         for s in r.report.sizes
         for kind, good, n in (
             ("needs a wait", s.wait_valid, s.wait_rollouts),
-            ("needs none", s.valid - s.wait_valid, s.rollouts - s.wait_rollouts),
+            ("needs none", *s.without_wait),
         )
         if n
     ]

@@ -30,7 +30,7 @@ class Claim:
     Attributes:
         text: The sentence.
         arm: The arm that the sentence is about.
-        against: The arm that it is compared with; in `GATE_CLAIMS`, a key of `study.gate.values`.
+        against: The arm that it is compared with; in `GATE_CLAIMS`, a key of `benchmarks.gate.values`.
         shows: A key of `SUPPORTED`; `late start` is about `head_start`, `reads` about `engineers.first_designs`.
         marks: Of each set of cells: whether the question was written down before its cells (`ASKED`), after a part of
             them had been seen (`LATE`), or never.

@@ -17,6 +17,7 @@ import pytest
 from small_repo import ROOT, committed, done, files, repository
 
 from benchmarks import laboratory
+from benchmarks.gate import differences, interaction
 from mapflake import repro
 from mapflake.engineer.reading import waits
 from mapflake.engineer.students import group_of, told_seeds
@@ -24,7 +25,6 @@ from mapflake.nb import params, publish, readme
 from mapflake.study import Study, compare, controls, designs, load
 from mapflake.study.cells import together
 from mapflake.study.comparisons import against_each, corrected, points
-from mapflake.study.gate import differences, interaction
 from mapflake.study.statistics import Estimate, estimate, holm, paired, t_estimate
 
 README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mapflake.study import gate
+from benchmarks import gate
 
 DESIGNS = ("small", "middle", "large", "draw 0", "draw 1")
 TRUTH = np.array([[6.0, 3.0, 0.0, 1.0, 2.0], [2.0, 4.0, 3.0, 1.0, 2.0], [0.0, 3.0, 6.0, 1.0, 2.0]])  # [S, D]

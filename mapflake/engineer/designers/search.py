@@ -73,7 +73,7 @@ def guessed(report: FailureReport, sizes: Iterable[int]) -> dict[Kind, float]:
     """
     if not report.sizes:
         raise ValueError("report: has no sizes, so there is nothing to guess success rates from")
-    counts = [(s.size, False, s.valid - s.wait_valid, s.rollouts - s.wait_rollouts) for s in report.sizes]
+    counts = [(s.size, False, *s.without_wait) for s in report.sizes]
     counts += [(s.size, True, s.wait_valid, s.wait_rollouts) for s in report.sizes]
     size, wait, valid, rollouts = (np.array(column, dtype=float) for column in zip(*counts, strict=True))
     x = np.stack([np.ones_like(size), 3 - size, -wait], axis=1)  # [kinds, 3]
