@@ -23,7 +23,7 @@ MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
 
 ALL_CLAIMS = "docs/claims.md"
 CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search", "search_again", "search_by_age")
-"""Sets of cells that claims are about: those of `study.CLAIMS`, and those in which the search was run."""
+"""Sets of cells that claims are about: those of `study.claims.CLAIMS`, and those in which the search was run."""
 
 
 def write(root: Path) -> None:

@@ -13,7 +13,7 @@ The figures are in `mapflake.plots.study`.
 
 from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load, together
-from mapflake.study.claims import claims_markdown
+from mapflake.study.claim_tables import claims_markdown
 from mapflake.study.comparisons import Difference, against_each, compare
 from mapflake.study.designs import changes
 from mapflake.study.records import benchmark, made, write_record

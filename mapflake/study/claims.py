@@ -1,22 +1,15 @@
-"""The numbered claims of README.md and docs/claims.md, each refused if its difference does not support it.
+"""The sentences of the numbered claims of README.md and docs/claims.md; `study.claim_tables` has their numbers.
 
-A claim is about two arms, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`). The sentences are
-written by hand; their numbers come from the records. Each interval is for its own comparison; reports/results.md and
-reports/controls.md have the p-values corrected for several comparisons.
+A claim is about two arms, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from mapflake.study.cells import Study
-from mapflake.study.comparisons import compare
-from mapflake.study.designs import spent
-from mapflake.study.engineers import first_designs
-from mapflake.study.names import BASE, ROUND_0
-from mapflake.study.statistics import Estimate, t_estimate
+from mapflake.study.names import ROUND_0
 
 ASKED, LATE = "†", "‡"
 TWO_AGENTS: Mapping[str, Any] = {"agents": 2}
@@ -31,12 +24,13 @@ class Claim:
         text: The sentence.
         arm: The arm that the sentence is about.
         against: The arm that it is compared with; in `GATE_CLAIMS`, a key of `benchmarks.gate.values`.
-        shows: A key of `SUPPORTED`; `late start` is about `head_start`, `reads` about `engineers.first_designs`.
+        shows: A key of `claim_tables.SUPPORTED`; `late start` is about `engineers.head_start`, `reads` about
+            `engineers.first_designs`.
         marks: Of each set of cells: whether the question was written down before its cells (`ASKED`), after a part of
             them had been seen (`LATE`), or never.
         kept: The boards of the benchmark, as `Study.rates` takes them.
         elsewhere: What the further sets of cells that have its arms show, if it is not what the first does: keys of
-            `SUPPORTED`, in the order of the sets.
+            `claim_tables.SUPPORTED`, in the order of the sets.
     """
 
     text: str
@@ -47,15 +41,6 @@ class Claim:
     kept: Mapping[str, Any] = field(default_factory=lambda: TWO_AGENTS)
     elsewhere: tuple[str, ...] = ()
 
-
-SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
-    "more": lambda low, high: low > 0,
-    "less": lambda low, high: high < 0,
-    "no difference": lambda low, high: low <= 0 <= high,
-    "late start": lambda low, high: high < 0,
-    "reads": lambda low, high: low > 0,
-}
-"""What a claim shows -> whether a 95% interval supports it."""
 
 GATE_CLAIMS = (
     Claim(
@@ -203,160 +188,3 @@ FURTHER_CLAIMS = (
         *("engineer_trained", ROUND_0, "late start"),
     ),
 )
-
-
-def head_start(study: Study, arm: str) -> Estimate:
-    """Returns how far an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
-
-    Both train on the same configuration, the arm from weights of its own. The valid rates are those of their reports,
-    on the validation boards; Student's interval over the training seeds.
-
-    Raises:
-        ValueError: The arm was not run, or its round 0 has another configuration than the shared one.
-    """
-    ahead = []
-    for seed in sorted({*study.seeds(arm)} & {*study.seeds(ROUND_0)}):
-        own, shared = (study.history(name, seed)[0] for name in (arm, ROUND_0))
-        if own.config != shared.config:
-            raise ValueError(f"{arm}-{seed}: its round 0 has another configuration than {ROUND_0}-{seed}")
-        ahead.append(own.report.valid_rate - shared.report.valid_rate)
-    if not ahead:
-        raise ValueError(f"{arm} and {ROUND_0} have no training seed in common")
-    return t_estimate(ahead)
-
-
-class Measured(NamedTuple):
-    """The difference that a claim is about: its estimate, and the factor and unit in which it is written."""
-
-    estimate: Estimate
-    scale: float = 1
-    unit: str = ""
-
-
-def claims_markdown(
-    sets: Mapping[str, Study],
-    search: Mapping[str, Study],
-    gate: Mapping[str, Any],
-    ages: int,
-    *,
-    further: bool = True,
-    within: Collection[str] = (),
-) -> str:
-    """Returns claims as numbered tables in Markdown: `GATE_CLAIMS`, `CLAIMS`, `SEARCH_CLAIMS` and `FURTHER_CLAIMS`.
-
-    `sets` are the cells of `CLAIMS` and `FURTHER_CLAIMS` by the titles of their columns, the study's first, and
-    `search` those of `SEARCH_CLAIMS`; no two have a student in common. The last table is left out unless `further`.
-    `gate` is the content of reports/laboratory/gate.json, `ages` the number of ages of students. In columns `within`
-    students are compared within their age.
-
-    Raises:
-        ValueError: A difference was not measured over two seeds, or does not support its claim.
-    """
-    study = next(iter(sets.values()))
-    seeds, arms = study.seeds("fixed"), (BASE, "fixed", "engineer_trained")
-    solved = {arm: study.rates(arm, **TWO_AGENTS).loc[seeds].to_numpy() for arm in arms}
-    begin, end, trained = (f"{rates.mean():.1%}" for rates in solved.values())
-    title = (
-        f"**What round 0 and two designed rounds teach**, in points on the benchmark's"
-        f" {solved['fixed'].shape[1]} boards with 2 agents (in the study *fixed* begins at {begin} and ends at {end},"
-        f" the trained engineer ends at {trained})"
-    )
-    parts = [
-        (title, CLAIMS, sets),
-        ("**A search in place of RL on designs**, in the same points", SEARCH_CLAIMS, search),
-    ]
-    if further:
-        parts.append(("**More on these arms**, in the same points", FURTHER_CLAIMS, sets))
-    tables, first = [gate_table(gate)], len(GATE_CLAIMS) + 1
-    for heading, claims, cells in parts:
-        tables.append(table(heading, claims, cells, ages, first=first, within=within))
-        first += len(claims)
-    return "\n\n".join(tables)
-
-
-def gate_table(gate: Mapping[str, Any]) -> str:
-    """Returns `GATE_CLAIMS` as a table; raises as for `claims_markdown`."""
-    rows = []
-    for number, claim in enumerate(GATE_CLAIMS, start=1):
-        estimate = Estimate(seeds=gate["seeds"], boards=gate["students"], **gate[claim.against])
-        rows.append([str(number), claim.text, _told(_supported(claim, Measured(estimate)))])
-    title = "**What one round on the boards of a design teaches**, in points on the validation boards, at equal samples"
-    return _markdown(["", title, f"trials, students of {gate['students']} ages"], rows)
-
-
-def table(
-    title: str,
-    claims: Iterable[Claim],
-    sets: Mapping[str, Study],
-    ages: int = 1,
-    *,
-    first: int = 1,
-    within: Collection[str] = (),
-) -> str:
-    """Returns claims about arms as a table in Markdown, with their differences in each of several sets of cells.
-
-    Claims are numbered from `first` on; extra samples are those of both arms in the first set that has them. A claim is
-    refused by each set that has its arms; `ages` and `within` are as for `claims_markdown`, which raises the same.
-    """
-    rows = []
-    for number, claim in enumerate(claims, start=first):
-        differences = {column: measured(cells, claim, ages, within=column in within) for column, cells in sets.items()}
-        first_column = next((column for column, difference in differences.items() if difference), next(iter(sets)))
-        texts, further = [], iter(claim.elsewhere)
-        for (column, difference), mark in zip(differences.items(), (*claim.marks, *[""] * len(sets)), strict=False):
-            if column == first_column:
-                texts.append(_told(_supported(claim, difference)) + mark)
-            elif difference:
-                claim_there = replace(claim, shows=next(further, claim.shows))
-                texts.append(_told(_supported(claim_there, difference)) + mark)
-            else:
-                texts.append("")
-        rows.append([str(number), claim.text, *texts, _cost(claim, sets[first_column])])
-    return _markdown(["", title, *sets, "extra samples"], rows)
-
-
-def measured(study: Study, claim: Claim, ages: int, *, within: bool = False) -> Measured | None:
-    """Returns the difference that a claim is about, None if its arms have no training seed in common.
-
-    If `within`, rates of students are compared within their age.
-    """
-    if not {*study.seeds(claim.arm)} & {*study.seeds(claim.against)}:
-        return None
-    if claim.shows == "reads":
-        designs = first_designs(study, ages, claim.arm)
-        return None if designs.empty else Measured(t_estimate(designs["response"].to_numpy()), unit=" squares")
-    if claim.shows == "late start":
-        return Measured(head_start(study, claim.arm), 100)
-    (row,) = compare(study, [claim.arm], claim.against, ages=ages if within else None, **claim.kept)
-    return Measured(row.estimate, 100)
-
-
-def _supported(claim: Claim, difference: Measured | None) -> Measured:
-    """Returns the difference; raises as for `claims_markdown`."""
-    if difference is None or difference.estimate.seeds < 2:
-        raise ValueError(f"claim {claim.text!r}: {claim.arm} against {claim.against} was not measured over two seeds")
-    low, high = difference.estimate.low, difference.estimate.high
-    if low is None or high is None or not SUPPORTED[claim.shows](low, high):
-        raise ValueError(f"claim {claim.text!r} does not hold: {_told(difference)}")
-    return difference
-
-
-def _told(difference: Measured) -> str:
-    estimate = difference.estimate
-    return f"{estimate.text('+.1f', difference.scale)}{difference.unit}, {estimate.seeds} seeds"
-
-
-def _cost(claim: Claim, study: Study) -> str:
-    """Returns the extra samples of both arms, nothing where the claim is about round 0."""
-    extra = spent(study)["extra"]
-    arm, against = (f"{float(extra.get(arm, 0.0)):.0%}" for arm in (claim.arm, claim.against))
-    if claim.against == ROUND_0:
-        return ""
-    return f"both {arm}" if arm == against else f"{arm} against {against}"
-
-
-def _markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = [*head]
-    return "\n".join(
-        "|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in (head, ["---"] * len(head), *rows)
-    )

@@ -11,9 +11,8 @@ from scipy.stats import f_oneway
 from mapflake.engineer.designers import DYNAMIC
 from mapflake.study import paper
 from mapflake.study.cells import Study, span
-from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, against_each, compare, corrected, listed, points
-from mapflake.study.engineers import earns_more, load, mean_size, solving
+from mapflake.study.engineers import earns_more, head_start, load, mean_size, solving
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
 from mapflake.study.searched import searched_markdown

@@ -168,3 +168,23 @@ def _said(values: Sequence[float]) -> str:
     if len(values) < 3:  # an interval over two seeds says nothing
         return ", ".join(f"{value:.2f}" for value in values)
     return t_estimate(values).text(".2f")
+
+
+def head_start(study: Study, arm: str) -> Estimate:
+    """Returns how far an arm with a round 0 of its own is ahead of the shared round 0, before its first design.
+
+    Both train on the same configuration, the arm from weights of its own. The valid rates are those of their reports,
+    on the validation boards; Student's interval over the training seeds.
+
+    Raises:
+        ValueError: The arm was not run, or its round 0 has another configuration than the shared one.
+    """
+    ahead = []
+    for seed in sorted({*study.seeds(arm)} & {*study.seeds(ROUND_0)}):
+        own, shared = (study.history(name, seed)[0] for name in (arm, ROUND_0))
+        if own.config != shared.config:
+            raise ValueError(f"{arm}-{seed}: its round 0 has another configuration than {ROUND_0}-{seed}")
+        ahead.append(own.report.valid_rate - shared.report.valid_rate)
+    if not ahead:
+        raise ValueError(f"{arm} and {ROUND_0} have no training seed in common")
+    return t_estimate(ahead)

@@ -10,7 +10,6 @@ import pandas as pd
 
 from mapflake.study import engineers, paper
 from mapflake.study.cells import Study
-from mapflake.study.claims import head_start
 from mapflake.study.comparisons import ASKED, Difference, asked, compare, corrected, listed, points
 from mapflake.study.designs import spent, tokens
 from mapflake.study.names import BASE, BEGINNINGS, name
@@ -157,7 +156,7 @@ def results_markdown(
 
 def _of_the_trained(study: Study, ages: int) -> str:
     """Returns sentences on the trained engineer: its late start, its optimal plans, and its first designs."""
-    lead, fewest = head_start(study, TRAINED), study.boards["agents"].min()
+    lead, fewest = engineers.head_start(study, TRAINED), study.boards["agents"].min()
     sentences = [
         "After round 0, before its first design, the policy of the trained engineer differs from that of the other arms"
         f" by {points(lead)} points on the validation boards ({lead.seeds} training seeds). Its differences from arms"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -14,6 +15,7 @@ from mapflake.study.engineers import mean_size
 from mapflake.study.statistics import paired
 
 SEARCH, ANOTHER, MATCHED = "engineer_search", "engineer_search_another", "evaluation_matched"
+AGAINST = ("fixed", ANOTHER, MATCHED)
 SEARCHED = """
 The [reward](../docs/method.md#training-the-engineer) of RL on designs is a formula in success rates. *Search by the
 reward* guesses these rates from the report and asks for the best of 540 designs. It takes no training and no
@@ -90,11 +92,8 @@ def searched_markdown(sets: Sequence[Study], ages: int) -> str:
     }
     questions["search_by_age"] = against_each(by_age, SEARCH, [ANOTHER, MATCHED], agents=2, ages=ages)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in questions.items()}
-    matched = compare(both, [MATCHED], "fixed", agents=2) + against_each(both, SEARCH, [MATCHED], agents=2)
-    shown["search_beside"] = _uncorrected(matched + _on_other_boards(both))
-    against = ["fixed", ANOTHER, MATCHED]
-    shown["by_age_beside"] = _uncorrected(against_each(by_age, SEARCH, against, agents=2) + _on_other_boards(by_age))
-    shown["search_all"] = _uncorrected(against_each(every, SEARCH, against, agents=2) + _on_other_boards(every))
+    shown["search_beside"] = _uncorrected(compare(both, [MATCHED], "fixed", agents=2) + _leads(both, [MATCHED]))
+    shown["by_age_beside"], shown["search_all"] = (_uncorrected(_leads(students)) for students in (by_age, every))
     (within,) = compare(both, [SEARCH], ANOTHER, agents=2, ages=ages)
     shown["within"] = points(within.estimate)
     (ahead_within,) = compare(by_age, [SEARCH], "fixed", agents=2, ages=ages)
@@ -105,10 +104,11 @@ def searched_markdown(sets: Sequence[Study], ages: int) -> str:
     return SEARCHED.format(**shown).strip()
 
 
-def _on_other_boards(study: Study) -> list[Difference]:
-    """Returns leads of the search on boards with 3 agents, and on the validation boards."""
-    against = ["fixed", ANOTHER, MATCHED]
-    return against_each(study, SEARCH, against, agents=3) + against_each(study, SEARCH, against, boards="validation")
+def _leads(study: Study, with_two_agents: Sequence[str] = AGAINST) -> list[Difference]:
+    """Returns leads of the search with 2 agents, and over all of `AGAINST` with 3 and on the validation boards."""
+    kept: list[dict[str, Any]] = [{"agents": 3}, {"boards": "validation"}]
+    leads = against_each(study, SEARCH, with_two_agents, agents=2)
+    return leads + [row for some in kept for row in against_each(study, SEARCH, AGAINST, **some)]
 
 
 def _uncorrected(rows: Sequence[Difference]) -> str:

@@ -259,9 +259,14 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
         raise RuntimeError(f"{out}: {params.processes} training processes ended with {result.returncode}, see above")
 
 
-if __name__ == "__main__":  # as one process of several
-    reward, dimensions, *job, seed = pickle.loads(Path(sys.argv[1]).read_bytes())
+def _run_job(path: Path) -> None:
+    """Runs what `_launch` wrote, as one process of several, which by itself has no reward or dimension of a user."""
+    reward, dimensions, *job, seed = pickle.loads(path.read_bytes())
     REWARD.clear()
     REWARD.update(reward)
     DIMENSIONS.update(dimensions)
     train_round(*job, seed=seed)
+
+
+if __name__ == "__main__":
+    _run_job(Path(sys.argv[1]))

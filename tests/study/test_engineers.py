@@ -10,7 +10,7 @@ from scipy import stats
 from simulated import changed
 
 from mapflake import repro, study
-from mapflake.study import claims, engineers, statistics
+from mapflake.study import claim_tables, claims, engineers, statistics
 
 CELLS = Path(__file__).parents[2] / "reports/cells/study"
 
@@ -108,11 +108,11 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
         assert [row["own_valid"], row["other_valid"]] == pytest.approx(valid)
         assert row["response"] == pytest.approx(np.sign(valid[1] - valid[0]) * (sizes[1] - sizes[0]))
     reads = next(claim for claim in claims.CLAIMS if claim.shows == "reads")
-    assert f" {table['response'].mean():+.1f} (" in claims.table("", [reads], {"": cells}, 4)
+    assert f" {table['response'].mean():+.1f} (" in claim_tables.table("", [reads], {"": cells}, 4)
 
     deaf = changed(cells, control, lambda seed, cell: cells.records[arm, seed].rounds)  # designs as if told its own
     with pytest.raises(ValueError, match=r"does not hold: \+0\.0 squares"):
-        claims.table("", [reads], {"": deaf}, 4)
+        claim_tables.table("", [reads], {"": deaf}, 4)
     mismatch = changed(cells, control, lambda seed, cell: [row | {"parent_sha256": "others"} for row in cell.rounds])
     with pytest.raises(ValueError, match=r"engineer_trained-0 and .* did not design with the same weights"):
         engineers.first_designs(mismatch, 4)
@@ -126,4 +126,4 @@ def test_first_designs_follow_the_report_and_a_control_that_does_not_is_refused(
 
     assert {*table.index} - {*engineers.first_designs(changed(cells, control, rejected), 4).index} == {1}
     with pytest.raises(ValueError, match="not measured over two seeds"):
-        claims.table("", [replace(reads, arm="engineer")], {"": cells}, 4)
+        claim_tables.table("", [replace(reads, arm="engineer")], {"": cells}, 4)

@@ -18,7 +18,7 @@ from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
 from mapflake.plots.loop import loop
-from mapflake.study import claims, comparisons, controls, designs, engineers, paper, report, statistics
+from mapflake.study import claim_tables, claims, comparisons, controls, designs, engineers, paper, report, statistics
 from mapflake.study.controls import controls_markdown
 from mapflake.study.designs import by_round, spent
 from mapflake.study.names import name
@@ -237,23 +237,23 @@ def told(estimate):
 def test_a_claim_that_does_not_hold_is_refused(five, one):
     claim = claims.Claim("It helps.", "engineer", "fixed", "more", kept={})
     (row,) = study.compare(five, ["engineer"], "fixed")
-    *_, line = claims.table("Does it?", [claim], {"five": five}, first=7).splitlines()
+    *_, line = claim_tables.table("Does it?", [claim], {"five": five}, first=7).splitlines()
     assert line == f"| 7 | It helps. | {told(row.estimate)} | both 0% |"
-    *_, marked = claims.table("Does it?", [replace(claim, marks=(claims.ASKED, ""))], {"five": five}).splitlines()
+    *_, marked = claim_tables.table("Does it?", [replace(claim, marks=(claims.ASKED, ""))], {"five": five}).splitlines()
     assert " seeds† |" in marked
     for wrong in (replace(claim, shows="no difference"), replace(claim, arm="fixed", against="engineer")):
         with pytest.raises(ValueError, match="does not hold"):
-            claims.table("Does it?", [wrong], {"five": five})
+            claim_tables.table("Does it?", [wrong], {"five": five})
     for absent, cells in ((replace(claim, arm="uniform"), five), (claim, one)):
         with pytest.raises(ValueError, match="was not measured over two seeds"):
-            claims.table("Does it?", [absent], {"cells": cells})
+            claim_tables.table("Does it?", [absent], {"cells": cells})
 
 
 def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
     both = {"study": published, "others": study.load(ROOT / "reports/cells/controls")}
     arms = ("evaluation_matched", "constant", "fixed_dynamic")  # run in both, in the first alone, in the second alone
     rows = [claims.Claim("", arm, "fixed", "no difference" if arm == "constant" else "more") for arm in arms]
-    _, _, *lines = claims.table("", rows, both).splitlines()
+    _, _, *lines = claim_tables.table("", rows, both).splitlines()
     for arm, line in zip(arms, lines, strict=True):
         differences = [study.compare(cells, [arm], "fixed", agents=2) for cells in both.values()]
         cells = [cell.strip() for cell in line.split("|")[3:5]]
@@ -261,9 +261,9 @@ def test_a_claim_is_told_with_the_same_difference_on_other_students(published):
     assert [line.split("|")[5].strip() for line in lines[:2]] == ["both 0%"] * 2
     assert re.fullmatch(r"\d\d% against 0%", lines[2].split("|")[5].strip())
     with pytest.raises(ValueError, match="does not hold"):  # by the first that has its arms
-        claims.table("", [replace(rows[2], shows="less")], both)
+        claim_tables.table("", [replace(rows[2], shows="less")], both)
     with pytest.raises(ValueError, match="does not hold"):  # and by the others
-        claims.table("", [replace(rows[0], elsewhere=("no difference",))], both)
+        claim_tables.table("", [replace(rows[0], elsewhere=("no difference",))], both)
 
 
 def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
@@ -281,7 +281,7 @@ def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
     text = " ".join(study.results_markdown(published, "study", comparison, trained, ages=4).split())
     lost = 100 * np.mean([record["solving"]["mean"] for record in trained])
     assert f"it changes the valid rate on the validation boards by {lost:+.1f} (" in text
-    ahead = comparisons.points(claims.head_start(published, arm))
+    ahead = comparisons.points(engineers.head_start(published, arm))
     assert f"differs from that of the other arms by {ahead} points" in text
     (optimal,) = study.compare(published, [arm], "fixed", "optimal", agents=2)
     assert f"from the fixed configuration by {comparisons.points(optimal.estimate)} points" in text
@@ -295,9 +295,9 @@ def test_a_head_start_is_seen_before_the_first_design(published):
     own, shared = (
         [published.history(arm, seed)[0].report.valid_rate for seed in seeds] for arm in ("engineer_trained", "round_0")
     )
-    assert claims.head_start(published, "engineer_trained").mean == pytest.approx(np.subtract(own, shared).mean())
-    *_, line = claims.table("", [claim], {"study": published}).splitlines()
-    assert line == f"| 1 | No. | {told(claims.head_start(published, 'engineer_trained'))} | |"
+    assert engineers.head_start(published, "engineer_trained").mean == pytest.approx(np.subtract(own, shared).mean())
+    *_, line = claim_tables.table("", [claim], {"study": published}).splitlines()
+    assert line == f"| 1 | No. | {told(engineers.head_start(published, 'engineer_trained'))} | |"
 
     def with_first(change):
         return changed(published, "engineer_trained", lambda seed, record: [record.rounds[0] | change])
@@ -305,11 +305,11 @@ def test_a_head_start_is_seen_before_the_first_design(published):
     rounds = published.records["engineer_trained", 0].rounds
     solved = [row | {"valid": row["rollouts"]} for row in rounds[0]["report"]["sizes"]]
     with pytest.raises(ValueError, match="does not hold"):  # the control: it would be ahead
-        claims.table("", [claim], {"": with_first({"report": rounds[0]["report"] | {"sizes": solved}})})
+        claim_tables.table("", [claim], {"": with_first({"report": rounds[0]["report"] | {"sizes": solved}})})
     with pytest.raises(ValueError, match="another configuration"):
-        claims.head_start(with_first({"config": rounds[1]["config"]}), "engineer_trained")
+        engineers.head_start(with_first({"config": rounds[1]["config"]}), "engineer_trained")
     with pytest.raises(ValueError, match="uniform_no and round_0 have no training seed in common"):
-        claims.head_start(published, "uniform_no")
+        engineers.head_start(published, "uniform_no")
 
 
 def test_the_papers_claims_are_answered_by_their_intervals(tmp_path, five):

@@ -1,4 +1,3 @@
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -154,19 +153,34 @@ def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch)
     commands = []
     failing = SimpleNamespace(run=lambda command, **_: commands.append(command) or SimpleNamespace(returncode=1))
     monkeypatch.setattr(grpo, "subprocess", failing)
-    monkeypatch.setitem(DIMENSIONS, "walls", Dimension("share of cells that are walls."))
     changes = {"processes": 2, "microbatch": 8, "vllm": "colocate", "sharding": "fsdp2"}
     params = RLParams.parse(PARAMS.model_dump() | changes, "rl")
     with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
         train_round(start, Boards(TASKS), params, tmp_path / "out", seed=0)
-    own = pickle.loads((tmp_path / "out.unfinished/job.pickle").read_bytes())  # what they have not by themselves
-    assert own[:2] == (REWARD, DIMENSIONS)
     file = f"{grpo.ACCELERATE}/fsdp2.yaml"
     launched = ["-m", "accelerate.commands.launch", f"--config_file={file}", "--num_processes=2"]
     assert commands.pop()[1:5] == launched
     config = load_config_from_file(file)
     assert (config.distributed_type, config.fsdp_config["fsdp_version"]) == ("FSDP", 2)
     assert config.fsdp_config["fsdp_state_dict_type"] == "FULL_STATE_DICT"  # one file of whole weights at the end
+
+
+def test_a_started_process_has_ones_own_rewards_and_dimensions(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(grpo, "subprocess", SimpleNamespace(run=lambda *_, **__: SimpleNamespace(returncode=1)))
+    params = RLParams.parse(PARAMS.model_dump() | {"processes": 2}, "rl")
+    with monkeypatch.context() as own:
+        own.setitem(REWARD, "optimal", 0.25)
+        own.setitem(DIMENSIONS, "walls", Dimension("share of cells that are walls."))
+        expected = dict(REWARD), dict(DIMENSIONS)
+        with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
+            train_round(start, Boards(TASKS), params, tmp_path / "out", seed=0)
+    assert expected != (REWARD, DIMENSIONS)
+    seen = []
+    monkeypatch.setattr(grpo, "REWARD", dict(REWARD))
+    monkeypatch.setattr(grpo, "DIMENSIONS", dict(DIMENSIONS))
+    monkeypatch.setattr(grpo, "train_round", lambda *_, **__: seen.append((grpo.REWARD, grpo.DIMENSIONS)))
+    grpo._run_job(tmp_path / "out.unfinished/job.pickle")
+    assert seen == [expected]
 
 
 def test_launchers_that_start_too_few_processes_are_found_out(start, tmp_path, monkeypatch):
