@@ -226,22 +226,27 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns reports/laboratory.md: of each regime its gate and the matrix of its trials."""
     head = [
         "# How much there is to be won by designing",
-        "Trials of single designs on students of different strength. By those of seed 0 and a part of seed 1, the "
-        "study's round and the reward of designs were chosen. The students are not the study's, and engineers have no "
-        "part in the gate: the study is in [results.md](results.md).",
+        "Trials of single designs on students of different strength. The study's round and the reward of designs were "
+        "chosen by the first trials, of seed 0 and a part of seed 1. The students are not the study's, and "
+        "engineers have no part in the gate: the study is in [results.md](results.md).",
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
         f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
         "`python -m benchmarks.laboratory` runs more. Planned were five students, 21 designs and three training seeds "
         "([log](log.md)); an empty cell was not run.",
         "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
-        f"are random configurations. {rounds_of(rows)} At *equal tokens*, a gain is scaled to the mean number of "
-        "sampled tokens.",
+        f"are random configurations. {rounds_of(tabled(rows))} At *equal tokens*, a gain is scaled to the mean number "
+        "of sampled tokens.",
     ]
     parts: list[str] = []
     table: dict[str, dict[str, str]] = {}
     if len((screened := recipes(rows)).columns) > 1:
-        parts += ["## The trainer's recipe, one seed", screened.to_markdown(floatfmt="+.1f")]
+        untabled = rounds_of([regime for regime in screened if regime not in tabled(rows)])
+        parts += [
+            "## The trainer's recipe, one seed",
+            f"Points gained by one round under seed 0, for a student (its supervised steps) and a design. {untabled}",
+            screened.to_markdown(floatfmt="+.1f"),
+        ]
     for regime in tabled(rows):
         regime_rows = of_designs(rows, regime, DESIGNS)
         picture = f"![Gains by student and design](laboratory/{regime}.png)"
@@ -305,12 +310,12 @@ def tabled(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return [*dict.fromkeys(row["regime"] for row in rows if row["design"] not in screened)]
 
 
-def rounds_of(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns what a round has in each of the regimes that have a table."""
-    shapes = {name: REGIMES[name] for name in tabled(rows)}
+def rounds_of(regimes: Iterable[str]) -> str:
+    """Returns what a round has in each of some regimes."""
+    shapes = {name: REGIMES[name] for name in regimes}
     sentences = [
-        f"{'The round of the study' if name == CHOSEN else 'A round'}, *{name}*, has {boards} boards, {step} a step, "
-        f"{answers} answers each, at a learning rate of {rate:g}."
+        f"{'The round of the study' if name == CHOSEN else 'Another round'}, *{name}*, has {boards} boards, {step} a "
+        f"step, {answers} answers each, at a learning rate of {rate:g}."
         for name, (boards, step, answers, rate) in shapes.items()
     ]
     return " ".join(sentences)
