@@ -232,13 +232,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
         f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
-        "`python -m benchmarks.laboratory` runs more. Planned were five students, 21 designs and three training seeds "
-        "([log](log.md)); an empty cell was not run.",
+        "`python -m benchmarks.laboratory` runs more. The [log](log.md) says what was planned; an empty cell was not "
+        "run.",
         "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
         f"are random configurations. {rounds_of(tabled(rows))} At *equal tokens*, a gain is scaled to the mean number "
         "of sampled tokens.",
     ]
     parts: list[str] = []
+    notes: list[str] = []
     table: dict[str, dict[str, str]] = {}
     if len((screened := recipes(rows)).columns) > 1:
         untabled = rounds_of([regime for regime in screened if regime not in tabled(rows)])
@@ -259,13 +260,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"under {len({row['seed'] for row in regime_rows})} seeds."
             )
         else:
-            parts.append(
-                f"The first table is of the {len(trials.students)} students and {len(trials.seeds)} training seeds "
-                f"({', '.join(map(str, trials.seeds))}) that have all {len(trials.designs)} designs: the students of "
-                f"{', '.join(sorted(trials.students, key=int))} steps."
-            )
             budgets = gates(trials)
             corrected = holm([e.p for e in budgets["samples"].values()])
+            notes.append(
+                f"*{regime}* is of the {len(trials.students)} students and {len(trials.seeds)} training seeds "
+                f"({', '.join(map(str, trials.seeds))}) that have all {len(trials.designs)} designs: the students of "
+                f"{', '.join(sorted(trials.students, key=int))} steps. The p-values of its rows at equal samples, "
+                f"corrected together (Holm), are {', '.join('none' if p is None else f'{p:.2g}' for p in corrected)}."
+            )
             for budget, values in budgets.items():
                 table[f"{regime}, equal {budget}"] = {COMPARED[name]: e.text("+.1f") for name, e in values.items()}
             ratio, first, second, p = gate.interaction(trials.gain)
@@ -276,8 +278,6 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
                 by_student(trials).to_markdown(disable_numparse=True),
                 f"What a design teaches depends on the student: F({first}, {second}) = {ratio:.1f}, p = {p:.0e} for "
                 "the interaction of students and designs, in an analysis of variance whose error is between seeds.",
-                "The p-values of the first table's rows at equal samples, corrected together (Holm): "
-                f"{', '.join('none' if p is None else f'{p:.2g}' for p in corrected)}.",
             ]
         for seed, ages in made_anew(regime_rows).items():
             parts.append(
@@ -300,6 +300,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             "By how many points a round each student's best design is ahead of another one, with 95% intervals over "
             "students and training seeds. One seed scores the best design, and the others choose it.",
             pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True),
+            *notes,
         ]
     return "\n\n".join(head + parts) + "\n"
 

@@ -42,7 +42,7 @@ def write(root: Path) -> None:
     listed = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(listed)), root / REPORTS / "loop.png")
     searched = together(*(sets[name] for name in SEARCHED))
-    panels = titled(sets | {"study": listed}, CLAIMED) | {f"fresh students {span(searched)}, pooled": searched}
+    panels = titled(sets | {"study": listed}, CLAIMED) | {f"students {span(searched)}, pooled": searched}
     show(leads(panels), root / REPORTS / "leads.png")
 
 

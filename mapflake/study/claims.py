@@ -44,7 +44,7 @@ class Claim:
 
 GATE_CLAIMS = (
     Claim(
-        "**Designs matter**: the best design for a student teaches it more than random ones do, a mean over six.",
+        "**Designs matter**: the best design for a student teaches it more than the mean of six random ones.",
         *("the best design", "designing", "more"),
     ),
     Claim(
@@ -168,7 +168,7 @@ FURTHER_CLAIMS = (
     ),
     Claim(
         "In the study, the trained engineer is **not shown to beat the paper's engineer**; on the first fresh students"
-        " it beats it.",
+        " it is ahead, which was not asked.",
         *("engineer_trained", "engineer", "no difference", ("", ""), TWO_AGENTS, ("more",)),
     ),
     Claim(
@@ -179,7 +179,7 @@ FURTHER_CLAIMS = (
     Claim(
         "In the study, **with 3 agents it is behind *evaluation-matched***, too; on the first fresh students this is"
         " not shown.",
-        *("engineer_trained", "evaluation_matched", "less", ("", ""), {"agents": 3}, ("no difference",)),
+        *("engineer_trained", "evaluation_matched", "less", (ASKED, ""), {"agents": 3}, ("no difference",)),
     ),
     Claim(
         "**The trained engineer starts behind**: RL on designs costs some solving, of which round 0 restores a part"

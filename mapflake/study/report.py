@@ -132,8 +132,8 @@ def results_markdown(
         f"out. Policies answer at temperature 1; the benchmark has {len(study.boards)} different boards.\n"
         "Rates are means in percent over an arm's own training seeds,\n"
         "differences are in points of valid plans. Brackets hold 95% intervals over training seeds and boards; one\n"
-        "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column. Designers see the\n"
-        "validation boards only."
+        "seed gives none. A star marks p < 5% after Holm's correction for all arms of the column; *before RL* and\n"
+        "*round 0* are corrected apart from them. Designers see the validation boards only."
         + ("" if spent(study)["extra"].empty else EXTRA)
         + ("" if tokens(study).empty else PER_TOKEN),
         "## The paper's claims",

@@ -61,8 +61,8 @@ def test_the_page_has_the_gate_of_what_is_complete():
         assert [*subset.students] == students  # as many as there can be without a gap
         assert subset.seeds == (0, *seeds)
     text = laboratory.page(missing)
-    assert f"The first table is of the {len(rest)} students and 2 training seeds (0, 1)" in text
-    assert f"the students of {', '.join(rest)} steps" in text
+    assert f"*longer* is of the {len(rest)} students and 2 training seeds (0, 1)" in text
+    assert f"the students of {', '.join(rest)} steps. The p-values of its rows" in text
     assert laboratory.whole(rows("longer", laboratory.AGES[:1])) is None  # no other student to compare with
     assert laboratory.whole(rows("longer", seeds=(0,))) is laboratory.whole([]) is None
     assert laboratory.matrix([], laboratory.DESIGNS).empty
