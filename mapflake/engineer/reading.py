@@ -57,7 +57,7 @@ def ask(
 
 
 def exchanged(report: FailureReport, history: History, *, seed: int) -> tuple[FailureReport, History]:
-    """Returns a report and the rounds before it in which every row of the tables belongs to another size.
+    """Returns a report and the rounds before it in which every row of the tables belongs to another size, if any.
 
     All rounds are changed in one way, drawn from `seed` and the round's index, and examples stay.
     """

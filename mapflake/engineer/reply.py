@@ -77,7 +77,8 @@ def _bare(schema: Any) -> Any:
     """Returns the schema without titles and defaults, which say nothing here."""
     if not isinstance(schema, dict):
         return schema
-    return {key: _bare(part) for key, part in schema.items() if key not in ("title", "default")}
+    said = ("title", "default")  # a dimension may have such a name, too: what it says is a schema
+    return {key: _bare(part) for key, part in schema.items() if key not in said or isinstance(part, dict)}
 
 
 def reply_grammar(sizes: Iterable[int], prompt_format: str = "json") -> str:
@@ -184,10 +185,10 @@ def read_replies(
         ValueError: As for `read_reply`, or there is no text.
     """
     sizes = legal_sizes(sizes)
-    if isinstance(texts, str) or not texts:
+    if isinstance(texts, str) or not (texts := tuple(texts)):
         raise ValueError(f"texts: takes a list of replies, not {shown(texts)}")
     proposals = [read_reply(text, sizes, prompt_format, num_agents=num_agents) for text in texts]
-    return replace(next((p for p in proposals if p.config is not None), proposals[0]), replies=tuple(texts))
+    return replace(next((p for p in proposals if p.config is not None), proposals[0]), replies=texts)
 
 
 def _read(text: str, sizes: tuple[int, ...], prompt_format: str) -> dict[int, dict[str, float | None]]:

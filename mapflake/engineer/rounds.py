@@ -74,8 +74,17 @@ class RoundSettings:
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
         object.__setattr__(self, "samples", whole(self.samples, "samples", 1))
         object.__setattr__(self, "validation", tuple(self.validation))
-        if not self.validation:
-            raise ValueError("validation: no boards")
+        if not self.validation or not all(isinstance(task, Task) for task in self.validation):
+            raise ValueError(
+                f"validation: takes one or more boards with solutions (Task), not {shown(self.validation)}"
+            )
+        if not isinstance(self.about, Mapping):
+            raise ValueError(f"about: takes values by name, not {shown(self.about)}")
+        for key, value in self.about.items():
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"about: {key!r} is not what JSON can hold: {error}") from error
 
 
 @dataclass(frozen=True)

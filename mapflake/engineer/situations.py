@@ -51,7 +51,7 @@ class LessonParams(Params):
     """Supervised lessons in designing: the best designs of made-up situations (`design_rl.taught`).
 
     Attributes:
-        situations: How many situations there are; each is shown as often as the others.
+        situations: How many situations there are; they are shown in turn, in all rows that are not boards.
         boards_share: Share of solved boards among what is shown, so that less of solving is forgotten.
         training: The recipe.
     """
@@ -59,6 +59,14 @@ class LessonParams(Params):
     situations: int = Field(ge=1)
     boards_share: float = Field(default=0.5, ge=0, lt=1)
     training: WarmStartParams
+
+    @model_validator(mode="after")
+    def _all_shown(self) -> LessonParams:
+        if self.situations > (room := self.rows - self.boards):
+            raise ValueError(
+                f"situations: {self.situations}, but {self.rows} rows less {self.boards} boards are {room}"
+            )
+        return self
 
     @property
     def rows(self) -> int:
@@ -120,7 +128,7 @@ class KindTable:
             if len(rows) != len(HOLES):
                 raise ValueError(f"size {size}: {len(rows)} rows, expected one for each hole ratio of {HOLES}")
             for hole, row in zip(HOLES, rows, strict=True):
-                if not all(map(math.isfinite, row)):
+                if len(row) != 2 or not all(map(math.isfinite, row)):
                     raise ValueError(f"size {size}, holes {hole:g}: {row} is not a pair of finite values")
 
     def value(self, kind: Kind) -> float:
@@ -189,6 +197,13 @@ class ExpectedGain:
     size_power: float = 1.0
     forgetting: float = 1.0
     kept: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if a number is not finite, or a deviation or `kept` is not above 0."""
+        for name, value in vars(self).items():
+            if not math.isfinite(value) or (name in ("near_sizes", "near_holes", "kept") and value <= 0):
+                above = "" if name in ("other_waits", "size_power", "forgetting") else " above 0"
+                raise ValueError(f"{name}: {value} is not a finite number{above}")
 
     def __call__(self, situation: Situation, config: EnvConfig) -> float:
         """Returns the expected gain of a design in a situation."""

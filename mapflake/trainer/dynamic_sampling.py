@@ -50,10 +50,11 @@ class DynamicSampling(GRPOTrainer):
             raise ValueError("scale_rewards: redraws take 'group' or 'none': the batch of a redraw is a smaller one")
         self.redraws = redraws
         self._redraw = 0  # the number of the redraw that is being sampled, 0 for the first draw
+        self._first_draw: dict[str, Any] = {}  # the batch before groups were replaced
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Returns TRL's batch, its groups without signal replaced."""
-        batch = super()._generate_and_score_completions(inputs)
+        batch = self._first_draw = super()._generate_and_score_completions(inputs)
         if not self.redraws or not self.model.training:
             return batch
         if unknown := {*batch} - COVERED:

@@ -83,7 +83,8 @@ def rollout(
 ) -> list[Rollout]:
     """Returns `samples` judged completions for each task, task-major: `[len(tasks) * samples]` if all were answered.
 
-    The noise depends on `seed` and the position of the task alone, so two policies on the same tasks are paired.
+    The noise of a local policy depends on `seed`, `samples`, the most tokens of an answer and the position of the task,
+    so two policies on the same tasks are paired if these are the same.
     Samples for which a server had no answer (None) are left out, with a warning: they are not wrong answers.
 
     Raises:
@@ -215,9 +216,11 @@ def paired_difference(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> tuple[fl
     """Returns the mean of a - b with its 95% interval, paired by board.
 
     Raises:
-        ValueError: The two frames are not over the same boards.
+        ValueError: The two frames are not over the same boards, with as many rollouts of each.
     """
     left, right = (x.groupby("board", sort=True)[metric].agg(["mean", "size"]) for x in (a, b))
     if not left.index.equals(right.index):
         raise ValueError(f"not the same boards: {len(left.index.symmetric_difference(right.index))} are in one only")
+    if unequal := int((left["size"] != right["size"]).sum()):
+        raise ValueError(f"not as many rollouts: {unequal} boards have more in one of the two")
     return mean_interval(left["mean"] - right["mean"], left["size"])

@@ -11,7 +11,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -248,7 +248,9 @@ def _launch(start: str | Path, problem: Problem, params: RLParams, out: Path, in
     folder = checkpoint.resumable(out, input_hash)
     settle(params.precision, start, folder)  # once: the processes only read it
     job = folder / "job.pickle"
-    job.write_bytes(pickle.dumps((dict(REWARD), dict(DIMENSIONS), start, problem, params, out, seed)))
+    # The boards are drawn: a transform is not needed, and one of a script or notebook would not be found there.
+    dimensions = {name: replace(dimension, transform=None) for name, dimension in DIMENSIONS.items()}
+    job.write_bytes(pickle.dumps((dict(REWARD), dimensions, start, problem, params, out, seed)))
     launcher = ["torch.distributed.run", "--standalone", f"--nproc_per_node={params.processes}"]
     if params.sharding != "none":
         config = ACCELERATE / f"{params.sharding}.yaml"

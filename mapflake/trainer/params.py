@@ -135,6 +135,8 @@ class RLParams(Params):
 def sampling(n: Any, temperature: Any, max_new_tokens: Any) -> dict[str, Any]:
     """Returns how many completions of a prompt are drawn and how, as Python's numbers; no temperature means 1.
 
+    A temperature below 1e-6 is 0: logits divided by less than that may not be finite.
+
     Raises:
         ValueError: There is to be no completion, or none of at least one token, or the temperature is below 0 or none.
     """
@@ -142,4 +144,8 @@ def sampling(n: Any, temperature: Any, max_new_tokens: Any) -> dict[str, Any]:
     if not (isinstance(temperature, int | float) and 0 <= temperature < math.inf):
         raise ValueError(f"temperature: {shown(temperature)} is not a finite number from 0 on")
     tokens = whole(max_new_tokens, "max_new_tokens", 1)
-    return {"n": whole(n, "n", 1), "temperature": float(temperature), "max_new_tokens": tokens}
+    return {
+        "n": whole(n, "n", 1),
+        "temperature": float(temperature) if temperature >= 1e-6 else 0.0,
+        "max_new_tokens": tokens,
+    }

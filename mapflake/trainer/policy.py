@@ -65,6 +65,11 @@ class Policy:
         setting: str | None = self.tokenizer.init_kwargs.get("prompt_format")
         return setting or ("chat" if self.tokenizer.chat_template else "compact")
 
+    @property
+    def context(self) -> int | None:
+        """The most tokens of a prompt and its completion together; None if the model does not say."""
+        return getattr(getattr(self.model, "config", None), "max_position_embeddings", None)
+
     def complete(
         self,
         prompts: Sequence[str],
@@ -87,7 +92,10 @@ class Policy:
         settings = sampling(n, temperature, self.max_new_tokens if max_new_tokens is None else max_new_tokens)
         n, length, width = settings["n"], settings["max_new_tokens"], len(self.tokenizer)
         if model is not None:
-            length, width = min(length, 1 + check_room(model, ids)), model.config.vocab_size
+            room, width = 1 + check_room(model, ids), model.config.vocab_size
+            if room < length:  # of all completions of this call, for they are decoded together
+                logger.warning("max_new_tokens: %d, but the longest prompt leaves room for %d tokens", length, room)
+            length = min(length, room)
         settings["max_new_tokens"] = length
         # Made for vLLM too, which has its own: a grammar that cannot be read is found out here.
         mask = None if grammar is None else grammar_mask(self.tokenizer, grammar, width)

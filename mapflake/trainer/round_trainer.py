@@ -102,12 +102,13 @@ class RoundTrainer(DynamicSampling):
         return [d.ids for d in decoded], [d.logps for d in decoded]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """Returns the batch of `DynamicSampling`; measures its entropy, and divergence from the start.
+        """Returns the batch of `DynamicSampling`; measures entropy, and divergence from the start, on its first draw.
 
         Without a KL term, rows without advantage add nothing to the loss, so they are masked out of it.
         """
         batch = super()._generate_and_score_completions(inputs)
-        logps, counts = batch["sampling_per_token_logps"].nan_to_num(), batch["completion_mask"]
+        draw, self._first_draw = self._first_draw, {}  # groups that replace others were selected by their rewards
+        logps, counts = draw["sampling_per_token_logps"].nan_to_num(), draw["completion_mask"]
         # The surprise of sampled tokens is an unbiased estimate of entropy, of all rows and for nothing; TRL's is exact
         # but of the rows that the loss reads.
         self._seen["entropy"] = self._mean(-logps, counts)
@@ -117,11 +118,11 @@ class RoundTrainer(DynamicSampling):
         if self.beta == 0 and self._start is not None:
             # Of a large model one completion of each group: more costs as much as a fifth of a step.
             stride = self.num_generations if reads_packed(self._start) else max(1, len(logps) // KL_ROWS)
-            subset = {key: value[::stride] for key, value in batch.items() if key.endswith(("_ids", "_mask"))}
+            subset = {key: value[::stride] for key, value in draw.items() if key.endswith(("_ids", "_mask"))}
             gap = self._start_logps(self._start, subset) - logps[::stride]
             self._seen["kl"] = self._mean(gap.exp() - gap - 1, counts[::stride])  # k3 of Schulman (2020), as in TRL
         if self.beta == 0:
-            batch["completion_mask"] = counts * (batch["advantages"] != 0).long()[:, None]
+            batch["completion_mask"] = batch["completion_mask"] * (batch["advantages"] != 0).long()[:, None]
         return batch
 
     def _calculate_rewards(

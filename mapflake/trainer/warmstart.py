@@ -39,7 +39,7 @@ def warm_start(
     *,
     seed: int,
 ) -> list[dict[str, float]]:
-    """Trains a policy on pairs of prompt and completion, writes it to `out` and returns its curve, a row a step.
+    """Trains a policy on pairs of prompt and completion, writes it to `out`, returns its curve, a row every few steps.
 
     `start` is the vocabulary of a new policy, or the checkpoint of one, or its name on the hub. Continues from its last
     save if it was interrupted; does nothing if `out` is the result of the same input, and replaces that of another.

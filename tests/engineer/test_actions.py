@@ -200,6 +200,7 @@ def test_read_reply_keeps_what_was_asked_and_what_it_became():
 def test_read_replies_takes_the_first_that_is_not_rejected():
     spare = ratios(hole="0.2")
     assert read_replies(["no", GOOD, spare], SIZES) == replace(read_reply(GOOD, SIZES), replies=("no", GOOD, spare))
+    assert read_replies(iter(["no", GOOD]), SIZES).replies == ("no", GOOD)
     assert read_replies(["no", ""], SIZES) == replace(read_reply("no", SIZES), replies=("no", ""))
     proposal = read_replies(["size3 p100 p00 any end"], SIZES, "compact", num_agents=np.int64(3))
     assert proposal.config.num_agents == repro.to_json(proposal)["num_agents"] == 3  # it can be recorded

@@ -171,6 +171,8 @@ def test_a_model_of_ones_own_is_a_line():
     assert (params.samples, params.variant) == (2, expected)
     assert params == EngineerParams.parse(params.model_dump(mode="json"), "again")
     assert params_of("fixed", EngineerParams()) is None
+    search = EngineerParams(model="search", report="another")  # it cannot be lost: a control would be none
+    assert params_of("engineer", search) == params_of("engineer_search_another", EngineerParams()) == search
     assert params_of("older_dynamic", EngineerParams(samples=2), designers) == params
     with pytest.raises(ValueError, match="'mine_dynamic': _dynamic at the end means dynamic sampling"):
         params_of("fixed", EngineerParams(), {"mine_dynamic": {}})
@@ -202,6 +204,19 @@ def test_a_prompt_is_counted_in_the_tokens_of_its_policy():
     design = llm_engineer(lambda _: policy, SIZES, EngineerParams(prompt_tokens=words), seed=5)
     with pytest.raises(ValueError, match=f"the prompt has {2 * words} tokens .*, the budget is {words}"):
         design(REPORTS[0], history(1))
+
+
+def test_a_prompt_has_no_more_tokens_than_the_context_leaves_beside_a_reply():
+    """However many rounds there were: the oldest are left out, where the policy would otherwise refuse the prompt."""
+    past = history(3)
+    whole, policy = ask([GOOD] * 3, samples=1, past=past, variant="V6")
+    words, longest = len(whole.prompt.split()), policy.calls[0]["max_new_tokens"]
+    policy.tokenizer = lambda text, add_special_tokens: {"input_ids": text.split()}
+    design = llm_engineer(lambda _: policy, SIZES, EngineerParams(samples=1, variant="V6"), seed=5)
+    policy.context = words + longest
+    assert design(past[-1].report, past).prompt == whole.prompt  # the control
+    policy.context -= 1
+    assert 0 < len(design(past[-1].report, past).prompt.split()) < words
 
 
 def test_wrong_parameters_are_errors():

@@ -61,6 +61,15 @@ def test_a_reply_must_say_it():
     assert llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES)).validate_tokens(list(reply)) < len(reply)
 
 
+@pytest.mark.parametrize("name", ["title", "default"])
+def test_it_may_have_a_name_that_a_schema_uses(monkeypatch, name):
+    monkeypatch.setitem(DIMENSIONS, name, Dimension("a ratio.", transform=rotated))
+    config = EnvConfig.uniform(SIZES, 0.1, 0.5, **{"swap_ratio": 0.5, name: 0.75})
+    text = format_config(config)
+    assert read_reply(text, SIZES).config == config
+    assert llguidance.LLMatcher(TOKENIZER, reply_grammar(SIZES)).validate_tokens(list(text.encode())) == len(text)
+
+
 def test_it_is_told():
     past = (Round("a", 1, EnvConfig.uniform(SIZES, 0.1, None, swap_ratio=0.75), REPORTS[1]),)
     assert '"swap_ratio": <number>}, ...}}, and its JSON Schema' in build_prompt(REPORTS[1], past, SIZES)

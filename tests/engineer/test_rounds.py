@@ -1,8 +1,10 @@
 """Rounds: the order of things, what is recorded, resuming, branching, replay."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,7 +149,11 @@ def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, fi
         ({"seed": None}, "seed: must be an integer, not None"),
         ({"seed": -1}, "seed: must be at least 0, not -1"),
         ({"samples": 0}, "samples: must be at least 1, not 0"),
-        ({"validation": iter(())}, "validation: no boards"),
+        ({"validation": iter(())}, r"validation: takes one or more boards with solutions \(Task\), not \(\)"),
+        ({"validation": ["a board"]}, "validation: takes one or more boards"),
+        ({"about": None}, "about: takes values by name, not None"),
+        ({"about": {"where": Path("x")}}, "about: 'where' is not what JSON can hold: Object of type"),
+        ({"about": {"rate": math.nan}}, "about: 'rate' is not what JSON can hold: Out of range"),
     ],
 )
 def test_settings_that_no_round_could_have_are_refused(tmp_path, wrong, said):

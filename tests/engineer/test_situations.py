@@ -19,6 +19,7 @@ from mapflake.engineer.situations import (
     VALIDATED_HOLES,
     ExpectedGain,
     KindTable,
+    LessonParams,
     Situation,
     TableParams,
     best_of_one_size,
@@ -32,6 +33,7 @@ from mapflake.engineer.situations import (
 )
 from mapflake.env import EnvConfig, GenerationError, SizeConfig, board_statistics, generate
 from mapflake.repro import rng_for
+from mapflake.trainer.params import WarmStartParams
 
 SIZES = (3, 4, 5)
 KINDS = kinds(SIZES)
@@ -66,6 +68,24 @@ def test_shares_of_kinds_are_those_of_the_design(seed):
 def test_numbers_of_a_reward_may_be_integers():
     config, situation = EnvConfig.uniform(SIZES, 0.15, 0.5), made_up(0, SIZES, seed=1)
     assert ExpectedGain(size_power=1)(situation, config) == ExpectedGain(size_power=1.0)(situation, config) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("near_sizes", 0.0), ("near_holes", -0.2), ("kept", 0), ("forgetting", math.nan), ("size_power", math.inf)],
+)
+def test_a_reward_takes_numbers_for_which_it_has_a_value(name, wrong):
+    """With others all designs would be worth 0."""
+    with pytest.raises(ValueError, match=f"^{name}: .* is not a finite number"):
+        ExpectedGain(**{name: wrong})
+    ExpectedGain(**{name: 0.3})  # the control
+
+
+def test_lessons_have_rows_for_all_their_situations():
+    recipe = WarmStartParams(steps=40, batch_size=16, microbatch=16)
+    with pytest.raises(ValueError, match="situations: 321, but 640 rows less 320 boards are 320"):
+        LessonParams(situations=321, training=recipe)
+    assert LessonParams(situations=320, training=recipe).boards == 320
 
 
 def test_the_order_of_sizes_in_a_table_changes_no_reward():
@@ -135,6 +155,8 @@ def test_the_best_of_one_size_is_near_the_frontier_and_no_design_of_one_size_is_
 def test_a_table_has_a_finite_value_for_each_kind():
     with pytest.raises(ValueError, match=r"size 4, holes 0\.15"):
         table(dict.fromkeys(KINDS, 0.5) | {(4, HOLES[1], True): math.nan})
+    with pytest.raises(ValueError, match=r"size 3, holes 0: \(0\.1,\) is not a pair"):
+        KindTable({3: ((0.1,),) * 4})
     with pytest.raises(ValueError, match="3 rows"):
         KindTable({3: ((0.1, 0.2),) * 3})
     with pytest.raises(ValueError, match="size 5: the table has 3"):

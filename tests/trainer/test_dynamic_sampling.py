@@ -153,6 +153,22 @@ def test_rows_that_replace_others_keep_their_tokens(ours, more, data):
         assert batch["sampling_per_token_logps"][i][completion_mask].tolist() == [-number] * after
 
 
+def test_entropy_and_divergence_are_those_of_the_first_draw(start, tmp_path):
+    """So that they compare with those of a run without redraws; groups that replace others were selected."""
+    rows, measured, selected = to_dataset(BOARDS[:8], "compact"), {}, {}
+    for redraws in (0, 8):
+        params = PARAMS.model_copy(update={"generations": SIZE, "redraws": redraws})
+        arguments = grpo.training_arguments(params, tmp_path, 0, [1.0], large=False)
+        trainer = RoundTrainer(load_policy(start), rows, [Scores()], arguments, seed=0, redraws=redraws)
+        trainer.model.train()
+        batch = trainer._generate_and_score_completions([row for row in rows for _ in range(SIZE)])
+        measured[redraws] = {key: trainer._seen[key] for key in ("entropy", "kl") if key in trainer._seen}
+        selected[redraws] = batch["completion_ids"]
+    assert "entropy" in measured[0]
+    assert measured[0] == measured[8]
+    assert not torch.equal(*selected.values())  # the control: groups were replaced
+
+
 def test_our_trainer_draws_other_samples_each_time(start, tmp_path):
     """On one board alone: a redraw with the noise of the first draw would have its completions."""
     scores, params = Scores(teaching=()), PARAMS.model_copy(update={"generations": SIZE, "redraws": 2})

@@ -102,3 +102,5 @@ def test_a_difference_is_paired_by_board():
     assert (mean, low, high) == pytest.approx((0.02, 0.02, 0.02))
     with pytest.raises(ValueError, match="not the same boards: 1 are in one only"):
         paired_difference(a, b[b.board != "b007"], "valid")
+    with pytest.raises(ValueError, match="not as many rollouts: 1 boards have more in one of the two"):
+        paired_difference(a, pd.concat([b, b[b.board == "b007"]]), "valid")  # a server lost one

@@ -166,12 +166,13 @@ def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch)
 
 
 def test_a_started_process_has_ones_own_rewards_and_dimensions(start, tmp_path, monkeypatch):
+    """A dimension's transform stays here, where the boards are drawn: one of a notebook could not be sent."""
     monkeypatch.setattr(grpo, "subprocess", SimpleNamespace(run=lambda *_, **__: SimpleNamespace(returncode=1)))
     params = RLParams.parse(PARAMS.model_dump() | {"processes": 2}, "rl")
     with monkeypatch.context() as own:
         own.setitem(REWARD, "optimal", 0.25)
-        own.setitem(DIMENSIONS, "walls", Dimension("share of cells that are walls."))
-        expected = dict(REWARD), dict(DIMENSIONS)
+        own.setitem(DIMENSIONS, "walls", Dimension("share of walls.", transform=lambda board, level, rng: board))
+        expected = dict(REWARD), DIMENSIONS | {"walls": Dimension("share of walls.")}
         with pytest.raises(RuntimeError, match="2 training processes ended with 1"):
             train_round(start, Boards(TASKS), params, tmp_path / "out", seed=0)
     assert expected != (REWARD, DIMENSIONS)

@@ -141,7 +141,7 @@ def params_of(
     if changes.get("model", params.model) == "search":
         if extra := sorted({*changes} - {"model", "report"}):
             raise ParamError(f"designers.{arm}: {', '.join(extra)}: the search asks no model")
-        params = EngineerParams(model="search")
+        params = EngineerParams(model="search", report=params.report if params.model == "search" else "current")
     return EngineerParams.parse({**params.model_dump(), **changes}, f"designers.{arm}")
 
 

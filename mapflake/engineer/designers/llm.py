@@ -6,6 +6,7 @@ No rule stands between reply and configuration but the projection.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,7 @@ class EngineerParams(Params):
         temperature: Of sampling; 0 is greedy.
         constrained: Whether decoding follows the grammar of legal replies (`reply_grammar`). A server gets
             the JSON Schema of a reply (`reply_schema`), of which it may take no notice.
-        prompt_tokens: The prompt's budget (`build_prompt`).
+        prompt_tokens: The prompt's budget (`build_prompt`), or what the model's context leaves, if that is less.
         design_rl: Reinforcement over designs (`design_rl`): `none`, or `before` round 0: the arm then has a round 0
             of its own, from the trained weights.
         max_new_tokens: Most tokens of a reply; None: in compact those of a design and 8 more, in JSON 4096.
@@ -109,9 +110,11 @@ def llm_engineer(
         policy = policy_for(history)
         prompt_format = reply_format(policy.prompt_format)
         agents = history[-1].config.num_agents
+        longest = params.max_new_tokens or _longest(sizes, prompt_format)
+        context = getattr(policy, "context", None) or sys.maxsize
         prompt = write(
             report, history, sizes, variant=params.variant, prompt_format=prompt_format, num_agents=agents,
-            budget=params.prompt_tokens, count=_counter(policy),
+            budget=min(params.prompt_tokens, context - min(longest, context // 2)), count=_counter(policy),
         )  # fmt: skip
         bound: dict[str, Any] = {}
         if params.constrained:
@@ -121,7 +124,7 @@ def llm_engineer(
             [prompt],
             n=params.samples,
             temperature=params.temperature,
-            max_new_tokens=params.max_new_tokens or _longest(sizes, prompt_format),
+            max_new_tokens=longest,
             seed=seed_for(seed, "engineer", next_index(history)),
             **bound,
         )
