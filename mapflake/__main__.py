@@ -161,7 +161,7 @@ def recorded(path: Path) -> list[Round]:
         )
     record = repro.read_json(path)
     rounds = record.get("rounds") if isinstance(record, dict) else None
-    if not rounds:
+    if not rounds or not isinstance(rounds, list):
         raise ValueError(f"{path}: has no rounds; takes the record of an arm, such as {RECORD}")
     shared = path.with_name(f"round_0-{path.stem.rpartition('-')[2]}.json")
     if rounds[0]["index"] and shared.is_file():

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     dry = commands.add_parser("dry", help="say what a run would take: stages, tokens, memory, GPU-hours, disk")
     dry.add_argument("name", nargs="?", help="an entry of `runs`; without one the active run")
     left = commands.add_parser("left", help="say how much of the active run is done, and how long the rest takes")
-    left.add_argument("jobs", type=int, choices=range(1, 1025), metavar="jobs", help="how many run at once")
+    left.add_argument("jobs", type=_jobs, help="how many run at once, 1 to 1024")
     left.add_argument("--published", action="store_true", help="cells whose records are there are done: make study")
     commands.add_parser("warm_start", help="train the model that all seeds and arms branch from")
     student = commands.add_parser("student", help="train the student of one training seed")
@@ -52,8 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as by Ctrl-C
     of_results = options.command in ("cards", "page", "report")
     errors: list[type[Exception]] = [params.ParamError, notebooks.NotebookError, stages.StageError, OSError]
-    if of_results:
-        errors.append(ValueError)  # a record that is missing; where it comes from a training, the traceback is wanted
+    if of_results or options.command == "readme":
+        errors.append(
+            ValueError
+        )  # a missing record, a claim that does not hold; of a training, the traceback is wanted
     try:
         base = root()
         actions = {
@@ -90,6 +92,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _module(name: str) -> Any:
     """Returns a module that one command alone needs: these import torch and matplotlib, which takes seconds."""
     return importlib.import_module(f"mapflake.nb.{name}")
+
+
+def _jobs(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= 1024):
+        raise argparse.ArgumentTypeError(f"takes a number from 1 to 1024, not {text!r}")
+    return int(text)
 
 
 def _item(text: str) -> tuple[str, str | int]:

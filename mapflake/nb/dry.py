@@ -50,7 +50,8 @@ NOTES = f"""\
   tokens, M: times x completions x longest, what is sampled at most; prompt and longest: tokens of one completion
   a second: 64 completions at once, {BANDWIDTH:.1e} bytes a second; a step reads weights, and half of keys and values
   training: 8 operations a parameter and token of prompt and completion, {FLOPS:.1e} a second
-  not counted: groups that are drawn again, what `frontier` and notebook 04 measure, lessons, validation before RL"""
+  not counted: the warm start, groups that are drawn again, validation before RL, and what `frontier` and notebook 04
+  measure"""
 
 
 def dry(root: Path, name: str | None) -> str:

@@ -48,10 +48,13 @@ def write(root: Path) -> Path:
 
     Raises FileNotFoundError if not even round 0 of the run is there.
     """
-    profile = params.load(root).run.profile
+    active = params.load(root).run
+    profile = active.profile
     require(f"runs/{profile}", "baseline_rl")
     run, cells, pictures = root / "runs" / profile, root / REPORTS / "cells" / profile, root / REPORTS / profile
-    results, designs = study.load(cells), engineers.load(cells)
+    # Of the run alone: reports/cells may have the published records of other seeds.
+    trained = [s for s in active.seeds if (run / f"baseline_rl/{s}/before.jsonl").is_file()]
+    results, designs = study.load(cells, seeds=trained), engineers.load(cells, trained)
     seeds = results.seeds(BASE)
     fixed = Ledger(run / f"baseline_rl/{seeds[0]}/rounds.jsonl").rounds
     longer = Ledger(run / f"ablations/fixed_longer-{seeds[0]}/rounds.jsonl").rounds  # none if it was not run
@@ -234,12 +237,15 @@ def _across(root: Path) -> list[str]:
     model = histories[0][-1].parameters["about"]
     grammar = ", decoded under the grammar of legal replies" if model["engineer"]["constrained"] else ""
     (lead,) = study.compare(results, [ACROSS], control, agents=2)
-    response = t_estimate(engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy())
+    designs = engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy()
+    wider = (
+        f"{t_estimate(designs).text('+.2f')} squares wider" if len(designs) else "not compared: a reply was rejected"
+    )
     about = (
         f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
         f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "
         f"{points(lead.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
-        f"report of a stronger student, it asks first for boards that are {response.text('+.2f')} squares wider. "
+        f"report of a stronger student, it asks first for boards that are {wider}. "
         "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
         f"engineer are not counted.{_earlier(root, model)}"
     )

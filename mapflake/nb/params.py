@@ -68,13 +68,18 @@ def load(root: Path) -> ParamsFile:
 
 def effective(file: ParamsFile, profile: str) -> Sections:
     """Returns the sections with the changes of a profile; ParamError has one line for each offending key."""
+    if profile not in file.profiles:
+        raise ParamError(f"profile: {shown(profile)} is not legal: one of {', '.join(file.profiles)}")
     base = {name: getattr(file, name).model_dump(mode="json") for name in Sections.model_fields}
     return Sections.parse(_merge(base, file.profiles[profile]), f"profiles.{profile}")
 
 
 def _merge(base: Any, overlay: Any) -> Any:
-    """Returns `base` with `overlay` laid over it, mappings merged key by key, everything else replaced."""
-    if isinstance(base, dict) and isinstance(overlay, dict):
+    """Returns `base` with `overlay` laid over it, mappings by name merged key by key, everything else replaced.
+
+    A mapping by size is one configuration: a part of it alone would be another one.
+    """
+    if isinstance(base, dict) and isinstance(overlay, dict) and all(isinstance(key, str) for key in overlay):
         return base | {key: _merge(base.get(key), value) for key, value in overlay.items()}
     return overlay
 
@@ -187,6 +192,7 @@ def choose(root: Path, name: str) -> None:
     """Makes one of `runs` the active one: rewrites the line `run` of params.yaml and nothing else."""
     file = load(root)
     run = file.named(name)
+    effective(file, run.profile)
     if run != file.run:
         arms = ", ".join(run.arms)
         line = f"run: {{profile: {run.profile}, arms: [{arms}], seeds: {run.seeds}, bank: {run.bank}}}\n"

@@ -19,6 +19,7 @@ with needs("lab"):
 from mapflake import repro
 from mapflake.engineer import History, Round
 from mapflake.engineer.designers import DYNAMIC
+from mapflake.engineer.identity import ARM_KEYS
 from mapflake.repro import shown, whole
 from mapflake.study.names import BASE, BEGINNINGS, NAMES, ROUND_0
 from mapflake.study.records import METRICS, Outcomes, Record
@@ -201,7 +202,9 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         if rounds != first.parameters.get("rounds") and record.arm.removesuffix(DYNAMIC) != "fixed_longer":
             of = f"{first.arm}-{first.seed} has {first.parameters.get('rounds')}"
             raise ValueError(f"{path}: {rounds} rounds, and {of}: they are no comparison")
-        for key in ("designer", "engineer"):  # of arms of this package they differ where its code was rewritten
+        own_weights = (record.parameters.get("engineer") or {}).get("model") == "base"  # each student's before RL
+        for key in sorted(ARM_KEYS - ({"model_sha256"} if own_weights else set())):
+            # Of arms of this package they differ where its code was rewritten.
             if record.arm not in NAMES and record.parameters.get(key) != same.parameters.get(key):
                 raise ValueError(f"{path}: {key} is not that of {same.arm}-{same.seed}: run all cells of this arm anew")
         records[record.arm, record.seed] = record
@@ -224,8 +227,27 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
 
 
 def together(*sets: Study) -> Study:
-    """Returns sets of cells without a student in common, measured on the same boards, as one."""
+    """Returns sets of cells without a student in common, measured on the same boards, as one.
+
+    Raises:
+        ValueError: A training seed is in two sets, or they have other boards, samples, rounds or parameters of GRPO.
+    """
+    seeds = [seed for study in sets for seed in {seed for _, seed in study.records}]
+    if repeated := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+        raise ValueError(f"seeds: {', '.join(map(str, repeated))} are in more than one set: a student counts once")
+    first, *others = (_common(study) for study in sets)
+    for other in others:
+        if unlike := [name for name, value in first.items() if other[name] != value]:
+            raise ValueError(f"{', '.join(unlike)}: not the same in all sets, so their cells do not belong together")
     return Study({key: record for study in sets for key, record in study.records.items()}, sets[0].sets)
+
+
+def _common(study: Study) -> dict[str, Any]:
+    """Returns what all cells of a study share: the parameters that `load` compares, and hashes of the boards."""
+    record = study.records[min(study.records, key=lambda cell: cell[0] not in BEGINNINGS)]
+    sets = {**record.benchmark, "validation": record.validation[0]}
+    hashes = {f"{name} boards": outcome.boards_sha256 for name, outcome in sorted(sets.items())}
+    return {name: record.parameters.get(name) for name in ("rl", "samples", "rounds")} | hashes
 
 
 def span(study: Study) -> str:

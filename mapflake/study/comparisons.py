@@ -100,8 +100,11 @@ def against_each(
 
 
 def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Difference]:
-    """Returns the differences that were asked for before the first run."""
-    return against_each(study, comparison["arm"], comparison["against"], comparison["metric"], **boards_of(comparison))
+    """Returns the differences that were asked for before the first run, of arms that have cells."""
+    arm, others = comparison["arm"], [other for other in comparison["against"] if study.seeds(other)]
+    if not study.seeds(arm):
+        return []
+    return against_each(study, arm, others, comparison["metric"], **boards_of(comparison))
 
 
 def boards_of(comparison: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,8 +44,9 @@ student. The [log](log.md) has the questions and what was expected, written down
 them; cells of other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other
 fresh students, {seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on
 {seeds_search}, {seeds_again} and {seeds_by_age}; these questions were written down before any of those cells. When
-{unclean} of the {cells} records on this page but not in the study were made, files other than results differed from
-their commit, such as the line `run` of params.yaml; each record has the hash of the code that decided it. The
+{unclean} of the {cells} records on this page but not in the study were made, files other than results and params.yaml
+were changed or added since their commit, such as the script that ran the cells; each record has the hash of the code
+that decided it. The
 [glossary](../docs/glossary.md) explains the names of arms and columns.
 
 ## Are published ways to choose boards ahead of *fixed*?

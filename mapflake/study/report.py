@@ -167,8 +167,9 @@ def _of_the_trained(study: Study, ages: int) -> str:
             f"In *optimal* plans it differs from the fixed configuration by {points(row.estimate)} points on boards"
             f" with {fewest} agents ({row.estimate.seeds} training seeds)."
         )
-    if ages > 1 and study.seeds(f"{TRAINED}_another"):
-        response = t_estimate(engineers.first_designs(study, ages)["response"].to_numpy())
+    designs = engineers.first_designs(study, ages) if ages > 1 else pd.DataFrame()
+    if len(designs):  # of both reports, and not rejected
+        response = t_estimate(designs["response"].to_numpy())
         sentences.append(
             "Told another student's report, it first asks for boards whose mean side length differs by"
             f" {response.text('+.1f')} squares in the direction of that student's strength ({response.seeds} training"
@@ -189,7 +190,7 @@ def not_asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> pd.DataFra
     over the paper's engineer for each number of agents.
     """
     arm, first, metric = comparison["arm"], comparison["against"][0], comparison["metric"]
-    rows = compare(study, [arm], first, metric, "validation")
+    rows = compare(study, [arm], first, metric, "validation") if study.seeds(arm) and study.seeds(first) else []
     if TRAINED in study.arms and "engineer" not in comparison["against"]:
         for agents in sorted({*study.boards["agents"]}):
             rows += compare(study, [TRAINED], "engineer", agents=agents)

@@ -95,9 +95,11 @@ def t_estimate(values: Sequence[float] | np.ndarray) -> Estimate:
     """Returns the mean of independent values, one a seed or a board, with Student's 95% t interval; `boards` is 1.
 
     Raises:
-        ValueError: One of the values is not a finite number.
+        ValueError: There is no value, or one of them is not a finite number.
     """
     array, n = _finite(values), len(values)
+    if not n:
+        raise ValueError("values: there is none, so there is no mean")
     return _with_interval(Estimate(float(array.mean()), n, 1), float(stats.sem(array)) if n > 1 else 0.0, n - 1)
 
 

@@ -40,6 +40,9 @@ def test_the_documented_edit_makes_an_arm(tmp_path):
         assert bool(result.returncode) == fails, result.stdout + result.stderr
         return result.stdout + result.stderr
 
+    (line,) = re.findall(r"seeds: \[([\d, ]+)\]", page)  # and the loop below it, and the stage that it names
+    assert f"for seed in {line.replace(',', '')}; do" in page
+    assert f"ablations@waits_where_they_fail-{line.split(',')[0]}`" in page
     done("bash", "-euc", commands)
     output = done(sys.executable, "-c", IN_THE_LOOP)
     assert "3; waits_where_they_fail; waits where they fail; waits where they fail" in output

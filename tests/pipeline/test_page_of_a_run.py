@@ -58,6 +58,7 @@ def run(tmp_path_factory):
 
     first = run_round(settings("baseline_rl/0"), (), start=Start(start, CONFIG))
     record("base", ())
+    record("base", (), seed=7)  # published, of a seed that the run does not have
     record("round_0", (first,))
     times = {"stage": "baseline_rl/0", "seconds": 90, "cpu_seconds": 60, "peak_gib": 1.5}
     repro.append_jsonl(folder / "times/baseline_rl_0.jsonl", times)

@@ -213,6 +213,10 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
         params.choose(repo, "fast")
     params.choose(repo, "default")
     assert path.read_text().splitlines() == before
+    edit(repo, r"smoke: \{profile: smoke", "smoke: {profile: smok")
+    with pytest.raises(ParamError, match=r"^profile: 'smok' is not legal: one of study, default, smoke"):
+        params.choose(repo, "smoke")
+    path.write_text("\n".join(before) + "\n")
     for line in (r"run : \1", r"run:\n# ours\n  \1"):  # legal, and not the line that is rewritten
         edit(repo, "^run: (.*)$", line)
         odd = path.read_text()
@@ -221,6 +225,20 @@ def test_choose_rewrites_one_line(repo: Path) -> None:
             params.choose(repo, "smoke")
         assert path.read_text() == odd
         path.write_text("\n".join(before) + "\n")
+
+
+def test_a_profile_has_a_constant_of_its_own(repo: Path) -> None:
+    """A configuration is one value: with the sizes of another one its shares would not sum to 1."""
+    file = params.load(repo)
+    ratios = {"data_ratio": 1.0, "hole_ratio": 0.3, "wait_ratio": 0.5}
+    constant = {"sizes": {4: ratios}}
+    file.profiles["mine"] = {"ablations": {"constant": constant}, "baseline_rl": {"samples": 3}}
+    mine, as_written = (params.effective(file, profile) for profile in ("mine", "study"))
+    assert mine.ablations.constant is not None
+    assert [*mine.ablations.constant["sizes"].values()] == [ratios]
+    assert as_written.ablations.constant is not None
+    assert len(as_written.ablations.constant["sizes"]) > 1
+    assert mine.baseline_rl == as_written.baseline_rl.model_copy(update={"samples": 3})  # other keys are kept
 
 
 def test_prepare_writes_the_active_run_and_nothing_else_matters(repo: Path) -> None:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from small_repo import repository
 
 from mapflake import repro
 from mapflake.nb import params, progress
+from mapflake.nb.__main__ import main
 
 
 def timed(root: Path, stage: str, *rows: tuple[bool, int]) -> None:
     path = root / "runs/default/times" / f"{stage.replace('/', '_')}.jsonl"
     for done, seconds in rows:
         repro.append_jsonl(path, {"stage": stage, "done": done, "seconds": seconds, "cpu_seconds": 1, "peak_gib": 1.0})
+
+
+@pytest.mark.parametrize("jobs", ["0", "1025", "two"])
+def test_jobs_are_a_number_that_is_named(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["left", jobs])
+    assert f"argument jobs: takes a number from 1 to 1024, not '{jobs}'" in capsys.readouterr().err
 
 
 def test_a_missing_cell_takes_as_long_as_the_finished_ones_of_its_stage(tmp_path: Path) -> None:

@@ -171,6 +171,37 @@ def test_load_refuses_an_arm_of_ones_own_whose_designer_changed_between_its_cell
         ValueError, match=r"mine-1\.json: designer is not that of mine-0: run all cells of this arm anew"
     ):
         study.load(tmp_path)
+    for model in ("base", "runs/mine"):
+        for seed, sha256 in ((0, "a"), (1, "b")):
+            by = {"designer": None, "engineer": {"model": model}, "model_sha256": sha256}
+            change(tmp_path / f"mine-{seed}.json", parameters=by)
+        if model == "base":  # each student has its own
+            assert study.load(tmp_path).seeds("mine") == [0, 1]
+    with pytest.raises(ValueError, match=r"mine-1\.json: model_sha256 is not that of mine-0"):
+        study.load(tmp_path)
+
+
+def test_sets_are_one_if_no_student_is_in_two_and_all_were_measured_alike(tmp_path):
+    folders = [simulate(tmp_path / str(i), {"fixed": 0.0}, seeds=[i, i + 10]) for i in range(2)]
+    first, second = map(study.load, folders)
+    assert study.together(first, second).seeds("fixed") == [0, 1, 10, 11]
+    with pytest.raises(ValueError, match="seeds: 0, 10 are in more than one set"):
+        study.together(first, second, first)
+    for key, value in (("rounds", 6), ("samples", 4)):
+        for path in folders[1].glob("*-*.json"):
+            change(path, parameters={"rounds": 2, "samples": 8} | {key: value})
+        with pytest.raises(ValueError, match=rf"^{key}: not the same in all sets"):
+            study.together(first, study.load(folders[1]))
+    boards = repro.read_json(folders[1] / "boards.json")
+    boards["sets"]["wr050"]["sha256"] = "another"
+    repro.write_json(folders[1] / "boards.json", boards)
+    for path in folders[1].glob("*-*.json"):
+        record = repro.read_json(path)
+        record["benchmark"]["wr050"]["boards_sha256"] = "another"
+        repro.write_json(path, record)
+        change(path, parameters={"rounds": 2, "samples": 8})
+    with pytest.raises(ValueError, match=r"^wr050 boards: not the same in all sets"):
+        study.together(first, study.load(folders[1]))
 
 
 def test_load_says_which_of_the_arms_and_seeds_asked_for_have_no_record(tmp_path, caplog):

@@ -222,6 +222,12 @@ def test_results_hold_what_was_asked(five):
     other_results = study.results_markdown(five, "smoke", {**comparisons.ASKED, "arm": "uniform"}, planned=range(5))
     assert "There is no cell of the arm that the questions are about (uniform)." in other_results
     assert "not finished" not in other_results
+    mine = {**comparisons.ASKED, "against": ["mine", "engineer"]}  # of a run that is not active, so not known here
+    assert report.answers(five, mine).equals(report.answers(five, {**mine, "against": ["engineer"]}))
+    assert report.answers(five, {**mine, "arm": "mine"}).empty
+    assert "There is no cell of the arm that the questions are about (mine)." in study.results_markdown(
+        five, "smoke", {**mine, "arm": "mine"}
+    )
     assert "Design RL" not in results  # none was run
     assert results.endswith(
         "made at these commits: c0ffee.\nThe code that decides results has changed since: `dvc repro` would train "
@@ -287,6 +293,16 @@ def test_differences_that_nobody_asked_for_have_a_table_of_their_own(published):
     assert f"from the fixed configuration by {comparisons.points(optimal.estimate)} points" in text
     response = statistics.t_estimate(engineers.first_designs(published, 4)["response"].to_numpy()).text("+.1f")
     assert f"side length differs by {response} squares" in text
+
+
+def test_of_designs_that_are_not_there_nothing_is_said(published):
+    """Two students of a group of four: the reports of the others are not on record."""
+    ages = 4
+    said = "it first asks for boards whose mean side length differs by"
+    assert said in report.results_markdown(published, "study", ages=ages).replace("\n", " ")
+    two = study.load(ROOT / "reports/cells/study", seeds=[0, 1])
+    assert engineers.first_designs(two, ages).empty
+    assert said not in report.results_markdown(two, "study", ages=ages).replace("\n", " ")
 
 
 def test_a_head_start_is_seen_before_the_first_design(published):

@@ -88,6 +88,8 @@ def test_estimate_has_no_interval_with_one_seed_or_board_or_where_nothing_varies
     assert (interval.mean, interval.low, interval.high, interval.p) == (values.mean(), None, None, None)
     assert not interval.excludes_zero
     assert t_estimate([0.1, 0.1, 0.1]).p is None
+    with pytest.raises(ValueError, match="values: there is none"):
+        t_estimate([])
     assert t_estimate([0.1, 0.1, 0.1 + 1e-9]).p is not None  # the control
 
 
