@@ -235,7 +235,7 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert not usual[arms[1]].estimate.excludes_zero
     others = [lead for lead, seed in zip(usual[arms[1]].by_seed, asked.seeds(arms[0]), strict=True) if seed % 4 != 2]
     assert f"the six others gain a mean of {100 * sum(others) / len(others):+.1f} points." in CLAIMS
-    assert "*Evaluation-matched* does, and where it was asked, neither is shown to beat it." in README
+    assert "*Evaluation-matched* does, and where it was asked, neither is shown to beat it;" in README
     for study in every.values():
         rows = [compare(study, [arm], matched, agents=2) for arm in (arms[0], "engineer_trained")]
         assert not any((row.estimate.low or 0) > 0 for (row,) in filter(None, rows))
