@@ -95,7 +95,7 @@ def _fresh(environment: dict[str, str]) -> tuple[float, float]:
 
 
 def judging() -> list[dict[str, Any]]:
-    """Returns the CPU seconds of parsing, checking and costing completions, half of them spoilt; the best of three."""
+    """Returns the CPU seconds of parsing, checking and costing completions, some of them spoilt; the best of three."""
     configs = [EnvConfig.uniform(range(4, 11), 0.2, num_agents=agents) for agents in (2, 3, 4, 5)]
     tasks = [task for config in configs for task in generate(config, 63, seed=0)]
     rows = []
@@ -114,7 +114,9 @@ def judging() -> list[dict[str, Any]]:
 
 
 def completion(task: Task, prompt_format: str, reasoning: int, rng: random.Random) -> str:
-    """Returns a possible answer of a model: the optimal plan, or in one case of two with one move changed.
+    """Returns a possible answer of a model: the optimal plan, in one case of two with one move drawn anew.
+
+    If the move is the same, or an agent leaves the board, the plan stays: a third of the answers are not valid.
 
     Before it are so many characters of reasoning, in the format `chat`.
     """

@@ -488,8 +488,10 @@ def main() -> None:
     if args.command == "student":
         make_student(folder, args.age)
     elif args.command in tables:
-        part, parts = map(int, args.part.split("/"))
-        run(args.regime, tables[args.command][0], part, parts, folder, reports / "laboratory.jsonl")
+        part, _, parts = args.part.partition("/")
+        if not (part.isdecimal() and parts.isdecimal() and int(part) < int(parts)):
+            parser.error(f"--part: {args.part!r} is none; of two parts there are 0/2 and 1/2")
+        run(args.regime, tables[args.command][0], int(part), int(parts), folder, reports / "laboratory.jsonl")
     else:
         rows = collect(folder, reports / "laboratory.jsonl")
         for regime in tabled(rows):

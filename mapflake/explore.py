@@ -22,7 +22,7 @@ with needs("lab"):
 from mapflake import plots
 from mapflake.engineer import Round, project
 from mapflake.engineer.boards import Fallback, apply_fallback, sample_boards
-from mapflake.env import EnvConfig, Instance, Plan, Task, check, judge_completion, render_prompt
+from mapflake.env import Instance, Plan, Task, check, judge_completion, render_prompt
 from mapflake.env.pictures import ALARM
 from mapflake.plots import tables
 from mapflake.plots.boards import GOOD, draw_frame
@@ -75,11 +75,9 @@ def generated(agents: int, seed: int, n: int = 300, **ratios: float | None) -> H
     legal = {size: {name: projection.sizes[size].ratios[name] for name in part} for size, part in wanted.items()}
     clipped = {size: {"asked": part, "got": legal[size]} for size, part in wanted.items() if legal[size] != part}
     tasks, fallback = sample_boards(projection, n, seed=seed)
-    feasible = apply_fallback(projection, fallback)
-    config = EnvConfig({size: part for size, part in feasible.sizes.items() if part.data_ratio}, agents)
     titles = [f"{t.solution.makespan} steps" + ", must wait" * t.needs_wait for t in tasks[:8]]
     boards = plots.gallery([t.instance for t in tasks[:8]], [t.solution.plan for t in tasks[:8]], titles)
-    random = tables.acceptance(config, boards=200, seed=seed)
+    random = tables.acceptance(apply_fallback(projection, fallback), boards=200, seed=seed)
     statistics = "".join(table.round(2).to_html(border=0) for table in (tables.summary(tasks), random))
     return HTML(_missed({**clipped, **fallback}) + _image(boards) + statistics)
 

@@ -34,7 +34,8 @@ def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float =
     The search ends after `seconds` by the clock; one board's check may outlast it.
 
     Raises:
-        GenerationError: No board was found in `seconds`, or in as many attempts as `generate` makes.
+        GenerationError: No board was found in `seconds`, or in as many attempts as `generate` makes; or there is one
+            agent, and boards of a size are to need a wait.
         ValueError: Seed or split is out of range.
     """
     seed = plain(seed)
@@ -42,5 +43,9 @@ def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float =
         raise ValueError(f"seed: {shown(seed)} is not an integer in 0..{MAX_SEED}")
     if split not in SPLITS:
         raise ValueError(f"split: {shown(split)} is none of {', '.join(SPLITS)}")
+    if config.num_agents == 1:  # whatever the seed, also one of a board that needs none
+        for lonely, part in config.sizes.items():
+            if part.data_ratio and part.wait_ratio:
+                find(config, TaskSpec(lonely, True, 0), seed, split)
     size, waits = kind(config, seed)
     return find(config, TaskSpec(size, waits, 0), seed, split, seconds=seconds)

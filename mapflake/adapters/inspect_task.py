@@ -40,7 +40,7 @@ def frozenlake(
         ValueError: An argument is out of range, or a line of the file cannot be read; names it.
     """
     # `-T sizes=4` comes as a number, `-T sizes=4,5` as a list or as text
-    parts = sizes.split(",") if isinstance(sizes, str) else [sizes] if isinstance(sizes, int) else sizes
+    parts = sizes.split(",") if isinstance(sizes, str) else [*sizes] if isinstance(sizes, list | tuple) else [sizes]
     if tasks:
         chosen = load_tasks(tasks)
     else:

@@ -104,7 +104,10 @@ class MapflakeDataset(ProceduralDataset):
         }
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
-        """Returns the reward of an answer, whole or what stands between answer tags: 0, 0.5 (valid) or 1 (optimal)."""
+        """Returns the reward of an answer: 0, 0.5 (valid) or 1 (optimal).
+
+        In chat and brief the plan may stand between answer tags; in compact the answer is the plan alone.
+        """
         if not isinstance(answer, str):
             return 0.0
         metadata = entry["metadata"]

@@ -58,7 +58,8 @@ class FrozenLakeEnvironment:
         """
         if self.task is None:
             raise ValueError("submit: there is no board before reset")
-        self.verdict = verdict = judge(self.task, json.dumps({"plan": plan}, default=str))
+        plain = isinstance(plan, list) and all(isinstance(moves, str) and not {*moves} & {*"<{["} for moves in plan)
+        self.verdict = verdict = judge(self.task, json.dumps({"plan": plan}) if plain else "")  # no plan within a text
         if verdict.valid:
             return f"Valid: all agents are on their goals after {verdict.makespan} steps."
         return f"Not valid: {violation_text(verdict)}."

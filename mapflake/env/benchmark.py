@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from mapflake.env.config import EnvConfig
 from mapflake.env.generator import generate
 from mapflake.env.task import Task
+from mapflake.repro import shown, whole
 
 PAPER_STRATA: Mapping[int, Sequence[int]] = {3: range(3, 11), 4: range(4, 11), 5: range(5, 11)}
 """Number of agents -> sizes."""
@@ -37,6 +38,10 @@ def benchmark_sets(
     names = [f"wr{round(100 * ratio):03d}" for ratio in wait_ratios]
     if len({*names}) < len(names):
         raise ValueError(f"wait_ratios: {list(wait_ratios)} give two subsets one name, of {', '.join(names)}")
+    boards = whole(boards, "boards", 0)
+    for agents, sizes in strata.items():
+        if len({*sizes}) < len(sizes):
+            raise ValueError(f"strata: {shown(sizes)}, of {agents} agents, has a size twice")
     subsets: dict[str, list[Task]] = {name: [] for name in names}
     for name, ratio in zip(names, wait_ratios, strict=True):
         for agents, sizes in strata.items():

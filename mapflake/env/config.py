@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, PlainSerializer, model_serializer, model_validator
+from pydantic import BeforeValidator, ConfigDict, PlainSerializer, model_serializer, model_validator
 
 from mapflake.env.instance import Instance
 from mapflake.env.shares import rounded_share
@@ -138,6 +138,14 @@ def _checked(name: str, value: Any) -> float | None:
     return float(value) + 0.0  # -0.0 becomes 0.0: equal configurations have the same text
 
 
+def _numbered(sizes: Any) -> Any:
+    """Returns sizes that JSON has as text by number; one in other letters, such as "04", stays and is refused."""
+    if not isinstance(sizes, Mapping):
+        return sizes
+    numbers = {str(size): size for size in range(1_000)}
+    return {numbers.get(size, size) if isinstance(size, str) else size: part for size, part in sizes.items()}
+
+
 @dataclass(frozen=True)
 class EnvConfig:
     """A distribution over instances: the whole action space of an environment engineer.
@@ -150,7 +158,9 @@ class EnvConfig:
         ValueError: Names key, value and what is legal.
     """
 
-    sizes: Annotated[Mapping[int, SizeConfig], PlainSerializer(dict, return_type=dict[int, SizeConfig])]
+    sizes: Annotated[
+        Mapping[int, SizeConfig], BeforeValidator(_numbered), PlainSerializer(dict, return_type=dict[int, SizeConfig])
+    ]
     num_agents: int = 2
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -60,6 +60,8 @@ def gallery(
     The plans, valid or not, are drawn as paths. A dot is a wait, in the corner of a cell with a ring or square. A cross
     marks a violation, with its step; the lines below the board describe it.
     """
+    if not instances:
+        raise ValueError("instances: no boards to draw")
     columns = min(4, len(instances))
     rows = math.ceil(len(instances) / columns)
     side = max(2.4, min(0.55 * max(board.size for board in instances), 9.6 / columns))
@@ -69,7 +71,7 @@ def gallery(
     height = side + 0.35 * bool(titles) + 0.2 + 0.16 * max(len(describe_all(violations)) for violations in failures)
     figure = Figure(figsize=(side * columns, height * rows), layout=space)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, board, plan, title in zip(axes, instances, paths, labels, strict=False):
+    for ax, (board, plan, title) in zip(axes, zip(instances, paths, labels, strict=True), strict=False):
         draw_plan(ax, board, plan)
         ax.set_title(title, fontsize=10)
     for ax in axes[len(instances) :]:

@@ -123,14 +123,16 @@ def benchmark(measured: Mapping[str, Mapping[str, Sequence[Rollout]]]) -> pd.Dat
 
 
 def acceptance(config: EnvConfig, *, boards: int, seed: int) -> pd.DataFrame:
-    """Returns one row a size: shares of random boards, and how many boards the generator samples for one that it keeps.
+    """Returns one row a size that has boards: shares of random ones, and how many are sampled for one that is kept.
 
     The columns are size, hole_ratio, wait_ratio (NaN: unconstrained), boards, connected, solved, over_budget,
     needs_wait (a share of the solved boards), and attempts: the expected number of boards sampled for one of the wanted
-    mix, of any split, infinite where none of a wanted kind was found.
+    mix, of any split and without custom dimensions, infinite where none of a wanted kind was found.
     """
     rows = []
     for size, part in config.sizes.items():
+        if not part.data_ratio:
+            continue
         counts = board_statistics(size, config.num_agents, part.hole_ratio, boards=boards, seed=seed)
         wanted = [(1.0, counts.solved)]
         if part.wait_ratio is not None:

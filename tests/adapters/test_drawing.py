@@ -42,6 +42,14 @@ def test_over_seeds_the_ratios_are_met() -> None:
         assert abs(share - ratio) < 4 * math.sqrt(ratio * (1 - ratio) / count)
 
 
+def test_what_cannot_be_is_refused_whatever_the_seed() -> None:
+    """One agent waits for nobody: half of the seeds would give boards that need no wait."""
+    for seed in range(8):
+        with pytest.raises(GenerationError, match="one agent waits for nobody"):
+            draw(EnvConfig.uniform([4], 0.2, 0.5, 1), seed)
+        assert not draw(EnvConfig.uniform([4], 0.2, 0.0, 1), seed).needs_wait  # the control
+
+
 def test_the_time_is_bounded_and_so_are_the_attempts() -> None:
     with pytest.raises(GenerationError, match="found in 0 attempts and -1 seconds: size 4, 2 agents, 13 free cells"):
         draw(EnvConfig.uniform([4], 0.2), 0, seconds=-1)

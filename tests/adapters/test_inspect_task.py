@@ -61,6 +61,8 @@ def test_boards_are_drawn_as_asked():
         assert check(from_json(Instance, board["instance"], "instance"), parse_completion(sample.target, 3)).valid
     with pytest.raises(ValueError, match=re.escape("sizes: 99 is not an integer in 3..10")):
         frozenlake(sizes=99)
+    with pytest.raises(ValueError, match=re.escape("sizes: [4.5] is not one or more integers")):
+        frozenlake(sizes=4.5)
 
 
 def test_the_example(example):

@@ -138,6 +138,9 @@ def test_the_state_brings_the_board_back_in_another_session(server):
         assert env.state().key == state.key == Instance.from_text(board).key
         assert env.reset().observation.board != board
         assert env.state().step_count == 0
+        with pytest.raises(Exception, match="sizes"):
+            env.reset(config={"sizes": {}})
+        assert env.state().seed is None  # of a board that is not there
 
 
 WRONG = {

@@ -105,6 +105,8 @@ def test_the_environment_of_a_design_by_its_name():
     assert {split_of(from_json(Task, task.data.task, "task").instance) for task in tasks} == {"benchmark"}
     with pytest.raises(ValueError, match=r"design\.sizes\.4: 'holes': unknown key"):
         load_environment({"sizes": {"4": {"data_ratio": 1, "hole_ratio": 0, "holes": 1}}}).taskset.load()
+    with pytest.raises(ValueError, match="config: has no sizes"):
+        load_environment({})
 
 
 def test_the_hubs_form_through_verifiers_own_command(tmp_path, serve):

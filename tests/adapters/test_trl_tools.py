@@ -134,7 +134,10 @@ def test_the_last_plan_counts_and_what_is_wrong_is_said() -> None:
     assert played()[0].get_reward() == 0
 
 
-@pytest.mark.parametrize("plan", [None, {"a": 1}, [None], ["\ud800", "x" * 10_000]])
+RIGHT = list(TASKS[0].solution.plan.moves)
+
+
+@pytest.mark.parametrize("plan", [None, {"a": 1}, [None], ["\ud800", "x" * 10_000], ["<", f"'plan': {RIGHT}"]])
 def test_arguments_of_any_kind_are_judged(plan: Any) -> None:
     environment, (message,) = played(plan)
     assert message.startswith("Not valid: ")

@@ -36,6 +36,10 @@ def test_a_small_one():
         assert {split_of(task.instance) for subset in tasks.values() for task in subset} == {split}
     with pytest.raises(ValueError, match=re.escape("wait_ratios: [0.5, 0.501] give two subsets one name, of wr050")):
         benchmark_sets(strata={2: [3]}, wait_ratios=[0.5, 0.501])
+    with pytest.raises(ValueError, match=r"strata: \[3, 3\], of 2 agents, has a size twice"):
+        benchmark_sets(strata={2: [3, 3]})
+    with pytest.raises(ValueError, match=r"^boards: must be at least 0, not -1"):
+        benchmark_sets(strata={2: [3]}, boards=-1)
 
 
 @pytest.mark.slow

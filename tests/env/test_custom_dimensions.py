@@ -73,6 +73,10 @@ def test_ratios_that_cannot_be(swap_ratio, monkeypatch):
     message = r"config\.sizes\.3: 'swap_ratio': unknown key; legal keys: data_ratio, hole_ratio, wait_ratio$"
     with pytest.raises(ValueError, match=message):
         from_json(EnvConfig, record, "config")
+    for size in ("03", "3.0", " 3"):  # may be a second 3
+        twice = {"3": record["sizes"]["3"], size: record["sizes"]["3"]}
+        with pytest.raises(ValueError, match=rf"config\.sizes\.{size}.*: '{size}' is not legal"):
+            from_json(EnvConfig, {"sizes": twice}, "config")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from drawn import texts
 
 from mapflake import plots
@@ -40,6 +41,10 @@ def test_a_board_shows_agents_and_violations() -> None:
     empty = plots.gallery([BOARD], [Plan(("",))])  # nothing to draw, but it says why
     assert not empty.axes[0].lines
     assert "not one move list for each agent" in texts(empty)
+    with pytest.raises(ValueError, match="shorter"):
+        plots.gallery([BOARD, BOARD], titles=["one"])
+    with pytest.raises(ValueError, match="instances: no boards to draw"):
+        plots.gallery([])
     assert set(boards.WORDS) == set(KINDS) - {"parse"}
 
 

@@ -6,7 +6,7 @@ import pytest
 from drawn import texts
 
 from mapflake import plots
-from mapflake.env import EnvConfig, generate, solve
+from mapflake.env import EnvConfig, SizeConfig, generate, solve
 from mapflake.plots import tables
 
 
@@ -36,6 +36,8 @@ def test_acceptance_agrees_with_generated_boards() -> None:
     assert abs(row.needs_wait - holes) < 4 * error < abs(row.needs_wait - none)  # the control: other boards
     free = tables.acceptance(EnvConfig.uniform([3, 5], 0.0), boards=50, seed=0)
     assert free[["connected", "solved", "attempts"]].eq(1).all(axis=None)
+    full = EnvConfig({3: SizeConfig(0.0, 0.5), 10: SizeConfig(1.0, 0.0)}, 9)  # no room on 3x3, and no boards of it
+    assert tables.acceptance(full, boards=2, seed=0)["size"].tolist() == [10]
 
 
 def test_feasibility_table_has_144_kinds() -> None:

@@ -136,6 +136,17 @@ def test_parts_do_not_teach_one_student_at_once(tmp_path):
         laboratory.run("default", laboratory.SCREENED, 0, 2, tmp_path, tmp_path / "records.jsonl")
 
 
+@pytest.mark.parametrize("part", ["2/2", "3/2", "-1/2", "0/0", "5", "a/b"])
+def test_a_part_is_one_of_so_many(tmp_path, monkeypatch, capsys, part):
+    """Whoever counts them from 1 would never run the first trials."""
+    monkeypatch.setattr(laboratory, "root", lambda: tmp_path)
+    repro.write_json(tmp_path / "runs/laboratory/boards/settings.json", {})
+    monkeypatch.setattr("sys.argv", ["laboratory", "trials", "default", f"--part={part}"])
+    with pytest.raises(SystemExit):
+        laboratory.main()
+    assert f"--part: '{part}' is none; of two parts there are 0/2 and 1/2" in capsys.readouterr().err
+
+
 def test_validation_is_drawn_as_the_benchmark_is(tmp_path, monkeypatch):
     settings = laboratory.BOARDS.model_dump() | {"demonstrations": [{"agents": 2, "boards": 40, "wait_ratio": 0.5}]}
     settings["validation"] |= {"boards": 4}

@@ -23,6 +23,8 @@ def load_environment(config: EnvConfig | dict[str, Any] | None = None, **chosen:
         ValueError: A field or its value is not legal. A configuration is checked as its boards are drawn.
     """
     design = to_json(config) if isinstance(config, EnvConfig) else config
+    if config is not None and not design:
+        raise ValueError("config: has no sizes; None takes the fields of the taskset")
     return vf.load_environment(
         resolve_env_config({"taskset": {"id": "mapf-frozenlake", "design": design or {}, **chosen}})
     )

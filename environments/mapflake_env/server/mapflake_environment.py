@@ -67,7 +67,7 @@ class MapflakeEnvironment(Environment[MapflakeAction, MapflakeObservation, Mapfl
         Raises:
             ValueError: A value is not legal, or no board was found; names the key and what is legal.
         """
-        self._task = None
+        self._task, self._state = None, MapflakeState()
         try:
             if unknown:
                 raise ValueError(
