@@ -16,9 +16,6 @@ from mapflake.env import REWARD, EnvConfig
 from mapflake.env.config import custom_dimensions
 from mapflake.env.rewards import BUILT_IN as BUILT_IN_REWARD
 
-ARM_KEYS = {"sizes", "designer", "constant", "engineer", "model_sha256", "variant"}
-"""The keys that `arm_values` may have."""
-
 
 def arm_values(
     arm: str,
@@ -29,7 +26,7 @@ def arm_values(
     base: str | Path | None = None,
     constant: EnvConfig | None = None,
 ) -> dict[str, Any]:
-    """Returns what decides the designs of an arm, as JSON values: a rule's code, or a model's parameters and weights.
+    """Returns what decides the designs of an arm, by `ledger.ARM_KEYS`: a rule's code, or a model's parameters, weights.
 
     `asked` is what `params_of` gives, `sha256` hashes a checkpoint; `base` and `constant` are as in `run_arm`.
 

@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 SCHEMA = 3
 CHECKSUM = "sha256"
+ARM_KEYS = {"sizes", "designer", "constant", "engineer", "model_sha256", "variant"}
+"""The keys of a round's parameters that say who designs (`identity.arm_values`)."""
 
 HASHED = {
     "code_sha256": "the code that decides a round",

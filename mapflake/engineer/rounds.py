@@ -19,8 +19,8 @@ from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.backend import TrainingBackend
 from mapflake.engineer.boards import apply_fallback, sample_boards, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
-from mapflake.engineer.identity import ARM_KEYS, arm_values, own_values
-from mapflake.engineer.ledger import Designer, History, Ledger, LedgerError, Round, designed, next_index
+from mapflake.engineer.identity import arm_values, own_values
+from mapflake.engineer.ledger import ARM_KEYS, Designer, History, Ledger, LedgerError, Round, designed, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import FailureReport, diagnose, environment_statistics
 from mapflake.engineer.students import telling

@@ -19,7 +19,7 @@ with needs("lab"):
 from mapflake import repro
 from mapflake.engineer import History, Round
 from mapflake.engineer.designers import DYNAMIC
-from mapflake.engineer.identity import ARM_KEYS
+from mapflake.engineer.ledger import ARM_KEYS
 from mapflake.repro import shown, whole
 from mapflake.study.names import BASE, BEGINNINGS, NAMES, ROUND_0
 from mapflake.study.records import METRICS, Outcomes, Record

@@ -31,7 +31,7 @@ from mapflake.engineer import ENGINEER_WORDS, EngineerParams, RoundSettings, Sta
 from mapflake.engineer.actions import ratios
 from mapflake.engineer.designers import RULES
 from mapflake.engineer.designers.search import reward_search
-from mapflake.engineer.identity import ARM_KEYS
+from mapflake.engineer.ledger import ARM_KEYS
 from mapflake.engineer.variants import VARIANTS, Variant
 from mapflake.env import (
     REWARD,
