@@ -26,7 +26,7 @@ def arm_values(
     base: str | Path | None = None,
     constant: EnvConfig | None = None,
 ) -> dict[str, Any]:
-    """Returns what decides the designs of an arm, by `ledger.ARM_KEYS`: a rule's code, or a model's parameters, weights.
+    """Returns what decides the designs of an arm, by `ledger.ARM_KEYS`: a rule's code, or parameters and weights.
 
     `asked` is what `params_of` gives, `sha256` hashes a checkpoint; `base` and `constant` are as in `run_arm`.
 
