@@ -200,10 +200,10 @@ class ExpectedGain:
 
     def __post_init__(self) -> None:
         """Raises ValueError if a number is not finite, or a deviation or `kept` is not above 0."""
+        divisors = ("near_sizes", "near_holes", "kept")
         for name, value in vars(self).items():
-            if not math.isfinite(value) or (name in ("near_sizes", "near_holes", "kept") and value <= 0):
-                above = "" if name in ("other_waits", "size_power", "forgetting") else " above 0"
-                raise ValueError(f"{name}: {value} is not a finite number{above}")
+            if not math.isfinite(value) or (name in divisors and value <= 0):
+                raise ValueError(f"{name}: {value} is not a finite number{' above 0' * (name in divisors)}")
 
     def __call__(self, situation: Situation, config: EnvConfig) -> float:
         """Returns the expected gain of a design in a situation."""

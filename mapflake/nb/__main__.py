@@ -53,9 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     of_results = options.command in ("cards", "page", "report")
     errors: list[type[Exception]] = [params.ParamError, notebooks.NotebookError, stages.StageError, OSError]
     if of_results or options.command == "readme":
-        errors.append(
-            ValueError
-        )  # a missing record, a claim that does not hold; of a training, the traceback is wanted
+        # A record that is missing, a claim that does not hold; where it comes from a training, the traceback is wanted.
+        errors.append(ValueError)
     try:
         base = root()
         actions = {

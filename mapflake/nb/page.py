@@ -238,14 +238,14 @@ def _across(root: Path) -> list[str]:
     grammar = ", decoded under the grammar of legal replies" if model["engineer"]["constrained"] else ""
     (lead,) = study.compare(results, [ACROSS], control, agents=2)
     designs = engineers.first_designs(everything, ages, ACROSS)["response"].to_numpy()
-    wider = (
-        f"{t_estimate(designs).text('+.2f')} squares wider" if len(designs) else "not compared: a reply was rejected"
-    )
+    wider = ""
+    if len(designs):  # of both reports, and not rejected
+        size = t_estimate(designs).text("+.2f")
+        wider = f"Told the report of a stronger student, it asks first for boards that are {size} squares wider. "
     about = (
         f"The training seeds are {seeds} of the study, the students those of the small policy. {legal:.0%} of "
         f"{len(replies)} designs are legal{grammar}. Told its student's own report, the engineer's student ends "
-        f"{points(lead.estimate)} points above one whose engineer is told another's (boards of two agents). Told the "
-        f"report of a stronger student, it asks first for boards that are {wider}. "
+        f"{points(lead.estimate)} points above one whose engineer is told another's (boards of two agents). {wider}"
         "Brackets hold 95% intervals; a star marks p < 5% after Holm's correction. The samples that trained the "
         f"engineer are not counted.{_earlier(root, model)}"
     )
