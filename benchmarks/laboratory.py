@@ -401,7 +401,7 @@ def recipes(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     gains = {(int(row["student"]), row["design"], row["regime"]): row["gain"] for row in rows if row["seed"] == 0}
     pairs = [(student, design) for student in SCREENED["students"] for design in SCREENED["designs"]]
     columns = {name: [gains.get((*pair, name)) for pair in pairs] for name in REGIMES}
-    labels = [f"{student}: {design}" for student, design in pairs]
+    labels = [f"{student}: {SHOWN.get(design, design)}" for student, design in pairs]
     return pd.DataFrame(columns, index=labels).dropna(axis=1, how="all")
 
 
