@@ -43,7 +43,7 @@ def draw(config: EnvConfig, seed: int, *, split: str = "train", seconds: float =
         raise ValueError(f"seed: {shown(seed)} is not an integer in 0..{MAX_SEED}")
     if split not in SPLITS:
         raise ValueError(f"split: {shown(split)} is none of {', '.join(SPLITS)}")
-    if config.num_agents == 1:  # whatever the seed, also one of a board that needs none
+    if config.num_agents == 1:  # `find` refuses a wait; here whatever the seed, also that of a board that needs none
         for lonely, part in config.sizes.items():
             if part.data_ratio and part.wait_ratio:
                 find(config, TaskSpec(lonely, True, 0), seed, split)

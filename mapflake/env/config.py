@@ -9,6 +9,7 @@ entry is a new dimension for the generator and for its engineer. Not covered: re
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -138,12 +139,16 @@ def _checked(name: str, value: Any) -> float | None:
     return float(value) + 0.0  # -0.0 becomes 0.0: equal configurations have the same text
 
 
+PLAIN = re.compile("0|[1-9][0-9]{0,3}")
+
+
 def _numbered(sizes: Any) -> Any:
     """Returns sizes that JSON has as text by number; one in other letters, such as "04", stays and is refused."""
     if not isinstance(sizes, Mapping):
         return sizes
-    numbers = {str(size): size for size in range(1_000)}
-    return {numbers.get(size, size) if isinstance(size, str) else size: part for size, part in sizes.items()}
+    return {
+        int(size) if isinstance(size, str) and PLAIN.fullmatch(size) else size: part for size, part in sizes.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from mapflake import repro
 from mapflake.engineer.reading import waits
 from mapflake.engineer.students import group_of, told_seeds
 from mapflake.nb import params, publish, readme
+from mapflake.nb.__main__ import main
 from mapflake.study import Study, compare, controls, designs, load
 from mapflake.study.cells import together
 from mapflake.study.comparisons import against_each, corrected, points
@@ -52,6 +53,17 @@ def test_a_claim_that_does_not_hold_is_refused(every: dict[str, Study]) -> None:
         readme.with_claims(README.replace("<!-- /claims -->", ""), at, every, gate, 4)
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
         readme.with_claims(README, at, every, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+
+
+def test_the_command_says_which_claim_does_not_hold(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise ValueError("claim 'x' does not hold: +0.1")
+
+    monkeypatch.setattr(readme.study, "claims_markdown", refuse)
+    assert main(["readme"]) == 1
+    assert capsys.readouterr().err == "claim 'x' does not hold: +0.1\n"
 
 
 def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:

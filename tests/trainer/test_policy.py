@@ -17,6 +17,20 @@ def test_a_saved_policy_completes_as_before(tiny, tmp_path):
     assert loaded.prompt_format == "compact"
 
 
+def test_a_temperature_too_small_to_divide_by_is_greedy(tiny):
+    (greedy,), (sampled,), (cold,) = (tiny.complete(["w1 w2"], temperature=t, seed=1) for t in (0.0, 1.0, 1e-39))
+    assert cold == greedy != sampled
+
+
+def test_completions_that_a_long_prompt_cuts_are_told_of(caplog):
+    policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, max_positions=64), ["x"], seed=0)
+    assert policy.context == 64
+    policy.complete(["x", "x " * 40], max_new_tokens=20)
+    assert "leaves room" not in caplog.text  # the control
+    policy.complete(["x", "x " * 60], max_new_tokens=20)
+    assert "max_new_tokens: 20, but the longest prompt leaves room for 4 tokens" in caplog.text
+
+
 def test_from_scratch_depends_on_the_seed_and_leaves_the_global_generator_alone():
     params = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16)
     torch.manual_seed(5)
