@@ -61,6 +61,7 @@ def test_the_command_says_which_claim_does_not_hold(
     def refuse(*_: object, **__: object) -> str:
         raise ValueError("claim 'x' does not hold: +0.1")
 
+    monkeypatch.chdir(ROOT)
     monkeypatch.setattr(readme.study, "claims_markdown", refuse)
     assert main(["readme"]) == 1
     assert capsys.readouterr().err == "claim 'x' does not hold: +0.1\n"

@@ -147,7 +147,9 @@ def test_a_key_that_is_given_twice_is_refused(capsys: pytest.CaptureFixture[str]
     assert "a key is given twice" in capsys.readouterr().err
 
 
-def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path) -> None:
+def test_notebooks_that_start_at_once_keep_to_their_own_kernels(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo)  # papermill changes the process's folder, and two at once may leave it there
+
     def one(number: int) -> str:
         path = write_notebook(repo / "notebooks" / f"{NAME}_{number}.ipynb", "n = 0", "print('kernel of', n)")
         executed = stages.execute(path, {"n": number}, repo, repo / f"runs/{number}.ipynb")
