@@ -1,5 +1,6 @@
 """Actions: the projection, strict reading of hostile replies, one schema for parser, prompt and grammar, boards."""
 
+import functools
 import json
 import math
 import re
@@ -227,8 +228,6 @@ def test_wrong_calls_are_errors():
     huge = {3: {"data_ratio": 10**400, "hole_ratio": 0.0, "wait_ratio": None}}
     with pytest.raises(ValueError, match=r"size 3: data_ratio 10{10}.* is not finite"):
         project(huge, SIZES)
-    with pytest.raises(ValueError, match=r"no size of \[3, 4\] has a data ratio above 0"):
-        project({3: huge[3] | {"data_ratio": 0}}, iter([3, 4]))
     assert read_replies(["no", GOOD], iter(SIZES)).config == read_reply(GOOD, SIZES).config
     with pytest.raises(ValueError, match="either a configuration or the reason"):
         Proposal("", None, None)
@@ -252,13 +251,18 @@ class Bytes:
 TOKENIZER = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Bytes()))
 
 
+@functools.cache
+def matcher(grammar):
+    """Returns the matcher of a grammar, which is slow to make."""
+    made = llguidance.LLMatcher(TOKENIZER, grammar)
+    assert not made.is_error(), made.get_error()
+    return made
+
+
 def allowed(text, sizes=(3, 4, 10)):
     """Whether the JSON grammar allows a text."""
-    matcher = llguidance.LLMatcher(TOKENIZER, reply_grammar(sizes))
-    assert not matcher.is_error(), matcher.get_error()
-    return matcher.validate_tokens(list(text.encode())) == len(text.encode()) and (
-        matcher.consume_tokens(list(text.encode())) and matcher.is_accepting()
-    )
+    own, tokens = matcher(reply_grammar(sizes)).deep_copy(), list(text.encode())
+    return own.validate_tokens(tokens) == len(tokens) and own.consume_tokens(tokens) and own.is_accepting()
 
 
 ONE = '{"sizes": {"3": {"data_ratio": 1, "hole_ratio": 0.5, "wait_ratio": null}}}'

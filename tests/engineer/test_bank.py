@@ -1,5 +1,7 @@
 """The bank of real situations, with a learner that trains in milliseconds; and what design RL takes from it."""
 
+import shutil
+
 import pytest
 from toy_learner import ToyLearner
 
@@ -23,8 +25,15 @@ def run(folder, number=0, rounds=2):
     return bank_run(folder, number, *args, samples=2)
 
 
-def test_a_situation_after_every_round_with_its_table(tmp_path):
-    situations = run(tmp_path / "a")
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory):
+    """The folder of a run, and its situations."""
+    folder = tmp_path_factory.mktemp("bank") / "a"
+    return folder, run(folder)
+
+
+def test_a_situation_after_every_round_with_its_table(bank, tmp_path):
+    folder, situations = bank
     assert [len(situation.history) for situation in situations] == [1, 2]
     assert [situation.report for situation in situations] == [situation.history[-1].report for situation in situations]
     assert situations[0].history[0].config != situations[1].history[1].config  # a new random configuration every round
@@ -32,23 +41,21 @@ def test_a_situation_after_every_round_with_its_table(tmp_path):
         assert 0 < max(situation.learnability.vector) <= 1.34  # unbiased: 4 samples can say 4/3
         assert 0 < max(situation.success.vector) <= 1
         assert situation.origin == "run 0"
-    rerun = run(tmp_path / "a")
-    assert rerun == situations
-    assert repro.read_json(tmp_path / "a/round-0/tables.json")["made_from"][-1] == code_sha256("mapflake.engineer.bank")
+    assert run(folder) == situations
+    assert repro.read_json(folder / "round-0/tables.json")["made_from"][-1] == code_sha256("mapflake.engineer.bank")
     assert "trainer/decoding.py" in deciding(["mapflake.engineer.bank"])  # the same policy, sampled in another way
     second_run = run(tmp_path / "b", number=1)
     assert [situation.success for situation in second_run] != [situation.success for situation in situations]
 
 
-def test_a_killed_run_goes_on_and_ends_the_same(tmp_path):
-    situations = run(tmp_path / "a")
+def test_a_killed_run_goes_on_and_ends_the_same(bank, tmp_path):
     run(tmp_path / "b", rounds=1)
     tables = [(situation.success, situation.learnability) for situation in run(tmp_path / "b")]
-    assert tables == [(situation.success, situation.learnability) for situation in situations]
+    assert tables == [(situation.success, situation.learnability) for situation in bank[1]]
 
 
-def test_what_is_torn_or_exchanged_is_named(tmp_path):
-    run(tmp_path / "a")
+def test_what_is_torn_or_exchanged_is_named(bank, tmp_path):
+    shutil.copytree(bank[0], tmp_path / "a")
     path = tmp_path / "a/round-1/tables.json"
     text = path.read_text()
     path.write_text(text[: len(text) // 2])
@@ -62,13 +69,13 @@ def test_what_is_torn_or_exchanged_is_named(tmp_path):
         run(tmp_path / "a")
 
 
-def test_situations_of_a_training_are_mixed_in_the_share_that_is_asked_for(tmp_path):
-    bank = run(tmp_path / "a")
-    situations = mixed(bank, SIZES, PARAMS, seed=0)
+def test_situations_of_a_training_are_mixed_in_the_share_that_is_asked_for(bank):
+    _, real = bank
+    situations = mixed(real, SIZES, PARAMS, seed=0)
     assert len(situations) == 40
-    assert 10 < sum(situation in bank for situation in situations) < 30
-    assert situations == mixed(bank, SIZES, PARAMS, seed=0) != mixed(bank, SIZES, PARAMS, seed=1)
-    assert not any(situation in bank for situation in mixed([], SIZES, PARAMS, seed=0))  # made up, all of them
+    assert 10 < sum(situation in real for situation in situations) < 30
+    assert situations == mixed(real, SIZES, PARAMS, seed=0) != mixed(real, SIZES, PARAMS, seed=1)
+    assert not any(situation in real for situation in mixed([], SIZES, PARAMS, seed=0))  # made up, all of them
 
 
 def test_runs_have_ranges_of_sizes_of_their_own():

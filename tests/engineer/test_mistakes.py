@@ -42,11 +42,6 @@ def test_a_reward_of_designs_is_finite_and_not_negative(value):
         reward_search((3,), lambda situation, config: value)(PAST[-1].report, PAST)
 
 
-def test_what_a_rule_or_the_search_cannot_work_with():
-    with pytest.raises(ValueError, match=r"^asked: ratios by size, as in \{4: .*'wait_ratio': 0\.5\}\}, not \[1\]$"):
-        ruled([1], PAST, "why")
-    with pytest.raises(ValueError, match=r"^asked: sizes are integers, not '3'$"):
-        ruled({"3": RATIOS}, PAST, "why")
-    assert ruled({4: {"data_ratio": 1, "hole_ratio": 0.2, "wait_ratio": 0.5}}, PAST, "why").config  # the example
+def test_the_search_cannot_work_without_sizes():
     with pytest.raises(ValueError, match=r"^report: has no sizes, so there is nothing to guess"):
         reward_search((3, 4))(FailureReport(()), PAST)
