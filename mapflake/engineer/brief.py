@@ -28,7 +28,7 @@ def prompt_lines(
     if variant.guideline:
         lines.append("Boards that are solved sometimes teach most.")
     if variant.history != "none":
-        rounds = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
+        rounds = [r for r in history[left_out:] if variant.tells(r.index)]
         lines += [line for r in rounds for line in _round_lines(r)] or ["No design so far."]
     if variant.summary and history and (previous := history[-1].proposal):
         lines += ["Last design:", *(_design(previous.config) if previous.config else ["rejected"])]
@@ -36,9 +36,9 @@ def prompt_lines(
         lines.append(f"Round {history[-1].index} has ended.")
         if variant.training == "full":
             lines.append(f"Training: {describe(history[-1].training) or 'unknown'}.")
-    visible = history and (variant.history == "all" or history[-1].index > 0)
-    for size, change in (history[-1].fallback if visible else {}).items():
-        lines.append(f"Too rare: {size}x{size} {_ratios(change['asked'])}. Drawn: {_ratios(change['got'])}.")
+    if history and variant.tells(history[-1].index):
+        for size, change in history[-1].fallback.items():
+            lines.append(f"Too rare: {size}x{size} {_ratios(change['asked'])}. Drawn: {_ratios(change['got'])}.")
     form = ", ".join(f'"{name}": _' for name in DIMENSIONS)
     answer = f'{{"sizes": {{"{sizes[0]}": {{{form}}}, ...}}}}'
     return "\n".join([*lines, f"Sizes: {', '.join(map(str, sizes))}. Answer: {answer}"])
@@ -85,7 +85,7 @@ def prompt_words(report: FailureReport, history: History, variant: Variant, left
     if variant.guideline:
         words.append("guide")
     if variant.history != "none":
-        rounds = [r for r in history[left_out:] if variant.history == "all" or r.index > 0]
+        rounds = [r for r in history[left_out:] if variant.tells(r.index)]
         words += ["history", *([word for r in rounds for word in _round_words(r)] or ["none"])]
     if variant.summary:
         words.append("summary")

@@ -79,17 +79,16 @@ def _write(
     sections = [_TASK.format(agents=num_agents, choices=choices)]
     if variant.failures:
         view = replace(report, examples=report.examples[: len(report.examples) - no_examples])
-        if variant.history != "all" and not (last and last.index > 0):
-            view = replace(view, training=None)  # it would give the default away
+        if not variant.tells(last.index if last else 0):
+            view = replace(view, training=None)
         sections += ["# Failures of the current policy on the validation boards", _KINDS_EXPLAINED, view.to_text()]
         if no_examples:
             sections.append(f"[{no_examples} of {len(report.examples)} examples of failures left out for length]")
     if variant.guideline:
         sections.append(_GUIDELINE)
     if variant.history != "none":
-        hidden = () if variant.history == "all" else (0,)
-        round_texts = [_round_text(r) for r in history[no_rounds:] if r.index not in hidden]
-        if left_out := sum(r.index not in hidden for r in history[:no_rounds]):
+        round_texts = [_round_text(r) for r in history[no_rounds:] if variant.tells(r.index)]
+        if left_out := sum(variant.tells(r.index) for r in history[:no_rounds]):
             round_texts.insert(0, f"[{left_out} earlier rounds left out for length]")
         sections += ["# History of designs and their results", *(round_texts or ["There is no earlier design."])]
     if variant.summary:
@@ -97,7 +96,7 @@ def _write(
         sections += ["# Your summary of your previous design", quote(text) if text else "There is none."]
     if variant.training != "none":
         sections += ["# Training", _training_text(last, full=variant.training == "full")]
-    if last and last.fallback and (variant.history == "all" or last.index > 0):  # else it would tell the default
+    if last and last.fallback and variant.tells(last.index):
         sections += ["# Boards that could not be drawn in the last round: too rare, or impossible", _not_drawn(last)]
     return "\n\n".join([*sections, _answer(sizes, variant.summary)]) + "\n"
 

@@ -28,6 +28,10 @@ class Variant(Params):
     summary: bool = False
     training: Literal["none", "bookkeeping", "full"] = "none"
 
+    def tells(self, index: int) -> bool:
+        """Returns whether a prompt may give away what round `index` was trained on: of round 0 only if H is "all"."""
+        return index > 0 or self.history == "all"
+
 
 VARIANTS = {
     "V1": Variant(),

@@ -98,7 +98,7 @@ def synthetic_report(
     if unknown := {*report_sizes} - {*sizes}:
         raise ValueError(f"reported: {min(unknown)} is none of the sizes {', '.join(map(str, sizes))}")
     variant = variants[int(rng.integers(len(variants)))]
-    rounds_shown = VARIANTS[known_variant(variant)].history
+    context = VARIANTS[known_variant(variant)]
     learner = _Learner.draw(rng)
     config, proposal = random_config(sizes, rng), None
     history: tuple[Round, ...] = ()
@@ -106,7 +106,7 @@ def synthetic_report(
         rows = {size: learner.size_report(size, rng) for size in sizes}
         report = FailureReport(tuple(rows[size][0] for size in report_sizes))
         history = (*history, Round("synthetic", index, config, report, proposal=proposal))
-        visible = config if rounds_shown == "all" or (rounds_shown == "designed" and index > 0) else None
+        visible = config if context.history != "none" and context.tells(index) else None
         answer = _design(report, sizes, visible, rng)
         proposal = Proposal(format_config(answer, prompt_format), answer, None)
         if rng.random() < REJECTED:
