@@ -21,7 +21,10 @@ PARAMS = {
     "hard_share": 0.5,
     "engineer_share": 0.25,
     "engineer_variants": ["schema"],
-    "training": {"steps": 8, "batch_size": 8, "microbatch": 4, "learning_rate": 3e-3, "warmup_steps": 1},
+    "training": {
+        "model": {"hidden_size": 32, "layers": 1, "heads": 2, "intermediate_size": 32},
+        "steps": 8, "batch_size": 8, "microbatch": 4, "learning_rate": 3e-3, "warmup_steps": 1,
+    },  # fmt: skip
 }
 
 
