@@ -13,7 +13,7 @@ from mapflake.engineer.compact.base import BaseParams, base_pairs
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.env import VOCABULARY, EnvConfig, generate, naive_plan_fails, save_tasks
 
-MANY = demonstrations(1500, SIZES, seed=11)
+MANY = demonstrations(400, SIZES, seed=11)
 
 
 @pytest.mark.parametrize("sizes", [tuple(range(3, 11)), (5,)])
