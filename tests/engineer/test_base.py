@@ -15,16 +15,14 @@ from mapflake.trainer.checkpoint import weights_sha256
 from mapflake.trainer.policy import load_policy
 
 SIZES = (3,)
+TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "intermediate_size": 32}
 PARAMS = {
     "seed": 0,
     "prompt_format": "compact",
     "hard_share": 0.5,
     "engineer_share": 0.25,
     "engineer_variants": ["schema"],
-    "training": {
-        "model": {"hidden_size": 32, "layers": 1, "heads": 2, "intermediate_size": 32},
-        "steps": 8, "batch_size": 8, "microbatch": 4, "learning_rate": 3e-3, "warmup_steps": 1,
-    },  # fmt: skip
+    "training": {"model": TINY, "steps": 8, "batch_size": 8, "microbatch": 4, "learning_rate": 3e-3, "warmup_steps": 1},
 }
 
 

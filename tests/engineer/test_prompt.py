@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from engineer_samples import GOLDEN, REPORTS, SIZES, golden, history
@@ -67,18 +66,19 @@ def test_a_fallback_of_round_0_is_told_only_with_its_configuration():
         assert names == {v for v, context in VARIANTS.items() if context.history == "all"}
 
 
+BY_HAND = FailureReport((SizeReport(3, 40, 30, 10, 20, 11, 3, (0, 0, 1, 2, 3, 4, 10, 9)),))
+
+
 def test_compact_words_by_hand():
-    report = FailureReport((SizeReport(3, 40, 30, 10, 20, 11, 3, (0, 0, 1, 2, 3, 4, 10, 9)),))
-    text = build_prompt(report, history(1), [3], variant="V1", prompt_format="compact")
+    text = build_prompt(BY_HAND, history(1), [3], variant="V1", prompt_format="compact")
     # valid 75%, optimal 25%, 11 of 20 with a wait, 19 of 20 without; then 0 0 2.5 5 7.5 10 25 22.5 %, halves up
     assert text == "engineer report size3 p75 p25 p55 p95 p00 p00 p05 p05 p10 p10 p25 p25 design"
 
 
 def test_brief_lines_by_hand():
-    report = FailureReport((SizeReport(3, 40, 30, 10, 20, 11, 3, (0, 0, 1, 2, 3, 4, 10, 9)),))
     config = EnvConfig.uniform([3], 0.15)
-    past = (Round("a", 0, config, report), Round("a", 1, config, report, Path(), "", 0, Proposal("", config, None)))
-    assert build_prompt(report, past, [3, 4], prompt_format="brief").splitlines() == [
+    past = Round("a", 0, config, BY_HAND), Round("a", 1, config, BY_HAND, proposal=Proposal("", config, None))
+    assert build_prompt(BY_HAND, past, [3, 4], prompt_format="brief").splitlines() == [
         "Design boards with 2 agents for the next training round.",
         "Percent of answers on validation boards:",
         "3x3: valid 75, with wait 55, without 95, optimal 25, "

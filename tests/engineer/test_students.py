@@ -1,5 +1,6 @@
 """Other students' reports: whose they are, that they and nothing else are told, and what pooling counts."""
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from mapflake.repro import rng_for
 SIZES = (3, 4, 5)
 
 
+@functools.cache
 def history(number: int, rounds: int = 2) -> tuple[Round, ...]:
     """Rounds of a made-up student; another number is another student with designs of its own."""
     reports = [synthetic_report(10 * number + i, SIZES, seed=number).report for i in range(rounds)]
