@@ -72,6 +72,12 @@ def test_a_kind_that_cannot_be_drawn_is_left_out(monkeypatch):
     assert proposal.extra_cost == {"rollouts": len(SIZES) * BOARDS * SAMPLES}
 
 
+def test_a_mistake_in_drawing_boards_is_no_kind_that_cannot_be_drawn(monkeypatch):
+    monkeypatch.setattr(module, "generate", lambda *args, **options: int("a mistake"))
+    with pytest.raises(ValueError, match="a mistake"):
+        success_variance(learner({}), (3, False), 0.1, 2, seed=1)
+
+
 def test_an_answer_that_did_not_come_is_named():
     lossy = Speaker(lambda prompt, i: "no plan" if i else None)
     with pytest.raises(ValueError, match="frontier: 16 of 64 answers on boards of 3x3 did not come"):

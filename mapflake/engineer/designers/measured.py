@@ -61,8 +61,12 @@ def success_variance(
     """
     size, wait = kind
     try:
-        tasks = generate(EnvConfig.uniform([size], holes, float(wait), agents), BOARDS, seed=seed, split="train")
-    except (GenerationError, ValueError):  # ValueError: no room for so many agents
+        config = EnvConfig.uniform([size], holes, float(wait), agents)
+    except ValueError:  # no room for so many agents
+        return None
+    try:
+        tasks = generate(config, BOARDS, seed=seed, split="train")
+    except GenerationError:
         return None
     rollouts = rollout(policy, tasks, samples=SAMPLES, temperature=1.0, seed=seed)
     if lost := BOARDS * SAMPLES - len(rollouts):
