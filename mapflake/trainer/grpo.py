@@ -238,6 +238,7 @@ def training_arguments(
         use_cpu=not cuda,
         bf16=autocast,
         gradient_checkpointing=cuda and large,
+        ddp_broadcast_buffers=False,  # they are constants, and processes call the model unequally often (`logps`)
         disable_dropout=True,
         report_to="none",  # see `training.Tracking`
     )

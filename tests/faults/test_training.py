@@ -8,6 +8,9 @@ import signal
 import pytest
 from small_repo import files
 
+from mapflake.repro import read_jsonl
+from mapflake.trainer.checkpoint import newest_whole, weights_sha256
+
 # Each fault strikes a run that goes on from what the one before has left.
 KILLS = {
     "warm_start": [  # 60 steps, saved at 20, 40 and 60
@@ -40,6 +43,20 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(run, begu
     code, output = run(folder, stage)
     assert code == 0, output
     assert_as_undisturbed(folder, stage, undisturbed)
+
+
+def test_two_ranks_share_a_step_and_go_on_after_a_kill(run, begun, undisturbed) -> None:
+    """The undisturbed ones were started by torchrun."""
+    folder = begun("two_ranks")
+    code, output = run(folder, "two_ranks", ("ranks",), ("step", 3))
+    assert code, output  # killed, or it misses the other one, which was killed
+    assert newest_whole(folder / "two_ranks.unfinished").name == "checkpoint-2"
+    code, output = run(folder, "two_ranks", ("ranks",))
+    assert code == 0, output
+    assert_as_undisturbed(folder, "two_ranks", undisturbed)
+    assert weights_sha256(folder / "two_ranks") != weights_sha256(folder / "warm_start")
+    for row in read_jsonl(folder / "two_ranks/curve.jsonl"):  # as many samples as with one process
+        assert row["sampled_tokens"] == pytest.approx(row["completions/mean_length"] * 2 * 4)
 
 
 def test_no_room_is_told_and_once_there_is_some_the_run_goes_on(run, begun, undisturbed) -> None:

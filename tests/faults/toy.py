@@ -11,10 +11,12 @@ import itertools
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from starts import SHAPE, byte_level_model, demonstrations
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -26,8 +28,8 @@ from mapflake.engineer.compact.base import BaseParams, StudentParams, base_model
 from mapflake.engineer.compact.demonstrations import made_up
 from mapflake.engineer.design_rl import Designs
 from mapflake.env import EnvConfig, generate, save_tasks
-from mapflake.trainer import checkpoint, decoding, training
-from mapflake.trainer.grpo import train_round
+from mapflake.trainer import checkpoint, decoding, grpo, training
+from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import RLParams, WarmStartParams
 from mapflake.trainer.warmstart import warm_start
 
@@ -62,6 +64,9 @@ def run(folder: Path, stage: str, log: Path, *faults: tuple) -> None:
         run_round(settings, (), start=Start(folder / "warm_start", CONFIG))
     elif stage == "language_model":
         language_model(folder / stage, settings)
+    elif stage == "two_ranks":
+        params = RL.model_copy(update={"processes": 2, "microbatch": 4})
+        train_round(folder / "warm_start", Boards(generate(CONFIG, 4, seed=2)), params, folder / stage, seed=0)
     else:
         run_arm("engineer", settings, first, rounds=1, sizes=SIZES)
 
@@ -90,6 +95,20 @@ def language_model(folder: Path, settings: RoundSettings) -> None:
     train_round(first.checkpoint, Designs(situations, SIZES), small_rl, folder / "engineer", seed=0)
     engineer = EngineerParams(samples=1, max_new_tokens=200, constrained=True)
     run_arm("engineer", settings, (first,), rounds=1, sizes=SIZES, params=engineer)
+
+
+def forked_ranks(command: list[str], **_: object) -> SimpleNamespace:
+    """Runs the job of two ranks in two processes that have imported everything already, in place of torchrun."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    child = os.fork()
+    rank = "0" if child else "1"
+    os.environ |= {"TORCHELASTIC_RUN_ID": "toy", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"WORLD_SIZE": "2", "RANK": rank, "LOCAL_RANK": rank}
+    grpo._run_job(Path(command[-1]))
+    if not child:
+        os._exit(0)
+    return SimpleNamespace(returncode=os.waitpid(child, 0)[1])
 
 
 def kill() -> None:
@@ -182,6 +201,7 @@ FAULTS: dict[str, Callable[..., None]] = {
     "torn append": _torn_append,
     "disk": lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)),
     "wandb": _wandb,
+    "ranks": lambda: setattr(grpo, "subprocess", SimpleNamespace(run=forked_ranks)),
 }
 
 # For the processes that are forked from one that has imported this: they hash no code, and collect no imports.
