@@ -13,12 +13,15 @@ def test_a_saved_policy_completes_as_before(tiny, tmp_path):
     save_policy(tiny.model, tiny.tokenizer, tmp_path / "policy")
     loaded = load_policy(tmp_path / "policy")
     prompts = ["w1 w2 w3", "w7"]
-    assert loaded.complete(prompts, n=3, seed=1) == tiny.complete(prompts, n=3, seed=1)
+    asked = {"n": 3, "seed": 1, "max_new_tokens": 16}
+    assert loaded.complete(prompts, **asked) == tiny.complete(prompts, **asked)
     assert loaded.prompt_format == "compact"
 
 
 def test_a_temperature_too_small_to_divide_by_is_greedy(tiny):
-    (greedy,), (sampled,), (cold,) = (tiny.complete(["w1 w2"], temperature=t, seed=1) for t in (0.0, 1.0, 1e-39))
+    (greedy,), (sampled,), (cold,) = (
+        tiny.complete(["w1 w2"], temperature=t, seed=1, max_new_tokens=16) for t in (0.0, 1.0, 1e-39)
+    )
     assert cold == greedy != sampled
 
 
@@ -27,8 +30,9 @@ def test_completions_that_a_long_prompt_cuts_are_told_of(caplog):
     assert policy.context == 64
     policy.complete(["x", "x " * 40], max_new_tokens=20)
     assert "leaves room" not in caplog.text  # the control
-    policy.complete(["x", "x " * 60], max_new_tokens=20)
+    texts = policy.complete(["x", "x " * 60], n=8, max_new_tokens=20)
     assert "max_new_tokens: 20, but the longest prompt leaves room for 4 tokens" in caplog.text
+    assert texts == policy.complete(["x", "x " * 60], n=8, max_new_tokens=4)
 
 
 def test_from_scratch_depends_on_the_seed_and_leaves_the_global_generator_alone():
