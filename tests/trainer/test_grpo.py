@@ -1,36 +1,36 @@
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from starts import PARAMS, TASKS
+from starts import PARAMS, TASKS, UNIT
 from transformers import TrainerCallback
 
 from mapflake.engineer import Grpo
-from mapflake.env import DIMENSIONS, REWARD, Dimension, render_prompt, reward
-from mapflake.repro import read_jsonl
+from mapflake.env import DIMENSIONS, REWARD, Dimension, reward
 from mapflake.trainer import checkpoint, evaluate, grpo
 from mapflake.trainer.grpo import Boards, train_round
 from mapflake.trainer.params import RLParams
-from mapflake.trainer.policy import encode_prompts, load_policy
+from mapflake.trainer.policy import load_policy
 
 
 def test_a_round_has_a_curve_and_changes_the_weights(start, tmp_path):
-    out = tmp_path / "checkpoint"
-    curve = train_round(start, Boards(TASKS), PARAMS, out, seed=0)
+    out, params = tmp_path / "checkpoint", PARAMS.model_copy(update={"learning_rate": 1e-2})
+    curve = train_round(start, Boards(TASKS), params, out, seed=0)
     assert [row["step"] for row in curve] == [1, 2, 3, 4]
     for row in curve:
         assert row["reward"] == pytest.approx(0.5 * row["rewards/valid/mean"] + 0.5 * row["rewards/optimal/mean"])
-        assert {"entropy", "frac_reward_zero_std", "completions/mean_length"} <= set(row)
+        assert 0 < row["entropy"] < 5.6  # a uniform policy over the vocabulary would have the logarithm of its size
+        assert row["sampled_tokens"] == pytest.approx(row["completions/mean_length"] * 16)  # TRL's own mean
+        assert "frac_reward_zero_std" in row
         assert not any("time" in key for key in row)
-    assert any(row["grad_norm"] > 0 for row in curve)
+    # Sampled from the start itself: of exp(x) - x - 1 at x = 0 some roundings of 1 are left.
+    assert curve[0]["kl"] == pytest.approx(0, abs=8 * UNIT)
+    assert curve[-1]["kl"] > 1e-3
     assert checkpoint.weights_sha256(out) != checkpoint.weights_sha256(start)
     assert load_policy(out).prompt_format == "compact"
     before = (out / "model.safetensors").stat().st_mtime_ns
-    assert train_round(start, Boards(TASKS), PARAMS, out, seed=0) == curve  # the same again: nothing is done
+    assert train_round(start, Boards(TASKS), params, out, seed=0) == curve  # the same again: nothing is done
     assert (out / "model.safetensors").stat().st_mtime_ns == before
 
 
@@ -45,19 +45,15 @@ def test_a_round_raises_the_reward_on_its_training_boards(start, tmp_path):
     assert after > before + 0.2  # four times the standard error, which with 400 samples each is at most 0.035, and more
 
 
-@pytest.mark.parametrize(
-    ("changed", "killed", "saved"),
-    [
-        ({"iterations": 2, "learning_rate": 1e-3}, 5, 4),  # between two uses of the same samples
-        ({"redraws": 3, "generations": 2}, 3, 2),
-    ],
-)
-def test_a_killed_round_goes_on_to_the_same_weights(start, tmp_path, monkeypatch, changed, killed, saved):
+def test_a_killed_round_goes_on_to_the_same_weights(start, tmp_path, monkeypatch):
+    """Between two uses of the same samples, some of which were drawn again."""
+
     class Stop(TrainerCallback):
         def on_step_end(self, args, state, control, **_):
-            if state.global_step == killed:
+            if state.global_step == 5:
                 raise KeyboardInterrupt
 
+    changed = {"iterations": 2, "redraws": 3, "generations": 2, "learning_rate": 1e-3}
     params, original = PARAMS.model_copy(update=changed), grpo.run
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     curve = train_round(start, Boards(TASKS), params, whole, seed=0)
@@ -65,14 +61,12 @@ def test_a_killed_round_goes_on_to_the_same_weights(start, tmp_path, monkeypatch
         patch.setattr(grpo, "run", lambda trainer, *rest: trainer.add_callback(Stop()) or original(trainer, *rest))
         with pytest.raises(KeyboardInterrupt):
             train_round(start, Boards(TASKS), params, broken, seed=0)
-    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == f"checkpoint-{saved}"
+    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-4"
     assert train_round(start, Boards(TASKS), params, broken, seed=0) == curve
     assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(whole) != checkpoint.weights_sha256(start)
-    if params.redraws:
-        assert np.mean([row["dynamic_sampling/completions"] for row in curve]) > params.prompts * params.generations
-    else:  # optimizer steps; a row for each time that it samples
-        assert [row["step"] for row in curve] == [2, 4, 6, 8]
-        assert len(curve) == params.instances * params.epochs // params.prompts
+    assert np.mean([row["dynamic_sampling/completions"] for row in curve]) > params.prompts * params.generations
+    assert [row["step"] for row in curve] == [2, 4, 6, 8]  # optimizer steps; a row for each time that it samples
+    assert len(curve) == params.instances * params.epochs // params.prompts
     assert not {"iterations", "redraws", "vllm_engine"} & {*PARAMS.model_dump()}
 
 
@@ -91,60 +85,6 @@ def test_a_policy_samples_with_the_threads_of_its_training(start):
         assert torch.get_num_threads() == PARAMS.threads
     finally:
         torch.set_num_threads(before)
-
-
-RANKS = """
-import os, signal, sys, time
-from pathlib import Path
-sys.path.insert(0, {here!r})
-import starts
-from transformers import TrainerCallback
-from mapflake.env import REWARD
-from mapflake.trainer import grpo
-from mapflake.trainer.params import RLParams
-
-class Kill(TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-def train(out):  # the folder of saves is made once, as by the process that starts the ranks
-    while os.environ["RANK"] != "0" and not Path(out + ".unfinished/precision.txt").exists():
-        time.sleep(0.01)
-    grpo.train_round({start!r}, grpo.Boards(starts.TASKS), RLParams.parse({params!r}, "rl"), out, seed=0)
-
-REWARD["optimal"] = 0.25
-original = grpo.run
-train({wholly!r})
-grpo.run = lambda trainer, *rest: trainer.add_callback(Kill()) or original(trainer, *rest)
-train({broken!r})
-"""
-
-
-def test_two_ranks_share_a_step_and_go_on_after_a_kill(chat_start, tmp_path, monkeypatch):
-    """With a reward that is not the built-in one, which processes that are started do not have by themselves."""
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setitem(REWARD, "optimal", 0.25)
-    params = RLParams.parse(PARAMS.model_dump() | {"learning_rate": 1e-2, "processes": 2, "microbatch": 4}, "rl")
-    wholly, broken = tmp_path / "wholly", tmp_path / "broken"
-    paths = {"start": str(chat_start), "wholly": str(wholly), "broken": str(broken)}
-    script = tmp_path / "ranks.py"
-    script.write_text(RANKS.format(here=str(Path(__file__).parents[1]), params=params.model_dump(), **paths))
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    assert subprocess.run([*torchrun, str(script)], check=False).returncode
-    assert checkpoint.newest_whole(tmp_path / "broken.unfinished").name == "checkpoint-2"
-
-    curve = train_round(chat_start, Boards(TASKS), params, broken, seed=0)  # in two processes that it starts itself
-    assert curve == read_jsonl(wholly / "curve.jsonl")
-    assert checkpoint.weights_sha256(broken) == checkpoint.weights_sha256(wholly)
-    assert checkpoint.weights_sha256(broken) != checkpoint.weights_sha256(chat_start)
-    assert not (tmp_path / "broken.unfinished").exists()
-    # As many samples as with one process: a step reads and writes the tokens of prompts x generations completions.
-    tokenizer = load_policy(chat_start).tokenizer
-    lengths = [len(ids) for ids in encode_prompts(tokenizer, [render_prompt(t.instance, "chat") for t in TASKS])]
-    for row in curve:
-        tokens = row["num_tokens"] / row["step"] / (params.prompts * params.generations)
-        assert min(lengths) < tokens <= max(lengths) + params.max_new_tokens < 2 * min(lengths)
 
 
 def test_sharded_rounds_are_launched_by_accelerate(start, tmp_path, monkeypatch):
