@@ -21,7 +21,7 @@ from mapflake.trainer.warmstart import warm_start
 
 SIZES = (3, 4)
 PARAMS = RLParams(  # at a learning rate of 5e-3 some trainings collapse, and a processor's rounding decides which
-    instances=128, epochs=2, prompts=16, generations=8, microbatch=128, learning_rate=2e-3, warmup_steps=0,
+    instances=128, epochs=1, prompts=16, generations=8, microbatch=128, learning_rate=2e-3, warmup_steps=0,
     max_new_tokens=reply_words(SIZES), save_every=2,
 )  # fmt: skip
 
@@ -34,7 +34,7 @@ def speaker(tmp_path_factory):
         model=ModelParams(hidden_size=32, layers=2, heads=2, intermediate_size=64),
         steps=120, batch_size=32, microbatch=32, learning_rate=1e-2, warmup_steps=5, final_share=0.5,
     )  # fmt: skip
-    pairs = demonstrations(32 * 120, SIZES, seed=0, variants=["V1"])
+    pairs = demonstrations(960, SIZES, seed=0, variants=["V1"])
     warm_start(pairs, [*env.VOCABULARY, *ENGINEER_WORDS], params, out, seed=0)
     return out
 
@@ -66,7 +66,7 @@ def test_designs_move_to_what_is_rewarded_and_without_a_reward_nothing_moves(spe
     assert {"rewards/design/mean", "rewards/accepted/mean", "rewards/distinct/mean", "entropy"} <= {*curve[0]}
     assert all(0 < row["rewards/distinct/mean"] <= 1 for row in curve)
     unrewarded = designs(16, lambda kind: 0.0)  # without signal: the control
-    params = PARAMS.model_copy(update={"instances": 16, "epochs": 1})
+    params = PARAMS.model_copy(update={"instances": 16})
     train_round(speaker, unrewarded, params, tmp_path / "nothing", seed=0)
     assert all(
         torch.equal(a, b)
@@ -96,7 +96,7 @@ def test_lessons_teach_the_designs_that_are_worth_most(speaker, tmp_path):
         scores[name] = reading(load_policy(policy), unseen, SIZES, variant="V1", seed=3)["own"]
     assert scores["worst"] < 0.5 * min(scores["before"], scores["best"])  # the lessons decide which designs it writes
     assert cost(DesignRLParams(lessons=params, real_share=0.0, rl=PARAMS), SIZES, tables=3) == {
-        "rollouts": 0, "demonstrations": 480, "replies": 128 * 16,
+        "rollouts": 0, "demonstrations": 480, "replies": 128 * 8,
     }  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_designs_and_boards_in_one_training_are_each_rewarded_by_their_own(speak
     rewards = {reward.__name__: reward(completions=texts, **columns) for reward in problem.rewards("compact")}
     assert rewards["design"] == rewards["accepted"] == [1.0] * 4 + [None] * 4
     assert rewards["valid"] == rewards["optimal"] == [None] * 4 + [1.0] * 4
-    params = PARAMS.model_copy(update={"instances": 8, "prompts": 1, "generations": 4, "microbatch": 4, "epochs": 1})
+    params = PARAMS.model_copy(update={"instances": 8, "prompts": 1, "generations": 4, "microbatch": 4})
     curve = train_round(speaker, problem, params, tmp_path / "out", seed=0)
     named = [{key.split("/")[1] for key in row if key.startswith("rewards/")} for row in curve]
     assert sorted(map(len, named)) == [2] * 4 + [3] * 4  # a step of one prompt has the rewards of its part alone
@@ -139,6 +139,6 @@ def test_boards_are_a_share_of_the_prompts():
     problem = beside_boards(Designs(mixed([], SIZES, params, seed=0), SIZES), params, seed=0)
     assert [len(part) for part in problem.parts] == [96, 32]
     assert {t.instance.size for t in problem.parts[1].tasks} == {*SIZES}
-    assert cost(params, SIZES, tables=0) == {"rollouts": 32 * 16, "replies": 96 * 16}
+    assert cost(params, SIZES, tables=0) == {"rollouts": 32 * 8, "replies": 96 * 8}
     with pytest.raises(ValueError, match=r"rl\.redraws: must be 0"):
         DesignRLParams(rl=PARAMS.model_copy(update={"redraws": 2}))
