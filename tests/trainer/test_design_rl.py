@@ -80,7 +80,7 @@ def test_lessons_teach_the_designs_that_are_worth_most(speaker, tmp_path):
     repro.write_json(tmp_path / "settings.json", {"sizes": SIZES, "validated": SIZES})
     recipe = WarmStartParams(steps=60, batch_size=32, microbatch=32, learning_rate=5e-3, warmup_steps=5)
     base = BaseParams(seed=0, hard_share=0.5, engineer_share=0.5, engineer_variants=["V1"], training=recipe)
-    params = LessonParams(situations=200, boards_share=0.25, training=recipe)
+    params = LessonParams(situations=80, boards_share=0.25, training=recipe)
     assert (params.rows, params.boards) == (1920, 480)
     unseen = [replace(made_up(i, SIZES, seed=8), history=()) for i in range(60)]
     scores = {}
