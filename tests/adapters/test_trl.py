@@ -8,10 +8,9 @@ import os
 import random
 import re
 import runpy
-import signal
+import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,15 +53,16 @@ WORDS = [*dict.fromkeys([*env.VOCABULARY, *ENGINEER_WORDS])]
 SIZES = (3, 4)
 START = EnvConfig.uniform(SIZES, 0.1, num_agents=2)
 VALIDATION = generate(EnvConfig.uniform(SIZES, 0.1, 0.5, 2), 12, seed=0, split="validation")
+TINY = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16)
 STEPS = 4  # of a round: 8 boards, twice, 4 a step
 LENGTH = 10
 
 
-def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: int = 3, **changed: Any) -> Any:
+def make(folder: Path, designer: Any = "heuristic", *, seed: int = 0, rounds: int = 2, **changed: Any) -> Any:
     """Returns a stock trainer of a tiny random policy, and its callback."""
     torch.manual_seed(0)
     words = changed.pop("words", WORDS)
-    policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), words, seed=0)
+    policy = from_scratch(TINY, words, seed=0)
     boards = DesignedBoards(START, 8, seed=seed, passes=2, prompt_format="compact")
     options = {
         name: changed.pop(name) for name in ("params", "sizes", "policy", "validation", "samples") if name in changed
@@ -161,8 +161,7 @@ class Still:
     ("arm", "changed"),
     [
         ("engineer_search", {}),  # an engineer that asks no model
-        ("frontier", {}),  # asks for the policy; the other one for the seed
-        ("domain_randomisation", {"dataloader_num_workers": 1}),
+        ("frontier", {"dataloader_num_workers": 1}),  # asks for the policy; the next one for the seed
         # The same generation batches in two parts.
         ("domain_randomisation", {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}),
     ],
@@ -170,7 +169,7 @@ class Still:
 def test_its_rounds_are_those_of_run_round(tmp_path: Path, arm: str, changed: dict[str, Any]) -> None:
     """What is measured is the same policy in both, so that reports, designs and boards must be the same."""
     watch = Watch()
-    trainer, engineer = make(tmp_path / "trl", arm, policy=Lucky(), rewards=[watch.reward], **changed)
+    trainer, engineer = make(tmp_path / "trl", arm, rounds=3, policy=Lucky(), rewards=[watch.reward], **changed)
     trainer.train()
 
     def rounds(seed: int) -> Any:
@@ -211,7 +210,7 @@ def test_boards_that_replace_others_are_of_the_same_round(tmp_path: Path) -> Non
         assert used <= {task.instance.key for task in boards.tasks}
     rows = [row for row in trainer.state.log_history if "loss" in row]
     counted = [row["dynamic_sampling/completions"] for row in rows]
-    assert counted == [sum(map(len, seen[step])) for step in range(3 * STEPS)]
+    assert counted == [sum(map(len, seen[step])) for step in range(2 * STEPS)]
     assert engineer.arm == "domain_randomisation_dynamic"
     assert engineer.history[0].training["algorithm"] == "DynamicSampling"
 
@@ -253,7 +252,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     watch = Watch()
     final, history = trained(tmp_path_factory.mktemp("whole"), watch)
     assert not any(r.was_rejected for r in history)  # each design counts: what follows can fail
-    assert history[0].config != history[1].config != history[2].config
+    assert history[0].config != history[1].config
     assert {*watch.batches[0]} != {*watch.batches[STEPS]}
     return watch.batches, final, history
 
@@ -261,7 +260,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
 PHASES = {  # one for each checkpoint that a training can go on from, and one within a save
     "training": lambda trainer, engineer: killing(trainer, "training_step", 7),
     "measuring": lambda trainer, engineer: killing(door, "rollout", 2),
-    "designing": lambda trainer, engineer: killing(engineer, "designer", 2),
+    "designing": lambda trainer, engineer: killing(engineer, "designer", 1),
     "saving": lambda trainer, engineer: killing(trainer, "_save_rng_state", 3),
 }
 
@@ -321,17 +320,17 @@ def test_it_logs_where_the_trainer_logs_and_takes_nothing_from_its_rows(tmp_path
     trainer.train()
     rows = [(row["step"], row) for row in trainer.state.log_history]
     ours = [(step, row) for step, row in rows if "engineer/valid" in row]
-    assert [step for step, _ in ours] == [STEPS, 2 * STEPS, 3 * STEPS]
+    assert [step for step, _ in ours] == [STEPS, 2 * STEPS]
     for round_, (_, row) in zip(engineer.history, ours, strict=True):
         assert row["engineer/valid"] == round_.report.valid_rate
         assert row["engineer/valid/3x3"] == round_.report.at(3).valid_rate
     designs = [(step, row) for step, row in rows if "engineer/rejected" in row]
-    assert [step for step, _ in designs] == [0, STEPS, 2 * STEPS]
+    assert [step for step, _ in designs] == [0, STEPS]
     for round_, (_, row) in zip(engineer.history, designs, strict=True):
         assert row["engineer/3x3/hole_ratio"] == round_.config.sizes[3].hole_ratio
     assert not any("reward" in row for _, row in ours + designs)
     training = [step for step, row in rows if "loss" in row]
-    assert training == list(range(1, 3 * STEPS + 1))
+    assert training == list(range(1, 2 * STEPS + 1))
     assert all("reward" in row and "frac_reward_zero_std" in row for _, row in rows if "loss" in row)
     assert {*engineer.history[0].report.behaviour} >= {"completion tokens", "groups without signal"}
 
@@ -349,8 +348,8 @@ def test_what_is_measured_is_the_policy_as_it_is_now(tmp_path: Path) -> None:
         policy = load_policy(tmp_path / f"checkpoint-{step}", max_new_tokens=LENGTH, sealed=False)
         return diagnose(rollout(policy, VALIDATION, seed=repro.seed_for(0, "validation"))).examples
 
-    first, last = (engineer.history[i].report.examples for i in (0, 2))
-    assert (measured(STEPS), measured(3 * STEPS)) == (first, last)
+    first, last = (engineer.history[i].report.examples for i in (0, 1))
+    assert (measured(STEPS), measured(2 * STEPS)) == (first, last)
     assert first != last
 
 
@@ -382,7 +381,7 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with serving(Designing) as server:
         params = EngineerParams(model="openai:m", base_url=f"{server.url}/v1", samples=1)
-        trainer, engineer = make(tmp_path, "engineer", params=params, sizes=[3])
+        trainer, engineer = make(tmp_path, "engineer", rounds=3, params=params, sizes=[3])
         trainer.train()
     assert [sorted(r.config.sizes) for r in engineer.history] == [[3, 4], [3], [3]]
     assert [r.was_rejected for r in engineer.history] == [False, False, True]
@@ -391,12 +390,12 @@ def test_a_server_designs_and_a_rejected_design_changes_nothing(
 
 
 def test_a_checkpoint_designs_for_a_policy_that_cannot(tmp_path: Path) -> None:
-    designer = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=1)
+    designer = from_scratch(TINY, WORDS, seed=1)
     save_policy(designer.model, designer.tokenizer, tmp_path / "designer", "made for this test")
     params = EngineerParams(model=str(tmp_path / "designer"), constrained=True, samples=1)
     trainer, engineer = make(tmp_path / "out", "engineer", params=params, words=env.VOCABULARY)
     trainer.train()
-    assert [r.was_rejected for r in engineer.history] == [False] * 3
+    assert [r.was_rejected for r in engineer.history] == [False] * 2
     assert engineer.history[1].config != engineer.history[0].config
 
 
@@ -454,13 +453,12 @@ def test_what_the_trainer_gives_the_chat_template_is_given_where_the_policy_is_m
     assert encode_prompts(tokenizer, [prompt]) != [ids]
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["a rule of a name", "a function"])
-def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
+def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A designer is known by its source and what it holds, not by its name alone."""
 
     def begun(holes: float = 0.1, **changed: Any) -> Any:
         monkeypatch.setitem(RULES, "mine", lambda inputs: asking(holes))
-        return make(tmp_path, **{"designer": "mine" if named else asking(holes)} | changed)
+        return make(tmp_path, **{"designer": "mine"} | changed)
 
     begun(rounds=1)[0].train()
     begun(holes=0.3, rounds=1)[0].train(resume_from_checkpoint=True)  # round 0 asked no designer
@@ -478,17 +476,18 @@ def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pyte
     assert len(engineer.history) == 3  # the control
 
 
-def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_designer_is_known_by_its_code_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a resume is refused, as for rules, if either has changed."""
 
-    def known(name: str, **options: Any) -> Any:
-        return make(tmp_path, name, **options)[1].parameters["designer"]
+    def known(designer: Any, **options: Any) -> Any:
+        return make(tmp_path, designer, **options)[1].parameters["designer"]
 
     def write(seed: int) -> EngineerParams:
-        policy = from_scratch(ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16), WORDS, seed=seed)
+        policy = from_scratch(TINY, WORDS, seed=seed)
         save_policy(policy.model, policy.tokenizer, tmp_path / "model")
         return EngineerParams(model=str(tmp_path / "model"))
 
+    assert known(asking(0.1)) == known(asking(0.1)) != known(asking(0.2))
     options = {"params": write(1)}
     before = known("engineer", **options), known("engineer_search")
     assert before == (known("engineer", **options), known("engineer_search"))  # the control
@@ -512,7 +511,6 @@ def test_an_engineer_is_known_by_its_code_and_its_weights(tmp_path: Path, monkey
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/engineer_trl.py"
 SMALL = {"shown": 2, "instances": 4, "rounds": 2, "passes": 1}
-CALL = f"import runpy, sys; runpy.run_path({str(EXAMPLE)!r})['main'](folder=sys.argv[1], **{SMALL})"
 
 
 def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
@@ -526,7 +524,7 @@ def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
+    """Killed as it writes its last checkpoint, it goes on from the one before to the same weights."""
     assert len(EXAMPLE.read_text().splitlines()) <= 50
     main = runpy.run_path(str(EXAMPLE))["main"]
 
@@ -536,14 +534,8 @@ def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: p
 
     lines = said(tmp_path / "whole")
     assert lines[1].startswith("round 1: valid")
-    process = subprocess.Popen(
-        [sys.executable, "-c", CALL, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    first = tmp_path / "killed/learnability/checkpoint-4/manifest.json"
-    while not first.is_file() and process.poll() is None:
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+    (tmp_path / "killed/learnability/checkpoint-8/model.safetensors").unlink()
     assert said(tmp_path / "killed") == lines
     assert final(tmp_path / "killed") == final(tmp_path / "whole")
     main(asking(0.1), str(tmp_path / "whole"), **SMALL | {"rounds": 1})  # a function has a folder of its name
@@ -555,8 +547,7 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page = (Path(__file__).parents[2] / "docs/doors/trl.md").read_text()
     assert len(page.splitlines()) <= 40
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    shape = ModelParams(hidden_size=16, layers=1, heads=2, intermediate_size=16, max_positions=8192)
-    model = from_scratch(shape, [*map(str, range(400))], seed=0)
+    model = from_scratch(TINY.model_copy(update={"max_positions": 8192}), [*map(str, range(400))], seed=0)
     model.model.save_pretrained(tmp_path / "model")
     byte_level_tokenizer().save_pretrained(tmp_path / "model")
     small = {"per_device_train_batch_size": 8, "use_cpu": True, "bf16": False,
@@ -564,6 +555,7 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for old, new in (
         ('"Qwen/Qwen3-0.6B"', "FOLDER"),
         ("instances=64", "instances=2"),
+        ("num_train_epochs=4", "num_train_epochs=2"),
         ("200", "4"),
         ("max_completion_length=2048", "max_completion_length=8"),
         ("reward_weights", "**SMALL, reward_weights"),
@@ -574,7 +566,7 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     names: dict[str, Any] = {"FOLDER": str(tmp_path / "model"), "SMALL": small}
     exec(code, names)
     rounds = [row["engineer/rejected"] for row in names["trainer"].state.log_history if "engineer/rejected" in row]
-    assert rounds == [0, 1, 1, 1]  # it cannot design yet
+    assert rounds == [0, 1]  # it cannot design yet
 
 
 def refusing(report: Any, history: Any) -> Any:
@@ -609,24 +601,24 @@ def test_two_processes_have_one_design_and_resume_alike(tmp_path: Path) -> None:
     done = subprocess.run([*launched, str(tmp_path)], env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     whole, resumed = (
-        [repro.read_json(tmp_path / f"{name}-{i}.json") for i in (0, 1)] for name in ("whole", "checkpoint-6")
+        [repro.read_json(tmp_path / f"{name}-{i}.json") for i in (0, 1)] for name in ("whole", "checkpoint-3")
     )
     for first, second in (whole, resumed):
         assert first["rounds"] == second["rounds"] == whole[0]["rounds"]
         assert first["weights"] == second["weights"] == whole[0]["weights"]
-    assert len(whole[0]["rounds"]) == 3
+    assert len(whole[0]["rounds"]) == 2
     refused = [repro.read_json(tmp_path / f"refused-{i}.json") for i in (0, 1)]
     assert refused == ["it cannot design", "in the first process: ValueError: it cannot design"]
     for before, after in zip(whole, resumed, strict=True):
-        assert after["boards"] == {step: boards for step, boards in before["boards"].items() if int(step) >= 6}
-    step_boards = [whole[0]["boards"][str(step)] + whole[1]["boards"][str(step)] for step in range(3 * STEPS)]
+        assert after["boards"] == {step: boards for step, boards in before["boards"].items() if int(step) >= 3}
+    step_boards = [whole[0]["boards"][str(step)] + whole[1]["boards"][str(step)] for step in range(2 * STEPS)]
     for boards in step_boards:
         assert boards[::2] == boards[1::2]  # whole groups
-    seen = [{*itertools.chain(*step_boards[i * STEPS : (i + 1) * STEPS])} for i in range(3)]
-    assert [len(drawn) for drawn in seen] == [8, 8, 8]
+    seen = [{*itertools.chain(*step_boards[i * STEPS : (i + 1) * STEPS])} for i in range(2)]
+    assert [len(drawn) for drawn in seen] == [8, 8]
 
 
 if __name__ == "__main__":
     one_of_several(Path(sys.argv[1]))
-    one_of_several(Path(sys.argv[1]), "checkpoint-6")
+    one_of_several(Path(sys.argv[1]), "checkpoint-3")
     one_of_several(Path(sys.argv[1]), "refused")
