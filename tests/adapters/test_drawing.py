@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake.adapters.drawing import MAX_SEED, draw, kind
-from mapflake.env import SPLITS, EnvConfig, GenerationError, SizeConfig, generate, num_holes, split_of
+from mapflake.env import SPLITS, EnvConfig, GenerationError, SizeConfig, generate
 
 MIXED = EnvConfig({3: SizeConfig(0.7, 0.1), 5: SizeConfig(0.3, 0.2, 0.25), 4: SizeConfig(0.0, 0.5)})
 
@@ -26,10 +26,6 @@ def test_it_is_the_board_that_generate_gives_for_its_kind(config: EnvConfig, see
     task, (size, waits) = draw(config, seed, split=split), kind(config, seed)
     size_config = SizeConfig(1.0, config.sizes[size].hole_ratio, None if waits is None else float(waits))
     assert [task] == generate(EnvConfig({size: size_config}, config.num_agents), 1, seed=seed, split=split)
-    assert split_of(task.instance) == split
-    part = config.sizes[task.instance.size]
-    assert len(task.instance.holes) == num_holes(task.instance.size, part.hole_ratio)
-    assert part.wait_ratio is None or 0 < part.wait_ratio < 1 or task.needs_wait == bool(part.wait_ratio)
 
 
 def test_over_seeds_the_ratios_are_met() -> None:
@@ -50,11 +46,9 @@ def test_what_cannot_be_is_refused_whatever_the_seed() -> None:
         assert not draw(EnvConfig.uniform([4], 0.2, 0.0, 1), seed).needs_wait  # the control
 
 
-def test_the_time_is_bounded_and_so_are_the_attempts() -> None:
+def test_the_time_is_bounded() -> None:
     with pytest.raises(GenerationError, match="found in 0 attempts and -1 seconds: size 4, 2 agents, 13 free cells"):
         draw(EnvConfig.uniform([4], 0.2), 0, seconds=-1)
-    with pytest.raises(GenerationError, match="one agent waits for nobody"):
-        draw(EnvConfig.uniform([3], 0.0, 1.0, num_agents=1), 0)
 
 
 @pytest.mark.parametrize("seed", [-1, MAX_SEED + 1, True, "1"])

@@ -56,6 +56,6 @@ def test_an_answer_that_threads_share_is_found_out():
 
 def test_sets_of_tasks_are_the_same_from_threads(in_both):
     configs = [EnvConfig.uniform([4, 5], 0.2, 0.5, agents) for agents in (2, 3) for _ in range(2)]
-    expected = [generate(config, 8, seed=1) for config in configs]
+    expected = [generate(config, 4, seed=1) for config in configs]
     with ThreadPoolExecutor(THREADS) as pool:
-        assert list(pool.map(lambda config: generate(config, 8, seed=1), configs)) == expected
+        assert list(pool.map(lambda config: generate(config, 4, seed=1), configs)) == expected
