@@ -1,10 +1,10 @@
-"""The inspect-ai task from inspect's command line, with golden answers."""
+"""The inspect-ai task from inspect's command line and from Python, with golden answers."""
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
 
+import inspect_ai
 import pytest
 from inspect_ai.log import read_eval_log
 from small_repo import done
@@ -21,20 +21,23 @@ def _spoken(completion):
 
 
 @pytest.mark.parametrize("prompt_format", ["chat", "compact"])
-def test_golden_answers_of_a_server_from_the_command_line(tmp_path, serve, prompt_format):
-    """Every answer has its golden verdict, and the metrics are the means."""
+def test_golden_answers_of_a_server(tmp_path, serve, monkeypatch, prompt_format):
+    """Every answer has its golden verdict, and the metrics are the means; those in chat from the command line."""
     chosen = [t for t in TRANSCRIPTS if t.prompt_format == prompt_format]
     save_tasks(tmp_path / "tasks.jsonl", [transcript.task for transcript in chosen])
-    server = serve(chosen)
-    command = ["inspect", "eval", "mapflake/frozenlake", "--model", "openai-api/golden/golden"]
-    command += ["--model-base-url", f"{server.url}/v1", "-T", "tasks=tasks.jsonl"]
-    command += ["-T", f"prompt_format={prompt_format}", "--log-dir", "logs", "--display", "none"]
-    # Without PYTHONPATH, it is the installed package that runs.
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done(*command, cwd=tmp_path, env=environment | {"GOLDEN_API_KEY": "none"})
+    server, model = serve(chosen), "openai-api/golden/golden"
+    monkeypatch.setenv("GOLDEN_API_KEY", "none")
+    monkeypatch.chdir(tmp_path)
+    if prompt_format == "chat":
+        monkeypatch.delenv("PYTHONPATH", raising=False)  # it is the installed package that runs
+        command = ["inspect", "eval", "mapflake/frozenlake", "--model", model, "--model-base-url", f"{server.url}/v1"]
+        done(*command, "-T", "tasks=tasks.jsonl", "--log-dir", "logs", "--display", "none")
+        (path,) = Path("logs").glob("*.eval")
+        log = read_eval_log(str(path))
+    else:
+        task = frozenlake("tasks.jsonl", prompt_format)
+        (log,) = inspect_ai.eval(task, model, model_base_url=f"{server.url}/v1", log_dir="logs", display="none")
     assert {request["path"] for request in server.asked} == {"/v1/chat/completions"}
-    (path,) = Path(tmp_path, "logs").glob("*.eval")
-    log = read_eval_log(str(path))
     assert log.status == "success", log.error
     golden = {(t.prompt, _spoken(t.completion)): t for t in chosen}
     seen = Counter()
