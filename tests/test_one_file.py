@@ -226,8 +226,8 @@ def test_it_runs_and_learns(monkeypatch, capsys):
     draw_one = one_file.random_task
     monkeypatch.setattr(one_file, "SIZES", (3,))
     monkeypatch.setattr(one_file, "random_task", lambda size, holes, rng, waits=None: draw_one(3, 0.0, rng, False))
-    start = {"width": 64, "depth": 2, "lessons": 160, "batch": 32, "lesson_rate": 5e-3, "threads": 1}
-    results = one_file.main(**start, rounds=2, steps=6, boards=16, rate=5e-4, validation=40, test=150)
+    start = {"width": 64, "depth": 2, "lessons": 140, "batch": 20, "lesson_rate": 5e-3, "threads": 1}
+    results = one_file.main(**start, rounds=2, steps=3, boards=16, rate=1e-3, validation=20, test=150)
 
     one_file.show(results)
     shown = capsys.readouterr().out
