@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from oracle import layers
 
 from mapflake.env import (
+    PROMPT_FORMATS,
     SPLITS,
     EnvConfig,
     GenerationError,
@@ -23,7 +24,9 @@ from mapflake.env import (
     Task,
     apportion,
     cells_needed,
+    format_plan,
     generate,
+    judge,
     judge_plan,
     kernel,
     load_tasks,
@@ -51,6 +54,16 @@ MIXED = EnvConfig(
 @pytest.fixture(scope="module")
 def mixed() -> list[Task]:
     return generate(MIXED, 60, seed=7)
+
+
+@pytest.mark.parametrize("prompt_format", PROMPT_FORMATS)
+def test_the_oracle_plan_is_valid_and_optimal(mixed, prompt_format):
+    for task in mixed + generate(EnvConfig.uniform([4, 5], 0.2, None, 4), 10, seed=1):
+        verdict = judge(task, format_plan(task.instance, task.solution.plan, prompt_format), prompt_format)
+        assert verdict.valid
+        assert verdict.optimal
+        assert verdict.makespan == task.solution.makespan
+        assert verdict.soc_optimal == (task.solution.sum_of_costs == task.best_sum_of_costs)
 
 
 def test_tasks_are_what_was_asked_for(mixed):
