@@ -130,10 +130,15 @@ def _frames(instance: Instance, plans: Mapping[str, Plan]) -> list[PIL.Image.Ima
         canvas = FigureCanvasAgg(figure)
         axes = figure.subplots(1, len(plans), squeeze=False)[0]
         figure.subplots_adjust(0.01, below / height, 0.99, 1 - above / height)
+        for ax in axes:
+            pictures.ground(ax, instance)
+            pictures.goals(ax, instance)
+        still = {artist for ax in axes for artist in ax.get_children()}
         for frame in range(FRAMES * max(plan.horizon for plan in plans.values()) + 1):
             for ax, (title, plan) in zip(axes, plans.items(), strict=True):
-                ax.clear()
-                draw_frame(ax, instance, plan, frame / FRAMES, title)
+                for artist in {*ax.get_children()} - still:
+                    artist.remove()
+                _draw_moving(ax, instance, plan, frame / FRAMES, title)
             canvas.draw()
             images.append(PIL.Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
     return images
@@ -148,9 +153,14 @@ def draw_frame(ax: Axes, instance: Instance, plan: Plan, time: float, title: str
     Raises:
         ValueError: The plan has not one string of moves for each agent.
     """
-    trajectory, verdict = execute(instance, plan), check(instance, plan)
     pictures.ground(ax, instance)
     pictures.goals(ax, instance)
+    _draw_moving(ax, instance, plan, time, title)
+
+
+def _draw_moving(ax: Axes, instance: Instance, plan: Plan, time: float, title: str) -> None:
+    """Draws what differs from frame to frame."""
+    trajectory, verdict = execute(instance, plan), check(instance, plan)
     for agent, (row, col) in enumerate(positions(trajectory, time)):
         shift, layer = 0.5 + path_offset(agent, instance.num_agents) / 2, 6 + 0.1 * agent
         place, face = (col + shift, row + shift), colour(agent)

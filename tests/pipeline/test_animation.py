@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from mapflake import plots
 from mapflake.env import Instance, Plan, check, execute, solve
 from mapflake.plots import boards
-from mapflake.plots.boards import HOLD, STEP, draw_frame
+from mapflake.plots.boards import FRAMES, HOLD, STEP, draw_frame
 
 BOARD = Instance.from_text("S1 .  .  G2\n.  H  .  .\n.  .  H  .\nS2 .  .  G1")
 WRONG = Plan(("RDRRDD", "RRRUUU"))  # into a hole at step 2, through each other at step 5
@@ -54,6 +54,10 @@ def test_a_gif_plays_every_step_and_holds_the_end(tmp_path: Path) -> None:
         times = [frame.info["duration"] / 1000 / STEP for frame in PIL.ImageSequence.Iterator(gif)]
         assert gif.info["loop"] == 0
     assert sum(times) == pytest.approx(2 + HOLD)
+    frames = boards._frames(small, {"to and fro": Plan(("RLRL", "RLRL"))})
+    pictures = [np.asarray(frames[step * FRAMES])[50:] for step in range(3)]  # without the number of the step
+    assert np.array_equal(pictures[0], pictures[2])  # no agent leaves anything behind
+    assert not np.array_equal(pictures[0], pictures[1])  # the control
     trajectory = execute(BOARD, WRONG)
     for time, (before, after) in enumerate(pairwise(trajectory)):
         for share, weight in ((0, 0), (0.35, 0.5), (0.8, 1)):  # of a step, in 70% of which agents move
