@@ -111,7 +111,7 @@ def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> No
     assert "that it gains more points per sampled token than *fixed* on any set of students;" in README
 
     def by_token(study: Study, arm: str, seed: int) -> float:
-        alone = Study({key: record for key, record in study.records.items() if key[1] == seed}, study.sets)
+        alone = Study({(a, seed): study.records[a, seed] for a in ("base", "round_0", arm)}, study.sets)
         gained = (alone.rates(arm, agents=2) - alone.rates("base", agents=2)).to_numpy().mean()
         return float(100 * gained / designs.tokens(alone)[arm])
 

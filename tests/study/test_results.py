@@ -19,9 +19,9 @@ from mapflake.env.config import SizeConfig
 from mapflake.plots import study as figures
 from mapflake.plots.loop import loop
 from mapflake.study import claim_tables, claims, comparisons, controls, designs, engineers, paper, report, statistics
-from mapflake.study.controls import controls_markdown
 from mapflake.study.designs import by_round, spent
 from mapflake.study.names import name
+from mapflake.study.searched import searched_markdown
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,22 +45,21 @@ def published():
     return study.load(ROOT / "reports/cells/study")
 
 
-def test_the_page_of_the_controls_follows_its_records():
-    """That it is made from all of them is tested beside README.md."""
-    cells = ROOT / "reports/cells"
-    sets, folder = {title: study.load(cells / title) for title in controls.SETS}, cells / "without_reports"
-    page = (ROOT / "reports/controls.md").read_text(encoding="utf-8")
-    extra = spent(fresh := sets["controls"])["extra"]
+def test_what_groups_that_are_drawn_again_cost_is_told_from_their_tokens():
+    fresh = study.load(ROOT / "reports/cells/controls")
+    extra = spent(fresh)["extra"]
     assert extra["fixed_dynamic"] > 0.3 > extra["frontier"] > 0, "groups that are drawn again are samples"
     assert "fixed" not in extra
     rest = study.Study({key: record for key, record in fresh.records.items() if key[0] != "fixed"}, fresh.sets)
     assert spent(rest)["extra"]["fixed_dynamic"] == pytest.approx(extra["fixed_dynamic"], rel=0.1)
-    few = study.Study({key: cell for key, cell in fresh.records.items() if key != ("uniform", 36)}, fresh.sets)
-    assert controls_markdown(sets | {"controls": few}, 4, folder) != page
-    searched = sets["search"]
+
+
+def test_the_search_is_judged_on_students_of_all_ages_alike():
+    """That its page is made from the records is tested beside README.md."""
+    searched, *others = (study.load(ROOT / "reports/cells" / title) for title in controls.SETS[4:])
     few = study.Study({key: cell for key, cell in searched.records.items() if key[1] != 60}, searched.sets)
     with pytest.raises(ValueError, match=r"^ages: takes one a seed, each as often as any other"):
-        controls_markdown(sets | {"search": few}, 4, folder)
+        searched_markdown([few, *others], 4)
 
 
 def test_more_rounds_are_not_shown_to_change_anything():
