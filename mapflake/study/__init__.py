@@ -4,9 +4,8 @@
 - `records`: measures a cell and writes its record. `cells`: reads records.
 - `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
 - `report`: the tables and files. `controls`, `searched`: the page on fresh students.
-- `claims`: the claims of README.md and docs/claims.md.
+- `claims`: the claims of README.md and docs/claims.md. `claim_tables`: their numbers.
 - `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
-- `gate`: how much could be gained by designing, from a table of trials.
 
 The figures are in `mapflake.plots.study`.
 """
