@@ -9,7 +9,8 @@ EXTRAS ?= dev
 JOBS ?= $(shell nvidia-smi -L >/dev/null 2>&1 && echo 1 || env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 1)
 VENV := .venv
 PIP := python -m pip install --quiet --disable-pip-version-check --no-compile
-PYTEST := pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
+# Of two plugins that no test here needs, each process would spend six seconds on the import.
+PYTEST := pytest -p no:nbval -p no:hydra_pytest -n auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PYTHONUNBUFFERED := 1
 # No telemetry and no lookups of models: the default profile needs no network after the installation.

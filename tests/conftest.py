@@ -2,12 +2,16 @@
 
 import contextlib
 import os
+import sys
 
 import pytest
 
 # Before anything imports torch, and for every process that a test starts: pytest-xdist has a process for each core
 # already. Threads of one that wait for each other on cores that others use spin, and took 17 times the CPU time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# As mapflake.nb.notebooks has it, for tests that import nbformat first: three seconds in every process.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 with contextlib.suppress(ImportError):  # the environments of some doors do without
     from hypothesis import HealthCheck, settings

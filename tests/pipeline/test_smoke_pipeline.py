@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -56,24 +55,21 @@ sys.addaudithook(refuse)
 """
 
 
-def without_network(folder: Path) -> dict[str, str]:
-    """Returns the environment in which Python's processes may connect to this machine alone; others are logged."""
+def without_network(folder: Path) -> str:
+    """Returns a PYTHONPATH with which Python's processes may connect to this machine alone; others are logged."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(NO_NETWORK.format(log=str(folder / "log.txt")))
-    return {"PYTHONPATH": str(folder)}
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
 
 
 def command(folder: Path, *arguments: str, **more: str) -> str:
     """Returns the output of a command with this environment's programs first on the path."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONHASHSEED": "random", "DVC_NO_ANALYTICS": "1"} | more
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(arguments, cwd=folder, env=environment, text=True, **streams)  # type: ignore[call-overload]
-    assert done.returncode == 0, done.stdout[-8000:]
-    return done.stdout
+    return done(*arguments, cwd=folder, env=environment)
 
 
-NBVAL = ("-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "notebooks")
+NBVAL = ("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", "notebooks")
 STAGES = ("env_design", "warm_start", "student/0", "baseline_rl/0", "engineer_loop/0", "bank", "trained_engineer/0")
 
 
@@ -82,18 +78,17 @@ def test_the_pipeline_and_the_notebooks_by_hand_make_the_same_bytes(tmp_path: Pa
     """One clone runs the pipeline; in another, elsewhere, nbval runs the notebooks as they are."""
     folders = [clone(tmp_path / name) for name in ("one", "a_clone_with_another_path")]
     shutil.copytree(ROOT / "reports/cells/study", folders[1] / "reports/cells/study")  # which explore.ipynb shows
-    blocked = without_network(tmp_path / "blocked")
-    path = os.pathsep.join(filter(None, [blocked["PYTHONPATH"], os.environ.get("PYTHONPATH")]))
+    path, log = without_network(tmp_path / "blocked"), tmp_path / "blocked/log.txt"
     probe = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
     with pytest.raises(AssertionError, match="the network is not to be used"):  # it is in force
         command(tmp_path, sys.executable, "-c", probe, PYTHONPATH=path)
-    (tmp_path / "blocked" / "log.txt").unlink()
+    log.unlink()
     with ThreadPoolExecutor(2) as pool:
         pipeline = pool.submit(command, folders[0], "dvc", "repro", PYTHONPATH=path)
         package = f"{folders[1]}{os.pathsep}{path}"  # which a stage puts there itself
-        by_hand = pool.submit(command, folders[1], sys.executable, *NBVAL, PYTHONPATH=package)
+        by_hand = pool.submit(command, folders[1], "pytest", *NBVAL, PYTHONPATH=package)
     pipeline.result(), by_hand.result()
-    assert not (tmp_path / "blocked" / "log.txt").exists(), (tmp_path / "blocked" / "log.txt").read_text()
+    assert not log.exists(), log.read_text()
     reports, run = files(folders[0] / "reports"), files(folders[0] / "runs/smoke")
     hand = {name.removeprefix("interactive/"): content for name, content in files(folders[1] / "runs").items()}
     made = {name: run[name] for name in run if name.startswith(STAGES) and not name.endswith("notebook.ipynb")}
