@@ -64,7 +64,10 @@ def telling(designer: Designer, reports: Sequence[FailureReport]) -> Designer:
 
 
 def pooled(reports: Sequence[FailureReport]) -> FailureReport:
-    """Returns the report on the rollouts of several reports together; examples are taken from each in turn."""
+    """Returns the report on the rollouts of several reports together; examples are taken from each in turn.
+
+    It says nothing of the policies' behaviour in training, unless there is one report alone.
+    """
     if len(reports) == 1:
         return reports[0]
     bins: Counter[tuple[int, float, bool]] = Counter()
