@@ -70,8 +70,8 @@ def answer_of(completion: Any) -> str:
     if not isinstance(completion, list | tuple) or not all(isinstance(message, Mapping) for message in completion):
         raise ValueError(f"completions: {shown(completion)} is neither a text nor a list of messages")
     contents = [message.get("content") for message in completion if message.get("role", "assistant") == "assistant"]
-    content = contents[-1] if contents else None
-    if isinstance(content, str):
-        return content
-    # None is a call of a tool, or nothing; a list has parts, some of which may be pictures.
-    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content or ())
+    content = (contents[-1] if contents else None) or ()  # None is a call of a tool
+    parts = [content] if isinstance(content, str) else content
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str | Mapping) for part in parts):
+        raise ValueError(f"completions: the content {shown(content)} is neither a text nor a list of texts and parts")
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)  # others are pictures

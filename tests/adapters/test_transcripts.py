@@ -63,7 +63,14 @@ def test_rewards_of_all_shapes_of_a_completion(completion, score):
 
 @pytest.mark.parametrize(
     ("column", "wrong"),
-    [("completions", None), ("completions", {"content": SAID}), ("task", None), ("task", TRANSCRIPTS[0].task)],
+    [
+        ("completions", None),
+        ("completions", {"content": SAID}),
+        ("completions", [{"content": [None]}]),
+        ("completions", [{"content": 4}]),
+        ("task", None),
+        ("task", TRANSCRIPTS[0].task),
+    ],
 )
 def test_rewards_name_what_they_cannot_read(column, wrong):
     arguments = {"completions": [SAID], "task": [dumps(to_json(TRANSCRIPTS[0].task))]} | {column: [wrong]}
