@@ -87,7 +87,7 @@ def leads(sets: Mapping[str, Study]) -> Figure:
     """
     ahead = {title: compare(cells, cells.arms, "fixed", agents=2) for title, cells in sets.items()}
     ahead = {title: [row for row in rows if row.arm in LEADS] for title, rows in ahead.items()}
-    figure = forest(ahead, against="fixed", order=LEADS)
+    figure = forest(ahead, against="fixed, 2 agents", order=LEADS)
     ends = [end for ax in figure.axes for end in ax.get_xlim()]
     for ax in figure.axes:
         ax.set_xlim(min(ends), max(ends))

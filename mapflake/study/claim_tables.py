@@ -56,13 +56,12 @@ def claims_markdown(
         ValueError: A difference was not measured over two seeds, or does not support its claim.
     """
     study = next(iter(sets.values()))
-    seeds, arms = study.seeds("fixed"), (BASE, "fixed", "engineer_trained")
-    solved = {arm: study.rates(arm, **TWO_AGENTS).loc[seeds].to_numpy() for arm in arms}
-    begin, end, trained = (f"{rates.mean():.1%}" for rates in solved.values())
+    seeds = study.seeds("fixed")
+    solved = {arm: study.rates(arm, **TWO_AGENTS).loc[seeds].to_numpy() for arm in (BASE, "fixed")}
+    begin, end = (f"{rates.mean():.1%}" for rates in solved.values())
     title = (
         f"**What round 0 and two designed rounds teach**, in points on the benchmark's"
-        f" {solved['fixed'].shape[1]} boards with 2 agents (in the study *fixed* begins at {begin} and ends at {end},"
-        f" the trained engineer ends at {trained})"
+        f" {solved['fixed'].shape[1]} boards with 2 agents (in the study *fixed* begins at {begin} and ends at {end})"
     )
     parts = [
         (title, CLAIMS, sets),

@@ -44,7 +44,8 @@ class Claim:
 
 GATE_CLAIMS = (
     Claim(
-        "**Designs matter**: the best design for a student teaches it more than the mean of six random ones.",
+        "**Designs matter**: the best design for a student, as chosen under other seeds, teaches it more than the mean"
+        " of six random ones.",
         *("the best design", "designing", "more"),
     ),
     Claim(
@@ -53,7 +54,8 @@ GATE_CLAIMS = (
         *("the best design", "against benchmark", "more"),
     ),
     Claim(
-        "On average over students, it is **not shown to teach more than the one design that suits all of them best**,"
+        "On average over students, the best design for each is **not shown to teach more than the one that suits all of"
+        " them best**,"
         " though [what a design teaches depends on the student](reports/laboratory.md).",
         *("the best design", "reading", "no difference"),
     ),

@@ -37,17 +37,11 @@ TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": 
 CONTROLS = """# Published ways to choose boards, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
-sampling, and its students cannot be taken up again on another processor. So these cells (`reports/cells/controls`) have
-new training seeds, {seeds}, students of all four ages, and are pooled with the study's in one table alone. Eight
-students were planned; of the last only round 0 is on record, for its report was told to the engineer of another
-student. The [log](log.md) has the questions and what was expected, written down before the cells that were run for
-them; cells of other arms had been seen by then. Training with reports, and the contexts V3 to V5, were tried on other
-fresh students, {seeds_without}, more rounds on {seeds_longer}, and a search in place of RL on designs on
-{seeds_search}, {seeds_again} and {seeds_by_age}; these questions were written down before any of those cells. When
-{unclean} of the {cells} records on this page but not in the study were made, files other than results and params.yaml
-were changed or added since their commit, such as the script that ran the cells; each record has the hash of the code
-that decided it. The
-[glossary](../docs/glossary.md) explains the names of arms and columns.
+sampling. This page has them, on students of other training seeds: {seeds} (`reports/cells/controls`). Training with
+reports and the contexts V3 to V5 were tried on {seeds_without}, more rounds on {seeds_longer}, and a search in place of
+RL on designs on {seeds_search}, {seeds_again} and {seeds_by_age}. The [log](log.md) has each question and what was
+expected, written down before the cells that were run for it. The [glossary](../docs/glossary.md) explains the names of
+arms and columns, and [a section below](#about-these-records) says how the records were made.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
@@ -162,6 +156,15 @@ So over these students, the trained engineer leads *fixed* with 2 agents, and it
 by a little; against evaluation-matched, no lead is shown. With 3 agents, which are in no training boards of a round, it
 is not shown to lead any of the three, and is behind evaluation-matched. Nobody asked this beforehand, so it can suggest
 questions for other students, and decides none.
+
+## About these records
+
+The study's students cannot be taken up again on another processor, so all of these are others. Students {seeds} have
+all four ages. Eight were planned; of the last only round 0 is on record, for its report was told to the engineer of
+another student. Cells of other arms had been seen when the questions about these students were written down; those
+about the others were written down before any of their cells. When {unclean} of the {cells} records on this page but not
+in the study were made, files other than results and params.yaml were changed or added since their commit, such as the
+script that ran the cells; each record has the hash of the code that decided it.
 """
 
 
