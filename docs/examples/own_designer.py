@@ -4,7 +4,7 @@ Run it: `python docs/examples/own_designer.py`.
 """
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from mapflake import repro
@@ -14,7 +14,7 @@ from mapflake.engineer.designers import RULES
 RECORDED = Path(__file__).parents[2] / "reports/cells/study"
 
 
-def waits_where_they_fail(sizes: Iterable[int]) -> Designer:
+def waits_where_they_fail(sizes: Sequence[int]) -> Designer:
     """Returns a designer: more data for sizes that fail, more waits where boards that need one fail more often."""
 
     def design(report: FailureReport, history: History) -> Proposal:

@@ -14,6 +14,7 @@ and arms whose engineer is trained (`design_rl`).
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ from mapflake.env import Task, render_prompt
 from mapflake.extras import needs
 from mapflake.repro import seed_for, shown, whole
 from mapflake.trainer.evaluate import Completer, rollout
+
+logger = logging.getLogger(__name__)
 
 with needs("train"):
     import torch
@@ -199,6 +202,11 @@ class EngineerCallback(TrainerCallback):
         recorded = saved["parameters"]
         any_design = saved["proposal"] or any(row["proposal"] for row in saved["rounds"])
         keys = [key for key in {**recorded, **self.parameters} if any_design or key != "designer"]
+        if rest := state.max_steps % self._steps:
+            logger.warning(
+                "max_steps: a round has %d steps, so the last %d of %d are in no round and are not measured",
+                *(self._steps, rest, state.max_steps),
+            )
         if differ := [key for key in keys if recorded.get(key) != self.parameters.get(key)]:
             current = self.parameters
             changes = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(current.get(k))}" for k in differ)

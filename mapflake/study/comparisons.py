@@ -95,7 +95,10 @@ def compare(
 def against_each(
     study: Study, arm: str, others: Sequence[str], metric: str = "valid", boards: str = "benchmark", **kept: Any
 ) -> list[Difference]:
-    """Returns the differences between one arm and each of `others` that was run, corrected together."""
+    """Returns the differences between one arm and each of `others` that was run, corrected together.
+
+    The arguments are those of `compare`, `ages` among them.
+    """
     return corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
 
 

@@ -101,7 +101,9 @@ def origin_of(start: str | Path) -> str:
 def _listed(folder: Path) -> dict[str, str]:
     """Returns the manifest's {file: sha256}."""
     if not (folder / MANIFEST).is_file():
-        raise CheckpointError(f"{folder}: no {MANIFEST}: it was not written to its end, or not by mapflake")
+        raise CheckpointError(
+            f"{folder}: no {MANIFEST}: not written to its end, or not by mapflake: see load_policy's `sealed`"
+        )
     try:
         return dict(repro.read_json(folder / MANIFEST)["files"])
     except (ValueError, KeyError, TypeError):

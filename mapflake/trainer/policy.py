@@ -203,12 +203,14 @@ def load_policy(
     full_precision: bool = False,
     precision: Precision = "float32",
     sealed: bool = True,
+    template: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Returns the policy in a checkpoint folder, or one named on the Hugging Face hub (e.g. `Qwen/Qwen3-4B`).
 
     Safetensors only, no code from the checkpoint. Weights have `precision` on a CPU and are bfloat16 on a GPU. With
     `full_precision` they are float32, to be trained, and on a CPU their products have `precision`; with `vllm` its
-    engine reads them. A folder must have a valid manifest, unless it was not written here (`sealed`).
+    engine reads them. A folder must have a valid manifest, unless it was not written here (`sealed`). `template` is as
+    in `Policy`.
 
     Raises:
         CheckpointError: The folder is torn or holds an adapter of unknown origin, the weights do not fit or are not
@@ -241,7 +243,7 @@ def load_policy(
         problem = "cannot be loaded" if folder.is_dir() else "no such folder, and not loaded as a model of the hub"
         raise checkpoint.CheckpointError(f"{path}: {problem}: {reason}") from error
     engine = Engine(folder, vllm, words=is_word_level(tokenizer)) if vllm else None
-    return Policy(model, tokenizer, max_new_tokens, engine)
+    return Policy(model, tokenizer, max_new_tokens, engine, template or {})
 
 
 def save_policy(

@@ -285,6 +285,13 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     assert all(torch.equal(values[name], final[name]) for name in final)
 
 
+def test_steps_beyond_the_last_whole_round_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trainer, engineer = make(tmp_path, max_steps=STEPS + 1)
+    trainer.train()
+    assert len(engineer.history) == 1
+    assert f"a round has {STEPS} steps, so the last 1 of {STEPS + 1} are in no round" in caplog.text
+
+
 def test_random_numbers_that_a_designer_draws_are_not_the_trainings(tmp_path: Path) -> None:
     """Neither those of sampling, which are torch's, nor those that a reward function may draw."""
 
@@ -550,12 +557,13 @@ def test_the_lines_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = from_scratch(TINY.model_copy(update={"max_positions": 8192}), [*map(str, range(400))], seed=0)
     model.model.save_pretrained(tmp_path / "model")
     byte_level_tokenizer().save_pretrained(tmp_path / "model")
-    small = {"per_device_train_batch_size": 8, "use_cpu": True, "bf16": False,
-             "gradient_checkpointing": False, "report_to": "none", "save_strategy": "no"}  # fmt: skip
+    small = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False,
+             "report_to": "none", "save_strategy": "no"}  # fmt: skip
     for old, new in (
         ('"Qwen/Qwen3-0.6B"', "FOLDER"),
-        ("instances=64", "instances=2"),
+        ("instances=64, seed", "instances=2, seed"),
         ("num_train_epochs=4", "num_train_epochs=2"),
+        ("batch_size=64", "batch_size=8"),
         ("200", "4"),
         ("max_completion_length=2048", "max_completion_length=8"),
         ("reward_weights", "**SMALL, reward_weights"),

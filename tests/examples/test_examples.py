@@ -171,7 +171,7 @@ def test_the_blocks_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "runs.md").read_text(encoding="utf-8"), re.DOTALL)
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        exec("".join(blocks), {})
+        exec("".join(block for block in blocks if "load_policy" not in block), {})  # that one: tests/trainer
     output = out.getvalue()
     assert re.search(
         r"^1 heuristic valid 0\.\d+ .*/round-1/checkpoint\n  3x3: \d+% of the boards, holes 0\.", output, re.M

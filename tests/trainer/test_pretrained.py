@@ -2,16 +2,19 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_repo import ROOT
 from starts import TASKS, TEMPLATE, byte_level_model, byte_level_tokenizer
 from transformers import LlamaForCausalLM
 
 from mapflake.env import render_prompt
 from mapflake.repro import read_json
+from mapflake.study.board_sets import boards_sha256
 from mapflake.trainer import checkpoint, pretrained
 from mapflake.trainer.policy import encode_prompts, load_policy
 from mapflake.trainer.pretrained import starting_point
@@ -39,6 +42,29 @@ def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(the
     mtime = (tmp_path / "out/model.safetensors").stat().st_mtime_ns
     starting_point(str(theirs), tmp_path / "out", prompt_format="brief")
     assert (tmp_path / "out/model.safetensors").stat().st_mtime_ns == mtime
+
+
+def test_the_page_scores_a_folder_on_the_boards_of_the_study(theirs, capsys):
+    """With few boards and short answers."""
+    page = (ROOT / "docs/runs.md").read_text(encoding="utf-8")
+    (block,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "load_policy" in code)
+    sets = read_json(ROOT / "reports/cells/study/boards.json")["sets"]
+    names = {}
+    exec(block[: block.index("policy = ")], names)
+    assert {name: boards_sha256(tasks) for name, tasks in names["subsets"].items()} == {
+        name: sets[name]["sha256"] for name in names["subsets"]
+    }
+    for old, new in (
+        ("boards=27", "boards=1"),
+        ("2048", "8"),
+        ("samples=4", "samples=1"),
+        ("checkpoint-100", str(theirs)),
+    ):
+        assert block.count(old) == 1
+        block = block.replace(old, new)
+    exec(block, names)
+    assert names["policy"].template == {"enable_thinking": False}
+    assert re.search(rf"^boards +{len(names['two_agents'])}\.0\n.*^valid +0\.0\n", capsys.readouterr().out, re.M | re.S)
 
 
 def test_brief_prompts_have_no_default_system_message(theirs, tmp_path):
