@@ -27,7 +27,7 @@ from mapflake.engineer.actions import legal_sizes
 from mapflake.engineer.boards import Fallback, apply_fallback, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.identity import arm_values, own_values
-from mapflake.engineer.ledger import Designer, History, Round, designed, next_index
+from mapflake.engineer.ledger import Designer, History, Round, designed, differences, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
 from mapflake.engineer.rounds import behaviour_of
@@ -199,18 +199,16 @@ class EngineerCallback(TrainerCallback):
         loader = self.trainer.callback_handler.train_dataloader
         self._steps = -(-len(loader) // args.gradient_accumulation_steps)
         saved = state.stateful_callbacks.get(STATE, {"parameters": self.parameters, "rounds": [], "proposal": None})
-        recorded = saved["parameters"]
-        any_design = saved["proposal"] or any(row["proposal"] for row in saved["rounds"])
-        keys = [key for key in {**recorded, **self.parameters} if any_design or key != "designer"]
         if rest := state.max_steps % self._steps:
             logger.warning(
                 "max_steps: a round has %d steps, so the last %d of %d are in no round and are not measured",
                 *(self._steps, rest, state.max_steps),
             )
-        if differ := [key for key in keys if recorded.get(key) != self.parameters.get(key)]:
-            current = self.parameters
-            changes = "; ".join(f"{k}: saved {shown(recorded.get(k))}, now {shown(current.get(k))}" for k in differ)
-            raise ValueError(f"the checkpoint's rounds had other parameters ({changes})")
+        recorded = saved["parameters"]
+        if not (saved["proposal"] or any(row["proposal"] for row in saved["rounds"])):  # no designer was asked yet
+            recorded = recorded | {"designer": self.parameters["designer"]}
+        if changes := differences(recorded, self.parameters):
+            raise ValueError(f"the checkpoint's rounds had other parameters ({'; '.join(changes)})")
         if len(saved["rounds"]) != state.global_step // self._steps:
             raise ValueError(
                 f"the checkpoint is of step {state.global_step}, but has {len(saved['rounds'])} rounds of "

@@ -166,10 +166,10 @@ class Ledger:
             LedgerError: It was run with other parameters, and `stale` is "error"; says which.
         """
         entry = self._rounds.get(index)
-        differences = _differences(entry.parameters, parameters) if entry else []
-        if not differences:
+        changes = differences(entry.parameters, parameters) if entry else []
+        if not changes:
             return entry
-        message = f"{self.path}: round {index} was run with other parameters ({'; '.join(differences)})"
+        message = f"{self.path}: round {index} was run with other parameters ({'; '.join(changes)})"
         if stale == "error":
             raise LedgerError(f"{message}; move the folder away to run it anew")
         logger.warning("%s; it and all after it are run anew", message)
@@ -270,11 +270,12 @@ def _checksum(row: Mapping[str, Any]) -> str:
     return hashlib.sha256(repro.dumps(row).encode()).hexdigest()
 
 
-def _differences(recorded: Any, current: Any, key_path: str = "") -> list[str]:
+def differences(recorded: Any, current: Any, key_path: str = "") -> list[str]:
+    """Returns what differs between parameters on record and those asked for: a text for each key, with its path."""
     if isinstance(recorded, Mapping) and isinstance(current, Mapping):
         lines = []
         for key in {**recorded, **current}:
-            lines += _differences(recorded.get(key), current.get(key), f"{key_path}.{key}" if key_path else key)
+            lines += differences(recorded.get(key), current.get(key), f"{key_path}.{key}" if key_path else key)
         return lines
     name = f"{HASHED[key_path]}, {key_path}" if key_path in HASHED else key_path
     return [] if recorded == current else [f"{name}: recorded {shown(recorded)}, asked {shown(current)}"]

@@ -471,9 +471,9 @@ def test_a_resume_with_other_rounds_is_refused(tmp_path: Path, monkeypatch: pyte
     begun(holes=0.3, rounds=1)[0].train(resume_from_checkpoint=True)  # round 0 asked no designer
     begun(rounds=2)[0].train(resume_from_checkpoint=True)
     for changed, message in (
-        ({"seed": 1}, "had other parameters .*seed: saved 0, now 1"),
-        ({"holes": 0.2}, r"had other parameters \(designer: saved"),
-        ({"designer": "uniform"}, "designer: saved .*, now .*'uniform'"),
+        ({"seed": 1}, "had other parameters .*seed: recorded 0, asked 1"),
+        ({"holes": 0.2}, r"had other parameters \(designer\.designer\.sha256: recorded"),
+        ({"designer": "uniform"}, "designer.arm: recorded 'mine', asked 'uniform'"),
         ({"gradient_accumulation_steps": 2}, "2 rounds of 2 steps: it was saved without this callback, or with other"),
     ):
         with pytest.raises(ValueError, match=message):
