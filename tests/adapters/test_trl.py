@@ -8,9 +8,10 @@ import os
 import random
 import re
 import runpy
-import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -518,6 +519,7 @@ def test_a_designer_is_known_by_its_code_and_weights(tmp_path: Path, monkeypatch
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/engineer_trl.py"
 SMALL = {"shown": 2, "instances": 4, "rounds": 2, "passes": 1}
+CALL = f"import runpy, sys; runpy.run_path({str(EXAMPLE)!r})['main'](folder=sys.argv[1], **{SMALL})"
 
 
 def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
@@ -531,7 +533,7 @@ def final(folder: Path) -> tuple[bytes, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Killed as it writes its last checkpoint, it goes on from the one before to the same weights."""
+    """With a real SIGKILL, in a process of its own, as soon as its first checkpoint is there."""
     assert len(EXAMPLE.read_text().splitlines()) <= 50
     main = runpy.run_path(str(EXAMPLE))["main"]
 
@@ -541,8 +543,14 @@ def test_the_example_is_short_and_goes_on_after_a_kill(tmp_path: Path, capsys: p
 
     lines = said(tmp_path / "whole")
     assert lines[1].startswith("round 1: valid")
-    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
-    (tmp_path / "killed/learnability/checkpoint-8/model.safetensors").unlink()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CALL, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    first = tmp_path / "killed/learnability/checkpoint-4/manifest.json"
+    while not first.is_file() and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     assert said(tmp_path / "killed") == lines
     assert final(tmp_path / "killed") == final(tmp_path / "whole")
     main(asking(0.1), str(tmp_path / "whole"), **SMALL | {"rounds": 1})  # a function has a folder of its name
