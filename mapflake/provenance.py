@@ -227,7 +227,10 @@ def _said(thing: Any, seen: set[Any]) -> Any:
         if thing in seen:
             return thing.__qualname__
         seen.add(thing)
-        return [_source(thing), _held(thing, seen) if inspect.isfunction(thing) else _inside(thing, seen) or None]
+        if inspect.isclass(thing):
+            return [_source(thing), _inside(thing, seen) or None]
+        of_lambda = [_instructions(thing.__code__)] if thing.__name__ == "<lambda>" else []  # its line may have others
+        return [_source(thing), _held(thing, seen), *of_lambda]
     content: Any
     if isinstance(thing, BaseModel):
         content = [type(thing).__qualname__, _said(dict(thing), seen)]
@@ -277,6 +280,12 @@ def _held(function: Any, seen: set[Any]) -> Any:
         elif is_local and inspect.isclass(value):  # in a notebook it has no source of its own, but its methods have
             plain[name] = _inside(value, seen)
     return _said([cells, function.__defaults__, function.__kwdefaults__, plain], seen)
+
+
+def _instructions(code: CodeType) -> list[Any]:
+    """Returns what a function does, as the interpreter has it."""
+    consts = [_instructions(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
+    return [code.co_code.hex(), code.co_names, code.co_varnames, consts]
 
 
 def _names(code: CodeType) -> list[str]:

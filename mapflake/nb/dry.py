@@ -175,7 +175,7 @@ def rounds_of(arm: str, run: RunParams, sections: Sections) -> int:
     tables = len(run.bank[::2]) * engineer.bank.rounds
     cost_each = round_cost(Grpo(rl), engineer.bank, validation)
     cost = design_rl.cost(engineer.before, sections.env_design.sizes, tables=tables, each=cost_each)
-    return round(sum(cost.values()) / (samples_of(rl) + validation))
+    return max(1, round(sum(cost.values()) / (samples_of(rl) + validation)))
 
 
 def board_counts(sections: Sections) -> tuple[int, int]:

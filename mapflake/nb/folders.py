@@ -84,7 +84,7 @@ def start(run: str, stage: str) -> Path:
     """
     base = root()
     folder = (base / run / stage).resolve()
-    if (base / "runs") not in folder.parents:
+    if (base / "runs").resolve() not in folder.parents:
         raise ValueError(f"run: {run!r} is not legal: a run is a folder inside {base / 'runs'}")
     if os.environ.get(STAGE_LOCK) == str(stage_lock(base, run, stage)):
         shutil.rmtree(folder / "figures", ignore_errors=True)  # drawn anew: none stays that is drawn no more

@@ -20,7 +20,8 @@ def publish(root: Path) -> None:
     """Copies results.md, metrics, figures/ and notebooks/ of the active run to `reports`; of cells, the first seed's.
 
     What a stage that is recorded but not in this clone made (`dvc repro --allow-missing`) stays as it was published.
-    Raises FileNotFoundError, and touches nothing, if there is no analysis.
+    Raises FileNotFoundError, and touches nothing, if there is no analysis. Figures and notebooks in `reports` with a
+    stage's name at their beginning are the pipeline's: those that are published no more are removed.
     Of metrics.json there are two extracts for DVC: summary.json for its tables, validation.json for its plots.
     """
     run, target = params.load(root).run, root / REPORTS
@@ -48,7 +49,7 @@ def publish(root: Path) -> None:
         shutil.copyfile(path, copy)
     for old in [*(target / "figures").iterdir(), *(target / "notebooks").iterdir()]:
         stem = old.stem.removeprefix(old.name[:3] if old.parent.name == "notebooks" else "")
-        ours = stem.startswith((*NOTEBOOKS,)) and old.suffix in (".ipynb", ".png", ".gif")  # others are the user's
+        ours = stem.startswith((*NOTEBOOKS,)) and old.suffix in (".ipynb", ".png", ".gif")  # all others are the user's
         if old.is_file() and ours and old not in copies.values() and not stem.startswith(missing):
             old.unlink()
     metrics = {"profile": run.profile} | repro.read_json(metrics_path)

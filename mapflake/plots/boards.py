@@ -101,9 +101,12 @@ def animate(instance: Instance, plans: Mapping[str, Plan], path: str | Path | No
         path: GIF to write the animation to as well: the same bytes for the same plans.
 
     Raises:
-        ValueError: A plan has not one string of moves for each agent.
+        ValueError: There is no plan, or one has not one string of moves for each agent.
     """
     from IPython.display import HTML
+
+    if not plans:
+        raise ValueError("plans: none to play")
 
     images = _frames(instance, plans)
     # Whatever has a colour is still there in the last picture; MAXCOVERAGE keeps white white.

@@ -63,7 +63,7 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.Layer
     rounds = [(name, round_) for name, history in arms.items() for round_ in history]
     valid = [{"arm": name, "round": r.index, "valid": r.report.valid_rate} for name, r in rounds]
     design = [
-        row | {"arm": name, "round": r.index, "size": f"{row['size']}x{row['size']}"}
+        row | {"arm": name, "round": r.index, "side": row["size"], "size": f"{row['size']}x{row['size']}"}
         for name, r in rounds
         for row in _config(r)
     ]
@@ -78,7 +78,9 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.Layer
         if n
     ]
     chosen = altair.param("arm", value=next(iter(arms))), altair.param("round", value=0)
-    percent, size = altair.Axis(format="%"), altair.Color("size:O", scale=altair.Scale(scheme="viridis"))
+    in_order = [f"{n}x{n}" for n in sorted({n for _, r in rounds for n in (*r.config.sizes, *r.report.valid_rates)})]
+    percent = altair.Axis(format="%")
+    size = altair.Color("size:O", sort=in_order, scale=altair.Scale(scheme="viridis"))
     rounds_axis = altair.X("round:O", axis=altair.Axis(labelAngle=0))
     wide: dict[str, Any] = {"width": "container", "height": 220}
     kind = (
@@ -109,7 +111,7 @@ def charts(arms: Mapping[str, History]) -> dict[str, altair.Chart | altair.Layer
             y=altair.Y("share:Q", title="share of the boards", axis=percent),
             color=size,
             opacity=altair.condition("datum.round === round", altair.value(1), altair.value(0.55)),
-            order="size:O",
+            order="side:Q",
             tooltip=["size:O", *(altair.Tooltip(f"{key}:Q", format=".0%") for key in ("share", "holes", "waits"))],
         )
         .add_params(*chosen)

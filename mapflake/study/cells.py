@@ -26,6 +26,9 @@ from mapflake.study.records import METRICS, Outcomes, Record
 
 logger = logging.getLogger(__name__)
 
+COLUMNS = ("board", "agents", "size", "needs_wait")
+"""What boards.json says of each board of a set."""
+
 STARTS = {
     0: ("student", "before_design_rl_sha256", "parent_sha256"),
     1: ("round 0", "parent_sha256", "checkpoint_sha256"),
@@ -63,7 +66,13 @@ class Study:
         return sorted(seed for name, seed in self.records if name == arm)
 
     def measured_rounds(self, arm: str) -> list[int]:
-        """Returns the rounds after which an arm was measured on the validation boards: -1 for the model before RL."""
+        """Returns the rounds after which an arm was measured on the validation boards: -1 for the model before RL.
+
+        Raises:
+            ValueError: The arm was not run.
+        """
+        if not self.seeds(arm):
+            raise ValueError(f"{shown(arm)}: no such arm; the records have {', '.join(self.arms)}")
         first = {BASE: -1, ROUND_0: 0}.get(arm, 1)
         return [first + i for i in range(len(self.records[arm, self.seeds(arm)[0]].validation))]
 
@@ -174,7 +183,10 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         raise ValueError(f"seeds: {folder} has no records of {shown(seeds)}; there are {', '.join(map(str, present))}")
     if not paths:
         raise ValueError(f"{folder}: no records: notebook 02 makes the first; in the pipeline, `dvc repro baseline_rl`")
-    sets = repro.read_json(boards)["sets"]
+    about = repro.read_json(boards)
+    sets = about.get("sets") if isinstance(about, dict) else None
+    if not isinstance(sets, dict) or not all({*COLUMNS, "sha256"} <= {*board_set} for board_set in sets.values()):
+        raise ValueError(f"{boards}: takes sets, each with {', '.join(COLUMNS)} and sha256: run notebook 01 anew")
     records: dict[tuple[str, int], Record] = {}
     for path in paths:
         record = repro.from_json(Record, repro.read_json(path), str(path))
@@ -222,8 +234,7 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         logger.warning("%s: no records of %s under these seeds", folder, ", ".join(absent))
     if absent := [str(seed) for seed in seeds or () if seed not in {seed for _, seed in records}]:
         logger.warning("%s: no records of seed %s", folder, ", ".join(absent))
-    columns = ("board", "agents", "size", "needs_wait")
-    return Study(records, {name: pd.DataFrame({c: board_set[c] for c in columns}) for name, board_set in sets.items()})
+    return Study(records, {name: pd.DataFrame({c: board_set[c] for c in COLUMNS}) for name, board_set in sets.items()})
 
 
 def together(*sets: Study) -> Study:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from mapflake.engineer.designers import DYNAMIC, RULES, engineer_arm
-from mapflake.repro import shown
+from mapflake.repro import shown, whole
 from mapflake.study import statistics
 from mapflake.study.cells import Study, listed_values
 from mapflake.study.names import NAMES, name
@@ -70,24 +70,28 @@ def compare(
 
     Raises:
         ValueError: An arm is none, neither by its name nor in the records; there is no such metric, or no such boards;
-            or the seeds do not have each of the ages as often as any other, and at least twice.
+            or `ages` is no number from 1 on, or the seeds do not have each age as often as any other, and at least
+            twice.
     """
     if isinstance(arms, str):
         raise ValueError(f"arms: takes a list of names, not {arms!r}")
     if not isinstance(against, str):
         raise ValueError(f"against: takes the name of one arm, not {shown(against)}")
     known = {*NAMES, *RULES, *(arm for arm, _ in study.records)}
-    if wrong := [arm for arm in (*arms, against) if arm.removesuffix(DYNAMIC) not in known and not engineer_arm(arm)]:
+    if wrong := [
+        arm for arm in (*arms, against) if not {arm, arm.removesuffix(DYNAMIC)} & known and not engineer_arm(arm)
+    ]:
         raise ValueError(f"{', '.join(map(shown, wrong))}: no such arm; the records have {', '.join(study.arms)}")
     if metric not in METRICS:
         raise ValueError(f"metric: {shown(metric)} is none of {', '.join(METRICS)}")
+    ages = None if ages is None else whole(ages, "ages", 1)
     study.chosen(boards, kept)  # refused even if no arm was run
     rows = []
     for arm in dict.fromkeys(arms):
         if arm != against and {*study.seeds(against)} & {*study.seeds(arm)}:
             values = paired(*(study.rates(side, metric, boards, **kept) for side in (arm, against)))
             by_seed = tuple(values.mean(axis=1))
-            mean = estimate(values, [seed % ages for seed in values.index] if ages else None)
+            mean = estimate(values, None if ages is None else [seed % ages for seed in values.index])
             rows.append(Difference(arm, against, boards, kept, mean, by_seed))
     return corrected(rows)
 
@@ -99,7 +103,10 @@ def against_each(
 
     The arguments are those of `compare`, `ages` among them.
     """
-    return corrected([row for other in others for row in compare(study, [arm], other, metric, boards, **kept)])
+    if isinstance(others, str):
+        raise ValueError(f"others: takes a list of names, not {others!r}")
+    rows = [row for other in dict.fromkeys(others) for row in compare(study, [arm], other, metric, boards, **kept)]
+    return corrected(rows)
 
 
 def asked(study: Study, comparison: Mapping[str, Any] = ASKED) -> list[Difference]:

@@ -74,7 +74,7 @@ def earns_more(folder: Path, other: Path) -> dict[str, Estimate]:
     """Returns by set of situations how much more the designs of one kind of engineer earn than those of another.
 
     It is the reward in the engineer's own situation after design RL. The folders have the records of both kinds, as for
-    `load`; differences are paired by seed, without seeds for which all replies of one kind were rejected.
+    `load`; differences are paired by seed. A rejected reply earns 0.
 
     Raises:
         ValueError: The folders have records of different seeds.
@@ -88,7 +88,7 @@ def earns_more(folder: Path, other: Path) -> dict[str, Estimate]:
         str(situations): rewards.to_numpy() - other_rewards[situations].to_numpy()
         for situations, rewards in own_rewards.items()
     }
-    return {situations: t_estimate(difference[~np.isnan(difference)]) for situations, difference in differences.items()}
+    return {situations: t_estimate(difference) for situations, difference in differences.items()}
 
 
 def responses(records: Records) -> pd.DataFrame:

@@ -80,7 +80,12 @@ def claims(study: Study) -> pd.DataFrame:
         ahead(f"the engineer is ahead of the fixed configuration: {place}", text, ["fixed"] * 2, **boards)
     text = f"{base:+.1f} with 3 agents"
     ahead("a trained checkpoint designs better than the untrained model: all boards", text, ["engineer_base"] * 2)
-    for context, lead in MODULES.items():
+    contexts = {
+        (record.parameters.get("engineer") or {}).get("variant", "V6")
+        for (arm, _), record in study.records.items()
+        if arm in ENGINEERS
+    }
+    for context, lead in MODULES.items() if contexts <= {"V6"} else ():
         controls = [f"{arm}_{context.lower()}" for arm in ENGINEERS]
         ahead(f"context V6 is ahead of {context}: all boards", f"{lead:+.1f} on wr025", controls)
     for control, report in (("another", "another student's report"), ("none", "no report")):

@@ -46,6 +46,8 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
+from mapflake.repro import whole
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -196,9 +198,10 @@ def detectable(values: pd.DataFrame | np.ndarray, seeds: int) -> float:
     The mean squares of the differences `values`, `[seeds, boards]`, stand for those of the study to come.
 
     Raises:
-        ValueError: `values` has fewer than two seeds or fewer than two boards, or one is not a finite number.
+        ValueError: `values` or the study to come has fewer than two seeds, or there are fewer than two boards, or a
+            value is not a finite number.
     """
-    array = _finite(values)
+    array, seeds = _finite(values), whole(seeds, "seeds", 2)
     pilot, boards = array.shape
     between, by_board, rest = mean_squares(array)
     expected = max(rest, rest + (by_board - rest) * seeds / pilot)  # the effect of boards enters once for each seed

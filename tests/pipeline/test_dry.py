@@ -61,6 +61,11 @@ def test_rounds_of_a_supervised_bank_are_lessons_and_validation_has_its_own_size
     ages = 4 * (800 + 1800 + 2600 + 4400) + 600 + 1200 + 2200 + 3400
     assert work.completions["lessons of students and of the bank"] == (ages + 4 * 200) * 32
     assert "lessons in designing" not in work.index
+    little = sections.trained_engineer.before.model_copy(update={"real_share": 0.0, "boards_share": 0.0})
+    little = little.model_copy(update={"rl": little.rl.model_copy(update={"instances": 16})})
+    designing = sections.trained_engineer.model_copy(update={"before": little})
+    small = sections.model_copy(update={"trained_engineer": designing})
+    assert dry.rounds_of("fixed_longer", FILE.runs["study"], small) == 1  # not none, which would be `fixed`
     smoke = dry.works(FILE.runs["smoke"], params.effective(FILE, "smoke"))
     assert (smoke.times["lessons in designing"], smoke.completions["lessons in designing"]) == (1, 10 * 16)
     boards = read_json(ROOT / "reports/cells/study/boards.json")["sets"]  # as notebook 01 drew them

@@ -1,15 +1,20 @@
 """`make report` shows every arm from the round on that it goes on from, with a learner of milliseconds."""
 
+import re
 from pathlib import Path
 
 import pytest
+import vl_convert
 from small_repo import repository
 from toy_learner import ToyLearner
 
+from mapflake import study
 from mapflake.engineer import RoundSettings, Start, run_arm, run_round
 from mapflake.env import EnvConfig, generate
 from mapflake.nb import params, report
+from mapflake.plots import page
 
+ROOT = Path(__file__).parents[2]
 SIZES = (3, 4)
 
 
@@ -32,3 +37,14 @@ def test_an_arm_is_shown_from_its_beginning(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(root)
     assert report.report(root).read_text() == ""
     assert [*shown.values()] == [longer, rule, fixed]  # and `frontier` has no round
+
+
+def test_sizes_are_in_the_order_of_numbers() -> None:
+    """10x10 is not the smallest board, in the legend, in colours or in stacks."""
+    cells = study.load(ROOT / "reports/cells/study")
+    history = next(cells.history(*cell) for cell in cells.records if cells.records[cell].rounds)
+    assert {3, 9, 10} <= {*history[0].config.sizes}
+    drawn = vl_convert.vegalite_to_svg(page.charts({"fixed": history})["design"].to_dict())
+    labels = [int(size) for size in re.findall(r">(\d+)x\d+<", drawn)]
+    assert labels == sorted(labels)
+    assert labels[-1] == 10

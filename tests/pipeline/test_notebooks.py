@@ -108,6 +108,12 @@ def test_start_gives_an_empty_folder_keeps_what_was_there_and_guards_others(
         with pytest.raises(ValueError, match=rf"^run: '{run}' is not legal: a run is a folder inside .*runs"):
             folders.start(run, "env_design")
 
+    (repo / "runs").rename(repo.parent / "large disk")
+    (repo / "runs").symlink_to(repo.parent / "large disk")
+    assert (folders.start("runs/interactive", "env_design") / "old.txt").parent.is_dir()
+    with pytest.raises(ValueError, match=r"^run: 'results' is not legal"):
+        folders.start("results", "env_design")
+
     lock = folders.stage_lock(repo, "runs/default", "env_design")
     with single_writer(lock):
         with monkeypatch.context() as stage:  # the notebook that it runs: its folder as it was left

@@ -45,6 +45,8 @@ def test_a_board_shows_agents_and_violations() -> None:
         plots.gallery([BOARD, BOARD], titles=["one"])
     with pytest.raises(ValueError, match="instances: no boards to draw"):
         plots.gallery([])
+    with pytest.raises(ValueError, match="plans: none to play"):
+        plots.animate(BOARD, {})
     assert set(boards.WORDS) == set(KINDS) - {"parse"}
 
 

@@ -259,6 +259,7 @@ def test_a_designer_from_outside_is_known_by_its_file_and_the_values_that_it_hol
         functions.append(module(tmp_path, DESIGNER.replace(old, new)).rule)
     functions += [mine.holding(value) for value in (0.1, 0.4, [1, 2], range(2), range(3), {"a": mine.helper})]
     functions += [functools.partial(mine.holding, value) for value in (0.1, 0.4)]
+    functions += [*module(tmp_path, "rules = [lambda report: 1, lambda report: 2, lambda report: lambda: 2]\n").rules]
     assert len({str(identity(function)) for function in functions}) == len(functions)
     name = identity(functools.partial(mine.holding, mine.helper))["name"]
     assert name == identity(functools.partial(mine.holding, module(tmp_path, DESIGNER).helper))["name"]  # no address

@@ -225,6 +225,14 @@ def test_load_names_what_is_missing_or_torn_and_says_how_to_make_it(tmp_path):
     with pytest.raises(ValueError, match=r"no records: notebook 02 makes the first; in the pipeline"):
         study.load(tmp_path)
     path = simulate(tmp_path, {"fixed": 0.0}, seeds=[0]) / "base-0.json"
+    whole = repro.read_json(tmp_path / "boards.json")
+    for damaged in ({}, [], {"sets": {**whole["sets"], "wr025": {"board": [1]}}}):
+        repro.write_json(tmp_path / "boards.json", damaged)
+        with pytest.raises(
+            ValueError, match=r"boards\.json: takes sets, each with board, agents, size, needs_wait and"
+        ):
+            study.load(tmp_path)
+    repro.write_json(tmp_path / "boards.json", whole)
     with pytest.raises(ValueError, match="arms: 'fixd': no records; there are base, fixed, round_0"):
         study.load(tmp_path, ["fixd"])
     with pytest.raises(ValueError, match="takes a list of names, not 'fixed'"):

@@ -10,12 +10,13 @@ import pytest
 from drawn import texts
 from simulated import AGENTS, changed, simulate
 
-from mapflake import repro, study
+from mapflake import plots, repro, study
 from mapflake.engineer import Proposal, Round
 from mapflake.engineer.boards import sample_boards
 from mapflake.engineer.report import FailureReport, SizeReport, environment_statistics
 from mapflake.env import KINDS, EnvConfig
 from mapflake.env.config import SizeConfig
+from mapflake.nb import notebooks
 from mapflake.plots import study as figures
 from mapflake.plots.loop import loop
 from mapflake.study import claim_tables, claims, comparisons, controls, designs, engineers, paper, report, statistics
@@ -140,6 +141,9 @@ def test_a_question_is_about_the_boards_that_it_names(five, key, legal, place):
         (lambda cells: study.compare(cells, ["enginer"], "fixed"), "^'enginer': no such arm; the records have fixed, "),
         (lambda cells: study.compare(cells, ["engineer"], "fixd"), "^'fixd': no such arm"),
         (lambda cells: study.compare(cells, "engineer", "fixed"), "arms: takes a list of names, not 'engineer'"),
+        (lambda cells: study.compare(cells, ["engineer"], "fixed", ages=0), "ages: must be at least 1, not 0"),
+        (lambda cells: study.against_each(cells, "engineer", "fixed"), "others: takes a list of names, not 'fixed'"),
+        (lambda cells: cells.measured_rounds("uniform"), "'uniform': no such arm; the records have fixed, engineer"),
         (lambda cells: study.compare(cells, ["engineer"], "fixed", "vaild"), "metric: 'vaild' is none of valid, optim"),
         (lambda cells: study.compare(cells, ["engineer"], "fixed", waits=True), "waits: boards have agents, size, nee"),
         (lambda cells: cells.rates("fixed", "vaild"), "^metric: 'vaild' is none of valid, optimal, soc_optimal$"),
@@ -152,6 +156,14 @@ def test_a_question_about_cells_that_are_not_there_says_which_there_are(five, ca
         call(five)
     (row,) = study.compare(five, ["engineer", "engineer_base", "engineer"], "fixed")  # legal: not run, named twice
     assert (row.arm, row.holm) == ("engineer", row.estimate.p)
+    assert study.against_each(five, "engineer", ["fixed", "fixed"]) == [row]  # counts once in the correction
+
+
+def test_an_arm_of_ones_own_may_have_been_run_with_dynamic_sampling_alone(tmp_path):
+    cells = study.load(simulate(tmp_path, {"fixed": 0.0, "mine_dynamic": 0.1}))
+    assert [row.arm for row in study.compare(cells, cells.arms, "fixed")] == ["mine_dynamic"]
+    with pytest.raises(ValueError, match=r"^'mine': no such arm"):
+        study.compare(cells, ["mine"], "fixed")
 
 
 def test_table_shows_rates_and_points_of_the_records_and_one_seed_claims_nothing(five, one):
@@ -188,11 +200,24 @@ def test_points_per_token_count_what_an_arm_sampled_beside_its_rounds(published)
     assert [*designs.tokens(study.load(ROOT / "reports/cells/study", ["base"])).index] == ["round_0"]
 
 
-def test_a_study_without_boards_that_need_a_wait_has_a_table(five):
+def test_a_study_without_boards_that_need_a_wait_has_a_table_and_a_figure(tmp_path, five):
     sets = {name: rows.assign(needs_wait=False) for name, rows in five.sets.items()}
     table = study.table(study.Study(five.records, sets))
     assert not [column for column in table if "need a wait" in column]
     assert table["2 agents, against fixed"].equals(study.table(five)["2 agents, against fixed"])
+    notebook = notebooks.read(ROOT / "notebooks/06_analysis.ipynb")
+    (cell,) = (cell for _, cell in notebooks.code_cells(notebook) if cell.id == "forest-figure")
+    for cells, panels in ((study.Study(five.records, sets), 2), (five, 3)):
+        space = {
+            "cells": cells,
+            "arms": cells.arms,
+            "study": study,
+            "figures": figures,
+            "plots": plots,
+            "out": tmp_path,
+        }
+        exec(cell.source, space)
+        assert len(space["against_fixed"]) == panels
 
 
 def test_stars_are_corrected_for_all_arms(tmp_path):
@@ -340,6 +365,13 @@ def test_the_papers_claims_are_answered_by_their_intervals(tmp_path, five):
     assert answers.loc["context V6 is ahead of V1: all boards", "trained engineer"].startswith("not shown: ")
     assert not any("V2" in claim or "report" in claim for claim in answers.index)  # no such arm was run
     assert paper.claims(five)["trained engineer"].eq("").all()
+    asked_in_v5 = {
+        key: replace(record, parameters=record.parameters | {"engineer": {"variant": "V5"}})
+        for key, record in cells.records.items()
+        if key[0] == "engineer_trained"
+    }
+    others = paper.claims(study.Study({**cells.records, **asked_in_v5}, cells.sets))
+    assert [*others.index] == [claim for claim in answers.index if "V6" not in claim]  # nothing was asked in V6
     assert f"| {subset} |" in " ".join(study.results_markdown(cells, "smoke").split())
 
 

@@ -155,6 +155,8 @@ def test_detectable_is_detected_four_times_in_five():
     assert abs(seen - 0.8) < 4 * error < 0.8 - less  # the control: a smaller effect
     with pytest.raises(ValueError, match=r"^mean squares take at least 2 seeds and 2 boards, not 1 and 5$"):
         statistics.detectable(np.ones((1, 5)), 5)
+    with pytest.raises(ValueError, match=r"^seeds: must be at least 2, not 1$"):
+        statistics.detectable(rng.normal(size=(3, 5)), 1)
 
 
 def p_values(runs, seeds, boards, between, by_board, noise):
