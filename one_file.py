@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 SETTINGS = {"seed": 0, "threads": 2, "width": 96, "depth": 3, "heads": 4}
 SETTINGS |= {"lessons": 400, "batch": 48, "lesson_rate": 3e-3}  # supervised start: optimizer steps, examples in each
-SETTINGS |= {"rounds": 3, "steps": 15, "boards": 32, "answers": 8}  # GRPO: steps in a round, boards in a step, group
+SETTINGS |= {"rounds": 3, "steps": 15, "boards": 32, "answers": 8}  # GRPO: steps a round, boards a step, group (from 2)
 SETTINGS |= {"iterations": 2, "rate": 3e-4}  # optimizer steps on the same answers, learning rate
 SETTINGS |= {"validation": 240, "test": 600}  # boards that the reports count, boards that the table counts
 SIZES, MAX_HOLES, MAX_STEPS = (3, 4, 5), 0.4, 12  # rows of a board, share of holes, time steps of an answer

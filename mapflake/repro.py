@@ -238,6 +238,8 @@ def from_json(kind: type[T], value: Any, where: str) -> T:
         text = dumps(value)
     except ValueError:
         raise ValueError(f"{where}: has NaN, or a number too large for a float, which JSON has not") from None
+    except TypeError as error:
+        raise ValueError(f"{where}: {error}") from None
     try:
         return _adapter(kind).validate_json(text, strict=True)  # type: ignore[arg-type,no-any-return]
     except ValidationError as error:

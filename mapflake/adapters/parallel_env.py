@@ -26,7 +26,7 @@ import numpy as np
 from mapflake.env import MOVES, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, text_at
 from mapflake.extras import needs
-from mapflake.repro import whole
+from mapflake.repro import shown, whole
 
 with needs("pettingzoo"):
     from gymnasium.spaces import Box, Discrete
@@ -58,6 +58,8 @@ class FrozenLake(ParallelEnv):
         self.max_steps = None if max_steps is None else whole(max_steps, "max_steps", 1)
         if not self.tasks:
             raise ValueError("tasks: nothing to play")
+        if wrong := [task for task in self.tasks if not isinstance(task, Task)]:
+            raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode: {render_mode!r} is neither ansi nor None")
         self.size = max(task.instance.size for task in self.tasks)
@@ -115,7 +117,7 @@ class FrozenLake(ParallelEnv):
         if not playing:
             raise ValueError("step: no game is on; call reset first")
         if set(actions) != set(playing):
-            raise ValueError(f"actions: of {', '.join(actions) or 'nobody'}; to move: {', '.join(playing)}")
+            raise ValueError(f"actions: of {', '.join(map(str, actions)) or 'nobody'}; to move: {', '.join(playing)}")
         for agent, action in actions.items():
             if not self._moves[agent].contains(action):
                 raise ValueError(f"actions: {agent}: {action!r} is not an integer below {len(MOVES)}")

@@ -24,13 +24,13 @@ import numpy as np
 from mapflake import provenance, repro
 from mapflake.adapters.trl_boards import DesignedBoards
 from mapflake.engineer.actions import legal_sizes
+from mapflake.engineer.backend import behaviour_of
 from mapflake.engineer.boards import Fallback, apply_fallback, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.identity import arm_values, own_values
 from mapflake.engineer.ledger import Designer, History, Round, designed, differences, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import diagnose, environment_statistics
-from mapflake.engineer.rounds import behaviour_of
 from mapflake.engineer.words import ENGINEER_WORDS
 from mapflake.env import Task, render_prompt
 from mapflake.extras import needs

@@ -32,7 +32,7 @@ class DesignedBoards:
     def __init__(
         self, start: EnvConfig, instances: int, *, seed: int, passes: int = 1, prompt_format: str = "chat"
     ) -> None:
-        self.start, self.seed, self.prompt_format = start, whole(seed, "seed"), prompt_format
+        self.start, self.seed, self.prompt_format = start, whole(seed, "seed", 0), prompt_format
         self.instances, self.passes = whole(instances, "instances", 1), whole(passes, "passes", 1)
         self.tasks: list[Task] = []
         self._rows = to_dataset([], prompt_format)

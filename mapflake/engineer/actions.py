@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any
 
 from mapflake.env import EnvConfig, SizeConfig
-from mapflake.env.config import DIMENSIONS, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
+from mapflake.env.config import DIMENSIONS, MAX_AGENTS, MAX_SIZE, MIN_SIZE, PAPER, cells_needed, num_holes
 from mapflake.repro import plain, shown
 
 Requested = Mapping[int, Mapping[str, float | None]]
@@ -44,7 +44,9 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     """
     if isinstance(requested, EnvConfig):
         num_agents, requested = requested.num_agents if num_agents is None else num_agents, ratios(requested)
-    sizes, num_agents = legal_sizes(sizes), 2 if num_agents is None else num_agents
+    sizes, num_agents = legal_sizes(sizes), 2 if num_agents is None else plain(num_agents)
+    if type(num_agents) is not int or not 1 <= num_agents <= MAX_AGENTS:
+        raise ValueError(f"num_agents: {shown(num_agents)} is not an integer in 1..{MAX_AGENTS}")
     legal = [size for size in sizes if size in requested]
     for size in legal:
         if unknown := [key for key in requested[size] if key not in DIMENSIONS]:

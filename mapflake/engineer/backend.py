@@ -5,7 +5,8 @@ Imports no torch until used. To train in another way, give `RoundSettings` an ob
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,14 @@ from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
     from mapflake.trainer.params import RLParams, WarmStartParams
+
+BEHAVIOUR = {  # a report's words for columns of the trainer's log
+    "completion tokens": "completions/mean_length",
+    "longest completion": "completions/max_length",
+    "completions cut off": "completions/clipped_ratio",
+    "entropy": "entropy",
+    "groups without signal": "frac_reward_zero_std",
+}
 
 
 class TrainingBackend(Protocol):
@@ -119,3 +128,15 @@ class Supervised:
         """Returns algorithm and hyperparameters."""
         values = {"algorithm": "supervised", "epochs": 1, **self.recipe.model_dump(mode="json", exclude={"threads"})}
         return values | {"sampling": self.sampling.describe()}
+
+
+def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
+    last = curve[-max(1, len(curve) // 4) :]
+    columns = {name: column(last, key) for name, key in BEHAVIOUR.items()}
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}
+
+
+def column(curve: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    """Returns a column's numbers, as Python's; rows without one, or with NaN or None, are left out."""
+    return [float(row[key]) for row in curve if row.get(key) is not None and math.isfinite(row[key])]

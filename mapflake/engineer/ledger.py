@@ -182,7 +182,12 @@ class Ledger:
         self._rounds = self._read()  # another process may have written since
         if finished.index in self._rounds:
             raise LedgerError(f"{self.path}: round {finished.index} is recorded already")
-        repro.append_jsonl(self.path, self._row(finished))
+        row = self._row(finished)
+        try:  # what cannot be read back would make all rounds of the file unreadable
+            repro.from_json(Round, {key: row[key] for key in row if key not in ("schema", CHECKSUM)}, "round")
+        except ValueError as error:
+            raise ValueError(f"{self.path}: round {finished.index} cannot be recorded: {error}") from None
+        repro.append_jsonl(self.path, row)
         self._rounds[finished.index] = finished
 
     def _row(self, entry: Round) -> dict[str, Any]:

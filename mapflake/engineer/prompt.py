@@ -42,7 +42,7 @@ def build_prompt(
     Raises:
         ValueError: Variant or prompt_format is unknown, a size is none, or the budget is too small for the rest.
     """
-    if isinstance(variant, str):
+    if not isinstance(variant, Variant):
         variant = VARIANTS[known_variant(variant)]
     check_format(prompt_format)
     sizes = [*legal_sizes(sizes)]

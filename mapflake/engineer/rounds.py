@@ -8,7 +8,6 @@ is not seen.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 from mapflake import provenance, repro
 from mapflake.engineer.actions import legal_sizes
-from mapflake.engineer.backend import TrainingBackend
+from mapflake.engineer.backend import TrainingBackend, behaviour_of, column
 from mapflake.engineer.boards import apply_fallback, sample_boards, warn_of_training_boards
 from mapflake.engineer.designers import DYNAMIC, EngineerParams, RuleInputs, designer_for, params_of
 from mapflake.engineer.identity import arm_values, own_values
@@ -28,14 +27,6 @@ from mapflake.env import EnvConfig, Task
 from mapflake.extras import needs
 from mapflake.repro import seed_for, shown, whole
 from mapflake.trainer import evaluate
-
-BEHAVIOUR = {  # a report's words for columns of the trainer's log
-    "completion tokens": "completions/mean_length",
-    "longest completion": "completions/max_length",
-    "completions cut off": "completions/clipped_ratio",
-    "entropy": "entropy",
-    "groups without signal": "frac_reward_zero_std",
-}
 
 PROPOSAL = "proposal.json"
 """The design of an unfinished round, in the round's folder: a round that is killed keeps it."""
@@ -71,13 +62,14 @@ class RoundSettings:
     def __post_init__(self) -> None:
         if self.stale not in ("error", "replace"):
             raise ValueError(f"stale: {shown(self.stale)} is neither 'error' nor 'replace'")
+        if not isinstance(self.arm, str):
+            raise ValueError(f"arm: must be a name, not {shown(self.arm)}")
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
         object.__setattr__(self, "samples", whole(self.samples, "samples", 1))
-        object.__setattr__(self, "validation", tuple(self.validation))
-        if not self.validation or not all(isinstance(task, Task) for task in self.validation):
-            raise ValueError(
-                f"validation: takes one or more boards with solutions (Task), not {shown(self.validation)}"
-            )
+        boards = tuple(self.validation) if isinstance(self.validation, Iterable) else (self.validation,)
+        if not boards or not all(isinstance(task, Task) for task in boards):
+            raise ValueError(f"validation: takes one or more boards with solutions (Task), not {shown(boards)}")
+        object.__setattr__(self, "validation", boards)
         if not isinstance(self.about, Mapping):
             raise ValueError(f"about: takes values by name, not {shown(self.about)}")
         for key, value in self.about.items():
@@ -99,6 +91,11 @@ class Start:
     config: EnvConfig
     cost: Mapping[str, int] = field(default_factory=dict)
     before_design_rl: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.config, EnvConfig):
+            raise TypeError(f"config: must be an EnvConfig, not {shown(self.config)}")
+        object.__setattr__(self, "cost", {name: whole(n, f"cost: {name}", 0) for name, n in self.cost.items()})
 
 
 def run_round(
@@ -203,10 +200,10 @@ def _run(settings: RoundSettings, history: History, designer: Designer | None, s
         parent_sha256=parameters["parent_sha256"],
         before_design_rl_sha256=parameters["before_design_rl_sha256"],
         training={
-            "instances": trainer.instances,
+            "instances": parameters["instances"],
             "steps": len(curve),
-            "sampled_tokens": round(sum(_seen(curve, "sampled_tokens"))),
-            **trainer.describe(),
+            "sampled_tokens": round(sum(column(curve, "sampled_tokens"))),
+            **{name: value for name, value in parameters["trainer"].items() if name != "instances"},  # of a step, say
             **({"spent before": dict(start.cost)} if start and start.cost else {}),
         },
         metrics={"temperature": 1.0, "samples": settings.samples, **overall.to_dict("records")[0]},
@@ -304,6 +301,8 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
         before = None if start.before_design_rl is None else trainer.sha256(start.before_design_rl)
     else:
         parent = history[-1].checkpoint_sha256
+    if not isinstance(parent, str):
+        raise TypeError(f"trainer: its sha256 returned {shown(parent)}; it returns a hash as text")
     parameters = {
         "arm": settings.arm,
         "seed": settings.seed,
@@ -311,8 +310,8 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
         "parent_sha256": parent,
         "before_design_rl_sha256": before,
         "config": repro.to_json(start.config) if start else None,
-        "instances": trainer.instances,
-        "trainer": dict(described),
+        "instances": whole(trainer.instances, "trainer: instances", 1),
+        "trainer": repro.from_json(dict[str, Any], dict(described), "trainer: what its describe returned"),
         "validation_sha256": repro.json_sha256([task.instance.key for task in settings.validation]),
         "samples": settings.samples,
         "about": dict(settings.about),
@@ -320,7 +319,7 @@ def _parameters(settings: RoundSettings, history: History, start: Start | None) 
     }
     if type(trainer).__module__.split(".")[0] != "mapflake":
         parameters["trainer_code"] = provenance.identity(type(trainer))
-    return json.loads(repro.dumps(parameters))  # as it will be read back
+    return repro.from_json(dict[str, Any], parameters, "parameters")  # as it will be read back
 
 
 def _check_weights(trainer: TrainingBackend, past_round: Round) -> None:
@@ -331,15 +330,3 @@ def _check_weights(trainer: TrainingBackend, past_round: Round) -> None:
         raise LedgerError(
             f"{past_round.checkpoint}: its weights have the hash {sha256}, recorded is {past_round.checkpoint_sha256}"
         )
-
-
-def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
-    last = curve[-max(1, len(curve) // 4) :]
-    columns = {name: _seen(last, key) for name, key in BEHAVIOUR.items()}
-    return {name: sum(values) / len(values) for name, values in columns.items() if values}
-
-
-def _seen(curve: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    """Returns a column's numbers, as Python's; rows without one, or with NaN or None, are left out."""
-    return [float(row[key]) for row in curve if row.get(key) is not None and math.isfinite(row[key])]

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from mapflake import repro
 from mapflake.engineer.ledger import History
 from mapflake.engineer.report import FailureReport
-from mapflake.env import EnvConfig, GenerationError, Task, board_statistics, generate
+from mapflake.env import EnvConfig, GenerationError, Task, board_statistics, cells_needed, generate
 from mapflake.repro import Params
 from mapflake.trainer import evaluate
 from mapflake.trainer.evaluate import Completer
@@ -151,6 +151,7 @@ class KindTable:
 @functools.cache
 def _natural_waits(size: int, num_agents: int, hole: float) -> float:
     """Returns the share of random solvable boards that need a wait."""
+    hole = min(hole, (size * size - cells_needed(num_agents)) / size**2)  # a mixture may name a ratio without room
     count = board_statistics(size, num_agents, hole, boards=CENSUS, seed=0)
     return count.waits / max(1, count.solved)
 

@@ -31,6 +31,8 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
         from datasets import Dataset, Features, Value
 
     tasks = list(tasks)
+    if wrong := [task for task in tasks if not isinstance(task, Task)]:
+        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
     prompts: list[Any] = [render_prompt(task.instance, prompt_format) for task in tasks]
     text, count = Value("string"), Value("int64")
     prompt: Any = text

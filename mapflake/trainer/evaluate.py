@@ -91,6 +91,8 @@ def rollout(
         ValueError: There was no answer at all.
         ServerError: The server is gone, or refuses.
     """
+    if wrong := [task for task in tasks if not isinstance(task, Task)]:
+        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
     prompt_format = policy.prompt_format
     completions = policy.complete(
         [render_prompt(task.instance, prompt_format=prompt_format) for task in tasks],

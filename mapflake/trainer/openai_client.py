@@ -26,7 +26,7 @@ with needs("openai"):
     import openai
     from tqdm import tqdm
 
-from mapflake.repro import check_address, seed_for
+from mapflake.repro import check_address, seed_for, whole
 from mapflake.trainer.params import sampling
 
 logger = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class OpenAIPolicy:
 
     def __post_init__(self) -> None:
         check_address(self.base_url, "base_url")
+        self.concurrency = whole(self.concurrency, "concurrency", 1)
 
     def complete(
         self,

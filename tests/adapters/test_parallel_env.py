@@ -96,6 +96,8 @@ def test_what_an_agent_sees_and_may_do():
 def test_wrong_calls_name_what_is_legal():
     with pytest.raises(ValueError, match="max_steps: must be at least 1, not 0"):
         FrozenLake(PAIRS, max_steps=0)
+    with pytest.raises(ValueError, match=r"^tasks: Instance.* is not a Task"):
+        FrozenLake([PAIRS[0].instance])
     assert FrozenLake(task for task in PAIRS).size == 4
     env = FrozenLake(PAIRS, max_steps=np.int64(9), render_mode="ansi")
     with pytest.raises(ValueError, match="no game is on; call reset first"):
@@ -106,6 +108,7 @@ def test_wrong_calls_name_what_is_legal():
     assert env.render().count("G1") == 1
     for actions, message in (
         ({"agent_0": 0}, "actions: of agent_0; to move"),
+        ([0, 1], "actions: of 0, 1; to move: agent_0, agent_1"),
         ({"agent_0": 0, "agent_1": 5}, "5 is not an"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -89,8 +89,9 @@ def test_project_clips_by_hand():
     parts = {3: SizeConfig(0.25, 0.5, 1.0), 4: SizeConfig(0.0, 0.0, 0.0), 9: SizeConfig(0.75, 0.2, None)}
     assert project(request, (3, 4, 9)) == EnvConfig(parts)
     assert project({3: request[3]}, (3,), 5).sizes[3].hole_ratio == 3 / 9  # 5 agents need 6 of 9 squares
-    with pytest.raises(ValueError, match="num_agents: 0 is not an integer in 1"):
-        project({3: request[3]}, (3,), 0)
+    for agents in (0, 10, "x", True):
+        with pytest.raises(ValueError, match=f"num_agents: {agents!r} is not an integer in 1"):
+            project({3: request[3]}, (3,), agents)
     for values, sizes, message in (
         (request[3] | {"hole_ratio": math.nan}, ALL, r"size 3: hole_ratio .* is not finite"),
         (request[3] | {"hole_ratio": None}, ALL, "size 3: hole_ratio: None is not a number"),

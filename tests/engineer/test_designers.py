@@ -216,6 +216,7 @@ def test_a_prompt_has_no_more_tokens_than_the_context_leaves_beside_a_reply():
 def test_wrong_parameters_are_errors():
     for values, message in (
         ({"variant": "V0"}, r"engineer.variant: 'V0' is not legal: variant 'V0' is unknown; legal: V1"),
+        ({"variant": None}, r"^engineer.variant: None is not legal: neither the name of a context nor its sections"),
         ({"variant": {"guidline": True}}, "variant.guidline: unknown key; did you mean 'guideline'"),
         ({"base_url": "http://127.0.0.1:1"}, "base_url: of a server, but model is 'current', not openai:<name>"),
     ):

@@ -45,3 +45,5 @@ def test_a_reward_of_designs_is_finite_and_not_negative(value):
 def test_the_search_cannot_work_without_sizes():
     with pytest.raises(ValueError, match=r"^report: has no sizes, so there is nothing to guess"):
         reward_search((3, 4))(FailureReport(()), PAST)
+    with pytest.raises(ValueError, match="sizes"):
+        reward_search(())

@@ -99,6 +99,12 @@ def test_a_size_that_is_none_is_refused_in_every_format(sizes, prompt_format):
         build_prompt(REPORTS[0], history(1), sizes, prompt_format=prompt_format)
 
 
+def test_a_context_that_is_none_is_refused():
+    for wrong in (None, 3, "V0"):
+        with pytest.raises(ValueError, match=f"^variant {wrong!r} is unknown; legal: V1"):
+            build_prompt(REPORTS[0], history(1), SIZES, variant=wrong)
+
+
 def test_build_prompt_meets_a_budget_by_leaving_out_examples_first_then_rounds_and_never_by_cutting():
     def prompt(budget):
         return build_prompt(REPORTS[0], history(3), SIZES, variant="V3", budget=budget)

@@ -153,6 +153,8 @@ def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, fi
         ({"samples": 0}, "samples: must be at least 1, not 0"),
         ({"validation": iter(())}, r"validation: takes one or more boards with solutions \(Task\), not \(\)"),
         ({"validation": ["a board"]}, "validation: takes one or more boards"),
+        ({"validation": None}, r"validation: takes one or more boards .*, not \(None,\)"),
+        ({"arm": 5}, "arm: must be a name, not 5"),
         ({"about": None}, "about: takes values by name, not None"),
         ({"about": {"where": Path("x")}}, "about: 'where' is not what JSON can hold: Object of type"),
         ({"about": {"rate": math.nan}}, "about: 'rate' is not what JSON can hold: Out of range"),
@@ -181,6 +183,44 @@ def test_numbers_of_numpy_and_a_generator_of_boards_are_taken(tmp_path, first, m
             ruled({size: dict.fromkeys(first[0].config.sizes[3].ratios, ratio)}, first, "")
 
 
+def test_a_start_is_a_configuration_and_what_its_weights_cost_in_whole_numbers(tmp_path):
+    costly = Start("warm", FIRST, {"replies": np.int64(3)})
+    assert run_round(settings(tmp_path), (), start=costly).training["spent before"] == {"replies": 3}
+    assert Ledger(tmp_path / "rounds.jsonl").rounds[0].training["spent before"] == {"replies": 3}
+    with pytest.raises(ValueError, match=r"^cost: replies: must be an integer, not 0.5"):
+        Start("warm", FIRST, {"replies": 0.5})
+    with pytest.raises(TypeError, match=r"^config: must be an EnvConfig, not None"):
+        Start("warm", None)
+
+
+def test_a_round_that_could_not_be_read_back_leaves_the_ledger_as_it_was(tmp_path, first):
+    path = tmp_path / "a/rounds.jsonl"
+    before = path.read_bytes()
+    for wrong in ({"metrics": {"note": "\ud800"}}, {"versions": {"python": "\udcff"}}):
+        with pytest.raises(ValueError, match=r"rounds\.jsonl: round 1 cannot be recorded: round"):
+            Ledger(path).append(replace(first[0], index=1, **wrong))
+        assert path.read_bytes() == before
+    Ledger(path).append(replace(first[0], index=1))  # the control
+
+
+def test_boards_are_drawn_again_as_they_were_trained_on(tmp_path, first, monkeypatch):
+    """A backend may describe `instances` of its own, such as those of a step."""
+    trained = []
+    train, describe = ScriptedTrainer.train, ScriptedTrainer.describe
+    monkeypatch.setattr(ScriptedTrainer, "describe", lambda self: {**describe(self), "instances": 1})
+    monkeypatch.setattr(
+        ScriptedTrainer,
+        "train",
+        lambda self, start, tasks, *args, **options: (
+            trained.extend(tasks),
+            train(self, start, tasks, *args, **options),
+        )[1],
+    )
+    round_1 = arm(tmp_path / "b", first)[1]
+    assert round_1.training["instances"] == len(trained) > 1
+    assert round_1.boards() == trained
+
+
 def tracked(train, curve):
     """Returns a backend's training that returns this curve."""
     return lambda *args, **options: (train(*args, **options), curve)[1]
@@ -197,11 +237,19 @@ def test_a_backend_that_breaks_its_contract_is_named(tmp_path, first, monkeypatc
         train = tracked(ScriptedTrainer.train, curve)
         broken("train", train, TypeError, f"^trainer: its train returned {text}.*; it returns the curve, a row")
     broken("describe", lambda self: None, TypeError, "^trainer: its describe returned None; it returns its parameters")
+    rate = {"rate": np.float32(0.1)}
+    broken("describe", lambda self: rate, ValueError, "^trainer: what its describe returned: Object of type float32")
+    broken("instances", 0.5, ValueError, "^trainer: instances: must be an integer, not 0.5")
     for train in (lambda *args, seed: [], lambda self, start, tasks, out, seed: (out.mkdir(parents=True), [])[1]):
         shutil.rmtree(tmp_path / "b", ignore_errors=True)
         broken("train", train, FileNotFoundError, "trainer: its train wrote no checkpoint: .*b/round-1/checkpoint is")
     assert not (tmp_path / "b/rounds.jsonl").exists()
     assert len(arm(tmp_path / "b", first)) == 2  # the control
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedTrainer, "sha256", lambda self, checkpoint: 5)
+        with pytest.raises(TypeError, match=r"^trainer: its sha256 returned 5; it returns a hash as text"):
+            first_round(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
 
 
 def test_designers_and_records_that_are_none_are_named(tmp_path, first):

@@ -398,3 +398,5 @@ def test_tasks_come_back_from_a_dataset(prompt_format):
     assert tasks_of(to_dataset([], prompt_format)) == []
     with pytest.raises(ValueError, match=re.escape("row 0: task: None is not the JSON text")):
         tasks_of(dataset.remove_columns("task"))
+    with pytest.raises(ValueError, match=r"^tasks: Instance.* is not a Task \(Task.of makes one of a board\)"):
+        to_dataset([tasks[0].instance], prompt_format)

@@ -141,6 +141,7 @@ def test_a_checkpoint_of_a_known_model_with_code_of_its_own_is_loaded_without_it
 
 def test_keys_and_addresses(monkeypatch):
     fails(ValueError, "base_url: has a user, a password", OpenAIPolicy, "m", f"http://me:{PASSWORD}@127.0.0.1/v1")
+    fails(ValueError, "concurrency: must be at least 1, not 0", lambda: OpenAIPolicy("m", concurrency=0))
     monkeypatch.setenv("OPENAI_API_KEY", SECRETS["OPENAI_API_KEY"] + "\nX: y")
     policy = OpenAIPolicy("m", "http://127.0.0.1:9/v1")
     fails(ServerError, "holds characters that no key has", policy.complete, ["a"])

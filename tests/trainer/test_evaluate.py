@@ -55,6 +55,11 @@ def test_a_policy_answers_with_a_list_for_each_prompt(monkeypatch, given, said):
         rollout(ORACLE, TASKS, samples=2, seed=0)
 
 
+def test_boards_without_solutions_are_no_tasks():
+    with pytest.raises(ValueError, match=r"^tasks: Instance.* is not a Task"):
+        rollout(ORACLE, [task.instance for task in TASKS], seed=0)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 def _variant(value: Any) -> Any:
     if isinstance(value, Mapping):
         return Variant.parse(value, "variant")
+    if not isinstance(value, str | Variant):  # else two lines, of keys that do not exist
+        raise ValueError("neither the name of a context nor its sections, as in {guideline: true}")
     return known_variant(value) if isinstance(value, str) else value
 
 

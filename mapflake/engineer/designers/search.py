@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mapflake.engineer.actions import ratios
+from mapflake.engineer.actions import legal_sizes, ratios
 from mapflake.engineer.designers.rules import ruled
 from mapflake.engineer.ledger import Designer, History
 from mapflake.engineer.reply import Proposal
@@ -54,7 +54,7 @@ def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Desig
 
 def candidates(sizes: Sequence[int]) -> list[EnvConfig]:
     """Returns the designs that are compared: neighbouring sizes in equal parts, one hole ratio, one share of waits."""
-    ordered = sorted(sizes)
+    ordered = legal_sizes(sizes)
     neighbours = [ordered[i:j] for i in range(len(ordered)) for j in range(i + 1, len(ordered) + 1)]
     return [
         EnvConfig.uniform(subset, holes, waits)
