@@ -101,7 +101,10 @@ def reply_grammar(sizes: Iterable[int], prompt_format: str = "json") -> str:
 
 
 def rounded(config: EnvConfig) -> EnvConfig:
-    """Returns the configuration with ratios that are multiples of 1/20, as compact words say it."""
+    """Returns the configuration with ratios that are multiples of 1/20, as compact words say it.
+
+    A hole ratio that leaves too little room for the agents becomes the largest that does.
+    """
     requested = read_words(format_config(config, "compact"), sorted(config.sizes))
     return project(requested, config.sizes, config.num_agents)
 

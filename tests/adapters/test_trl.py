@@ -204,6 +204,8 @@ def test_boards_that_replace_others_are_of_the_same_round(tmp_path: Path) -> Non
     trainer, engineer = make(tmp_path, "domain_randomisation_dynamic", rewards=[teaching], redraws=2)
     trainer.train()
     assert max(map(len, seen.values())) == 3
+    with pytest.raises(ValueError, match="seed: must be at least 0, not -1"):
+        DesignedBoards(START, 8, seed=-1)
     boards = DesignedBoards(START, 8, seed=0)
     for round_ in engineer.history:
         boards.draw(round_.config, round_.index)
