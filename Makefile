@@ -136,7 +136,7 @@ report: install       ## write the active run as one HTML file to look at: desig
 lab: install          ## open JupyterLab on the notebooks
 	jupyter lab notebooks
 
-bench: install        ## measure speed, write reports/bench.json (PART=env|...; all parts without; EXTRAS=dev,bench adds w9)
+bench: install        ## measure speed, write reports/bench.json (PART=...; without: env, trainer, install; EXTRAS=dev,bench adds w9)
 	python -m benchmarks $(PART)
 
 docs: install         ## build the documentation, links checked, into build/site (index.html opens from disk)

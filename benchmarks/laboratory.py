@@ -228,13 +228,14 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "# How much there is to be won by designing",
         "Trials of single designs on students of different strength. The study's round and the reward of designs were "
         "chosen by the first trials, of seed 0 and a part of seed 1. The students are not the study's, and "
-        "engineers have no part in the gate: the study is in [results.md](results.md).",
+        "no engineer takes part in the comparison of designs: the study is in [results.md](results.md).",
         "A trial is one round of GRPO on the boards of a design. Its gain is in points of valid plans on "
         f"{BOARDS.validation.boards * len(SIZES) * len(BOARDS.validation.wait_ratios)} entries, half of "
         f"which need a wait ({SAMPLES} answers to each); some are the same [board](../docs/glossary.md). "
         "`python -m benchmarks.laboratory` runs more. The [log](log.md) says what was planned; an empty cell was not "
         "run.",
-        "Columns of the matrices are students, named by their supervised steps. Rows are designs: *draw 0* to *draw 5* "
+        "Columns of the matrices are students, named by their age: supervised steps after the warm start. Rows are "
+        "designs: *draw 0* to *draw 5* "
         f"are random configurations. {rounds_of(tabled(rows))} At *equal tokens*, a gain is scaled to the mean number "
         "of sampled tokens.",
     ]
@@ -338,7 +339,7 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
     gains, seed_gains = matrix(asked, ENGINEERS), matrix([row for row in own if row["seed"] == seed], DESIGNS)
     complete = seed_gains.reindex([*DESIGNS]).notna().all()
     rest = matrix([row for row in own if row["seed"] != seed], DESIGNS)
-    labels = {name: f"{name}, told of a student of {ENGINEERS[name]:,} steps" for name in gains.index}
+    labels = {name: f"{name}, told of a student of age {ENGINEERS[name]:,}" for name in gains.index}
     parts = [
         "## Designs that trained engineers asked for",
         "The first designs of trained engineers of the study, each told its own student's report, tried on the "

@@ -1,4 +1,4 @@
-"""Reinforcement over designs: GRPO whose prompts are situations, and whose reward is what a design teaches.
+"""RL on designs: GRPO whose prompts are situations, and whose reward is what a design teaches.
 
 The trainer is that of boards (`trainer.grpo`); several processes and LoRA were tried with boards alone. A rejected
 reply gets 0. Two more numbers are logged that reward nothing: the share of accepted replies, and the share of distinct

@@ -80,7 +80,7 @@ class LessonParams(Params):
 
 
 class DesignRLParams(Params):
-    """Reinforcement over designs.
+    """RL on designs.
 
     Attributes:
         lessons: Supervised lessons in designing before it; None: none.

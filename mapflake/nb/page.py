@@ -114,12 +114,13 @@ def _found(results: Study, gains: Sequence[Difference], designs: engineers.Recor
     agents = " and ".join(map(str, sorted({*results.boards["agents"]})))
     solving = f"After its supervised start the model solves {start}% of the benchmark's boards with {agents} agents"
     solving += f"; one round of GRPO changes this by {points(first_gains[0].estimate)} points." if first_gains else "."
-    for gain in gains:
-        solving += (
-            f" On the validation boards, {len(results.history(gain.arm, results.seeds(gain.arm)[0]))} rounds with the "
-            f"fixed configuration change its valid rate by {points(gain.estimate)} points ({gain.estimate.seeds} "
-            "training seeds)."
-        )
+    if gains:
+        changes = [
+            f"by {points(gain.estimate)} points after {len(results.history(gain.arm, results.seeds(gain.arm)[0]))} "
+            f"rounds ({gain.estimate.seeds} training seeds)"
+            for gain in gains
+        ]
+        solving += f" On the validation boards, the fixed configuration changes its valid rate {' and '.join(changes)}."
     rows = engineers.readings(designs) if designs else pd.DataFrame()
     designing = MISSING.format("reinforcement learning on designs")
     if not rows.empty:

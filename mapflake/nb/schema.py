@@ -157,7 +157,7 @@ class Ablations(Params):
 
 
 class TrainedEngineer(Params):
-    """Notebook 04: reinforcement over designs `before` round 0, and its bank of situations."""
+    """Notebook 04: RL on designs `before` round 0, and its bank of situations."""
 
     bank: BankParams
     before: DesignRLParams

@@ -34,7 +34,7 @@ PUBLISHED = (
 )
 POOLED = tuple((against, agents) for against in ("fixed", ANOTHER, "evaluation_matched") for agents in (2, 3))
 TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": ("v1", "v2")}
-CONTROLS = """# Published ways to choose boards, on fresh students
+CONTROLS = """# Controls, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
 sampling. This page has them, on students of other training seeds: {seeds} (`reports/cells/controls`). Training with

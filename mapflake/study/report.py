@@ -94,7 +94,9 @@ def results_markdown(
     unclean = sum(not origin.clean for origin in made)
     origins = [f"The cells were made at these commits: {commits}."]
     if unclean:
-        origins.append(f"When {unclean} of them were made, files other than results had been changed.")
+        origins.append(
+            f"When {unclean} of them were made, files other than results and params.yaml had been changed or added."
+        )
     if all(origin.code_sha256 == code_sha256() for origin in made):
         origins.append("The code that decides results is still the same.")
     else:

@@ -26,8 +26,8 @@ round of the *fixed* run. Two differences were asked before the first of these c
 
 {search}
 
-After these results we decided to run four more students, {seeds_again} (`reports/cells/search_again`), and wrote down
-the same two questions for them alone:
+Four more students, {seeds_again} (`reports/cells/search_again`), had been planned "if there is time". After these
+results we decided to run them, with the same two questions for them alone:
 
 {search_again}
 

@@ -51,7 +51,7 @@ class EngineerParams(Params):
         constrained: Whether decoding follows the grammar of legal replies (`reply_grammar`). A server gets
             the JSON Schema of a reply (`reply_schema`), of which it may take no notice.
         prompt_tokens: The prompt's budget (`build_prompt`), or what the model's context leaves, if that is less.
-        design_rl: Reinforcement over designs (`design_rl`): `none`, or `before` round 0: the arm then has a round 0
+        design_rl: RL on designs (`design_rl`): `none`, or `before` round 0: the arm then has a round 0
             of its own, from the trained weights.
         max_new_tokens: Most tokens of a reply; None: in compact those of a design and 8 more, in JSON 4096.
     """
