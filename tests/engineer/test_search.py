@@ -1,6 +1,7 @@
 """The search by the reward of RL on designs: what it guesses, what it earns, and that it reads the report."""
 
 import math
+import re
 from functools import partial
 
 import numpy as np
