@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 import nbformat
@@ -90,6 +91,16 @@ def test_dvc_takes_what_the_docs_say(repo: Path, monkeypatch: pytest.MonkeyPatch
     (repo / "params.yaml").write_text(written)
     with pytest.raises(Exception, match=r"^Invalid `--set-param` value"):  # which is why there is a plus
         apply_overrides(repo / "params.yaml", ["profiles.smoke.ablations.redraws=2"])
+
+
+def test_the_run_llm_takes_the_lessons_of_its_page(repo: Path) -> None:
+    page = (ROOT / "docs/pretrained.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(lessons:\n.*?)```", page, flags=re.DOTALL)
+    edit(repo, r"^(        rl: \{<<: \*llm_round,)", textwrap.indent(block, 8 * " ") + r"\1")
+    before = params.effective(params.load(repo), "llm").trained_engineer.before
+    assert before.lessons is not None
+    shown = before.lessons.rows - before.lessons.boards
+    assert shown == before.lessons.situations == 2880  # each is shown once
 
 
 OWN = r"^  designers: (?:.*\n)+?    language_model_another: .*$"
