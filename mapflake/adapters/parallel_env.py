@@ -25,8 +25,9 @@ import numpy as np
 
 from mapflake.env import MOVES, Plan, Task, Verdict, check, execute, judge_plan, reward
 from mapflake.env.instance import DELTAS, text_at
+from mapflake.env.task import listed_tasks
 from mapflake.extras import needs
-from mapflake.repro import shown, whole
+from mapflake.repro import whole
 
 with needs("pettingzoo"):
     from gymnasium.spaces import Box, Discrete
@@ -54,12 +55,10 @@ class FrozenLake(ParallelEnv):
         Raises:
             ValueError: There are no tasks, or an argument is out of range.
         """
-        self.tasks, self.render_mode = tuple(tasks), render_mode
+        self.tasks, self.render_mode = tuple(listed_tasks(tasks)), render_mode
         self.max_steps = None if max_steps is None else whole(max_steps, "max_steps", 1)
         if not self.tasks:
             raise ValueError("tasks: nothing to play")
-        if wrong := [task for task in self.tasks if not isinstance(task, Task)]:
-            raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode: {render_mode!r} is neither ansi nor None")
         self.size = max(task.instance.size for task in self.tasks)

@@ -117,7 +117,8 @@ def run_round(
             the last round was measured on other validation boards, or with other `samples` or another seed; or it
             cannot be decided whether the designer has changed (`provenance.identity`); or `settings.about` has a key
             that the round adds itself (`ADDED`).
-        TypeError: As for `designed`; or the trainer's `train` returned no curve, or its `describe` no parameters.
+        TypeError: As for `designed`; or the trainer's `train` returned no curve, its `describe` no parameters, or its
+            `sha256` no text.
         FileNotFoundError: The trainer's `train` wrote no checkpoint.
     """
     _check_about(settings)

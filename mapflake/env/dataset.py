@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mapflake.env.task import Task
+from mapflake.env.task import Task, listed_tasks
 from mapflake.env.text import check_prompt_format, render_prompt
 from mapflake.extras import needs
 from mapflake.repro import dumps, from_json, loads, shown, to_json
@@ -30,9 +30,7 @@ def to_dataset(tasks: Iterable[Task], prompt_format: str = "chat") -> Dataset:
     with needs("train"):
         from datasets import Dataset, Features, Value
 
-    tasks = list(tasks)
-    if wrong := [task for task in tasks if not isinstance(task, Task)]:
-        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
+    tasks = listed_tasks(tasks)
     prompts: list[Any] = [render_prompt(task.instance, prompt_format) for task in tasks]
     text, count = Value("string"), Value("int64")
     prompt: Any = text

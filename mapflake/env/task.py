@@ -70,6 +70,14 @@ class Task:
         return self
 
 
+def listed_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """Returns tasks as a list; ValueError, which shows it, if one is none."""
+    tasks = list(tasks)
+    if wrong := [task for task in tasks if not isinstance(task, Task)]:
+        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
+    return tasks
+
+
 def transform_task(task: Task, k: int = 0, agent_order: Sequence[int] | None = None) -> Task:
     """Returns the image of a task under a symmetry of the square and a renaming of agents, see `transform`.
 
@@ -136,10 +144,7 @@ def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:
     Raises:
         ValueError: One is no task; nothing is written.
     """
-    tasks = [*tasks]
-    if wrong := [task for task in tasks if not isinstance(task, Task)]:
-        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
-    write_jsonl(path, [{"schema": SCHEMA}, *map(to_json, tasks)])
+    write_jsonl(path, [{"schema": SCHEMA}, *map(to_json, listed_tasks(tasks))])
 
 
 def load_tasks(path: str | Path) -> list[Task]:

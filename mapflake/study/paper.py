@@ -81,7 +81,7 @@ def claims(study: Study) -> pd.DataFrame:
     text = f"{base:+.1f} with 3 agents"
     ahead("a trained checkpoint designs better than the untrained model: all boards", text, ["engineer_base"] * 2)
     contexts = {
-        (record.parameters.get("engineer") or {}).get("variant", "V6")
+        str((record.parameters.get("engineer") or {}).get("variant", "V6"))
         for (arm, _), record in study.records.items()
         if arm in ENGINEERS
     }

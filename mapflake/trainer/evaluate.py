@@ -16,6 +16,7 @@ import numpy as np
 
 from mapflake import repro
 from mapflake.env import Plan, Task, Verdict, judge_completion, render_prompt
+from mapflake.env.task import listed_tasks
 from mapflake.extras import needs
 from mapflake.repro import shown
 
@@ -88,12 +89,10 @@ def rollout(
     Samples for which a server had no answer (None) are left out, with a warning: they are not wrong answers.
 
     Raises:
-        ValueError: There was no answer at all.
+        ValueError: There was no answer at all, or one of `tasks` is none.
         ServerError: The server is gone, or refuses.
     """
-    if wrong := [task for task in tasks if not isinstance(task, Task)]:
-        raise ValueError(f"tasks: {shown(wrong[0])} is not a Task (Task.of makes one of a board)")
-    prompt_format = policy.prompt_format
+    tasks, prompt_format = listed_tasks(tasks), policy.prompt_format
     completions = policy.complete(
         [render_prompt(task.instance, prompt_format=prompt_format) for task in tasks],
         n=samples,
