@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from importlib import metadata
 from pathlib import Path, PurePath
-from types import CodeType
+from types import CodeType, EllipsisType
 from typing import Any, get_origin
 
 import numpy as np
@@ -46,7 +46,9 @@ READS = {
 VALUES = str | int | float | tuple | list | dict | set | frozenset | np.ndarray | np.generic
 """The values in a module or a class that decide what its functions do (`identity`)."""
 
-TOLD_BY_REPR = str | int | float | complex | bytes | range | None | np.generic | PurePath | re.Pattern | Enum
+TOLD_BY_REPR = (
+    str | int | float | complex | bytes | range | None | EllipsisType | np.generic | PurePath | re.Pattern | Enum
+)
 """The values whose text says all of them."""
 
 
@@ -229,8 +231,8 @@ def _said(thing: Any, seen: set[Any]) -> Any:
         seen.add(thing)
         if inspect.isclass(thing):
             return [_source(thing), _inside(thing, seen) or None]
-        of_lambda = [_instructions(thing.__code__)] if thing.__name__ == "<lambda>" else []  # its line may have others
-        return [_source(thing), _held(thing, seen), *of_lambda]
+        is_lambda = thing.__name__ == "<lambda>"  # its line may have others
+        return [_source(thing), _held(thing, seen), *([_instructions(thing.__code__, seen)] if is_lambda else [])]
     content: Any
     if isinstance(thing, BaseModel):
         content = [type(thing).__qualname__, _said(dict(thing), seen)]
@@ -282,9 +284,9 @@ def _held(function: Any, seen: set[Any]) -> Any:
     return _said([cells, function.__defaults__, function.__kwdefaults__, plain], seen)
 
 
-def _instructions(code: CodeType) -> list[Any]:
+def _instructions(code: CodeType, seen: set[Any]) -> list[Any]:
     """Returns what a function does, as the interpreter has it."""
-    consts = [_instructions(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
+    consts = [_instructions(c, seen) if isinstance(c, CodeType) else _said(c, seen) for c in code.co_consts]
     return [code.co_code.hex(), code.co_names, code.co_varnames, consts]
 
 
