@@ -18,26 +18,32 @@ from mapflake.study import Study
 from mapflake.study.cells import span, together
 from mapflake.study.controls import SETS, controls_markdown
 
-MARKS = re.compile(r"(<!-- claims: .*? -->\n).*?(<!-- /claims -->)", re.DOTALL)
-"""The place of the claims in a page, between marks that stay as they are."""
-
-ALL_CLAIMS = "docs/claims.md"
+PAGES = {"README.md": "findings", "docs/claims.md": "claims"}
+"""The pages with results -> what they show, between marks that stay as they are."""
+MARKS = re.compile(r"(<!-- (?:claims|findings): .*? -->\n).*?(<!-- /(?:claims|findings) -->)", re.DOTALL)
 CLAIMED, SEARCHED = ("study", "controls", "without_reports"), ("search", "search_again", "search_by_age")
 """Sets of cells that claims are about: those of `study.claims.CLAIMS`, and those in which the search was run."""
 
 
 def write(root: Path) -> None:
-    """Writes the claims of README.md and docs/claims.md, the README's figures and reports/controls.md anew.
+    """Writes the findings of README.md, the claims of docs/claims.md, the README's figures and reports/controls.md.
 
     All of it comes from the records in reports/cells, and for the trials from reports/laboratory/gate.json.
+
+    Raises:
+        ValueError: A page has no marks, or a claim does not hold.
     """
     cells, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
     sets = {name: study.load(cells / name) for name in SETS}
-    for name in ("README.md", ALL_CLAIMS):
-        text = (root / name).read_text(encoding="utf-8")
-        repro.write_text(root / name, with_claims(text, name, sets, gate, ages))
+    claims = all_claims(sets, gate, ages)
+    shown = {"claims": claims.replace("](reports/", "](../reports/"), "findings": study.findings_markdown(claims)}
+    for name, kind in PAGES.items():
+        text, found = MARKS.subn(rf"\1{shown[kind]}\n\2", (root / name).read_text(encoding="utf-8"))
+        if not found:
+            raise ValueError(f"{name} has no marks <!-- {kind}: ... --> and <!-- /{kind} -->")
+        repro.write_text(root / name, text)
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, cells / "without_reports"))
     listed = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(listed)), root / REPORTS / "loop.png")
@@ -65,24 +71,14 @@ def examples(cells: Study) -> dict[str, History]:
     }
 
 
-def with_claims(text: str, name: str, sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) -> str:
-    """Returns the page `name`, whose content is `text`, with the claims between its marks: `ALL_CLAIMS` has them all.
-
-    `sets` are those of `SETS`, and the rest is as for `study.claims_markdown`.
+def all_claims(sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) -> str:
+    """Returns the tables of claims, from the cells of `SETS`; the rest is as for `study.claims_markdown`.
 
     Raises:
-        ValueError: The page has no marks, or a claim does not hold.
+        ValueError: A claim does not hold.
     """
     *earlier, by_age = (sets[name] for name in SEARCHED)
     both, every = together(*earlier), together(*earlier, by_age)
     within = f"fresh students {span(by_age)}, within ages"
     searched = {f"fresh students {span(both)}": both, within: by_age, f"{span(every)}, after the fact": every}
-    claims = study.claims_markdown(
-        *(titled(sets, CLAIMED), searched, gate, ages), further=name == ALL_CLAIMS, within=[within]
-    )
-    if name == ALL_CLAIMS:
-        claims = claims.replace("](reports/", "](../reports/")
-    text, replaced = MARKS.subn(lambda marks: f"{marks[1]}{claims}\n{marks[2]}", text)
-    if not replaced:
-        raise ValueError(f"{name} has no marks <!-- claims: ... --> and <!-- /claims -->")
-    return text
+    return study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, within=[within])

@@ -12,7 +12,7 @@ The figures are in `mapflake.plots.study`.
 
 from mapflake.study.board_sets import write_boards
 from mapflake.study.cells import Study, load, together
-from mapflake.study.claim_tables import claims_markdown
+from mapflake.study.claim_tables import claims_markdown, findings_markdown
 from mapflake.study.comparisons import Difference, against_each, compare
 from mapflake.study.designs import changes
 from mapflake.study.records import benchmark, made, write_record
@@ -26,6 +26,7 @@ __all__ = [
     "changes",
     "claims_markdown",
     "compare",
+    "findings_markdown",
     "in_parts",
     "load",
     "made",

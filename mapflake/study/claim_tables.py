@@ -6,12 +6,13 @@ have the p-values corrected for several comparisons.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mapflake.study.cells import Study
-from mapflake.study.claims import CLAIMS, FURTHER_CLAIMS, GATE_CLAIMS, SEARCH_CLAIMS, TWO_AGENTS, Claim
+from mapflake.study.claims import CLAIMS, FINDINGS, FURTHER_CLAIMS, GATE_CLAIMS, SEARCH_CLAIMS, TWO_AGENTS, Claim
 from mapflake.study.comparisons import compare
 from mapflake.study.designs import spent
 from mapflake.study.engineers import first_designs, head_start
@@ -42,15 +43,14 @@ def claims_markdown(
     gate: Mapping[str, Any],
     ages: int,
     *,
-    further: bool = True,
     within: Collection[str] = (),
 ) -> str:
     """Returns claims as numbered tables in Markdown: `GATE_CLAIMS`, `CLAIMS`, `SEARCH_CLAIMS` and `FURTHER_CLAIMS`.
 
     `sets` are the cells of `CLAIMS` and `FURTHER_CLAIMS` by the titles of their columns, the study's first, and
-    `search` those of `SEARCH_CLAIMS`; no two have a student in common. The last table is left out unless `further`.
-    `gate` is the content of reports/laboratory/gate.json, `ages` the number of ages of students. In columns `within`
-    students are compared within their age.
+    `search` those of `SEARCH_CLAIMS`; no two have a student in common. `gate` is the content of
+    reports/laboratory/gate.json, `ages` the number of ages of students. In columns `within` students are compared
+    within their age.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
@@ -66,14 +66,26 @@ def claims_markdown(
     parts = [
         (title, CLAIMS, sets),
         ("**A search in place of RL on designs**, in the same points", SEARCH_CLAIMS, search),
+        ("**More on these arms**, in the same points", FURTHER_CLAIMS, sets),
     ]
-    if further:
-        parts.append(("**More on these arms**, in the same points", FURTHER_CLAIMS, sets))
     tables, first = [gate_table(gate)], len(GATE_CLAIMS) + 1
     for heading, claims, cells in parts:
         tables.append(table(heading, claims, cells, ages, first=first, within=within))
         first += len(claims)
     return "\n\n".join(tables)
+
+
+def findings_markdown(tables: str) -> str:
+    """Returns `FINDINGS` as a list with the numbers of claims, read from the text of `claims_markdown`."""
+    rows = [line.strip("| ").split("|") for line in tables.splitlines()]
+    ends = re.search(r"\*fixed\* begins at (?P<begin>\S+) and ends at (?P<end>\S+)\)", tables)
+    numbers = ends.groupdict() if ends else {}
+    numbers |= {
+        f"{row[0].strip()}{column}": cell.partition(", ")[0].strip()
+        for row in rows
+        for column, cell in zip("abcd", row[2:], strict=False)
+    }
+    return "\n".join(f"- {text.format_map(numbers)}" for text in FINDINGS)
 
 
 def gate_table(gate: Mapping[str, Any]) -> str:

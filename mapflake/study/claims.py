@@ -1,4 +1,4 @@
-"""The sentences of the numbered claims of README.md and docs/claims.md; `study.claim_tables` has their numbers.
+"""The sentences of README.md and docs/claims.md on what was found; `study.claim_tables` has their numbers.
 
 A claim is about two arms, or about designs in the trials of reports/laboratory.md (`GATE_CLAIMS`).
 """
@@ -14,6 +14,35 @@ from mapflake.study.names import ROUND_0
 ASKED, LATE = "†", "‡"
 TWO_AGENTS: Mapping[str, Any] = {"agents": 2}
 """The boards of the questions that were written down before the study: the paper's benchmark, agents as in training."""
+
+
+FINDINGS = (
+    "**Designs matter, but one mixture is nearly as good as the best.** In [trials](reports/laboratory.md) of one"
+    " round, the best design for a student teaches more than a random one, by {1a}, but hardly more than boards drawn"
+    " as the benchmark's are, *evaluation-matched*: {2a} (claims 1 and 2).",
+    "**The paper's engineer**, the current policy without RL on designs, ends ahead of *fixed* over eight students of"
+    " the study, where [two were left out](docs/claims.md#what-else-to-know): {8a}. On seven fresh students no lead is"
+    " shown: {8b} (claim 8).",
+    "**The trained engineer (RL on designs)** ends ahead of *fixed* (which gets from {begin} to {end}) in the study,"
+    " {4a}, and on seven fresh students, where this was not asked, {4b}. On seven others, where it was, no lead is"
+    " shown: {4c}. Extra samples: {4d} (claim 4).",
+    "**It takes no engineer to beat *fixed*.** Evaluation-matched does, by {5a}, without extra samples. *Dynamic"
+    " sampling* (groups of answers that all earn the same reward are replaced) does, by {7b}, with fewer extra samples"
+    " than the engineer takes. The trained engineer is not shown to beat either (claims 5 to 7 and 14).",
+    "**Nor does it take training.** A [search](docs/glossary.md#arms) guesses success rates from the report and takes"
+    " the best of 540 designs by the engineer's own reward. It ends ahead of *fixed* on other students: {11a} and"
+    " {11b} (claim 11).",
+    "**The trained engineer's designs follow its report, which is not shown to help.** It asks for larger boards when"
+    " the report shows a stronger student, but in no set of students does its own student's report teach more than"
+    " another's beyond chance: {10a} and {10b} (claims 9 and 10).",
+    "**A search that is told a wrong report teaches less**: its own report gains {12b} more, if students are compared"
+    " within their age, as was asked. Most of this is one age: told of the weakest student, it asks for no boards with"
+    " waits (claim 12).",
+    "**The largest doubt**: to beat *fixed*, it may be enough to know how the benchmark's boards are drawn. The reward"
+    " of the engineer and of the search knows it. Evaluation-matched does, too, and where it was asked, neither is"
+    " shown to beat it (claims 6 and 13).",
+)
+"""What was found, for the README; `{4a}` is the number of claim 4 in its first column, `{4d}` its extra samples."""
 
 
 @dataclass(frozen=True)

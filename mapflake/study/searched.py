@@ -12,6 +12,7 @@ from mapflake.engineer.reading import waits
 from mapflake.study.cells import Study, span, together
 from mapflake.study.comparisons import Difference, against_each, compare, listed, points
 from mapflake.study.engineers import mean_size
+from mapflake.study.names import name
 from mapflake.study.statistics import paired
 
 SEARCH, ANOTHER, MATCHED = "engineer_search", "engineer_search_another", "evaluation_matched"
@@ -92,13 +93,13 @@ def searched_markdown(sets: Sequence[Study], ages: int) -> str:
     }
     questions["search_by_age"] = against_each(by_age, SEARCH, [ANOTHER, MATCHED], agents=2, ages=ages)
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in questions.items()}
-    shown["search_beside"] = _uncorrected(compare(both, [MATCHED], "fixed", agents=2) + _leads(both, [MATCHED]))
-    shown["by_age_beside"], shown["search_all"] = (_uncorrected(_leads(students)) for students in (by_age, every))
+    shown["search_beside"] = uncorrected(compare(both, [MATCHED], "fixed", agents=2) + _leads(both, [MATCHED]))
+    shown["by_age_beside"], shown["search_all"] = (uncorrected(_leads(students)) for students in (by_age, every))
     (within,) = compare(both, [SEARCH], ANOTHER, agents=2, ages=ages)
     shown["within"] = points(within.estimate)
     (ahead_within,) = compare(by_age, [SEARCH], "fixed", agents=2, ages=ages)
     shown["ahead_within"] = points(ahead_within.estimate)
-    shown["search_by_student"] = _by_student(every).to_markdown(disable_numparse=True)
+    shown["search_by_student"] = by_student(every, SEARCH, ["fixed", MATCHED]).to_markdown(disable_numparse=True)
     shown["students"] = str(len(every.seeds(SEARCH)))
     shown["seeds_search"], shown["seeds_again"], shown["seeds_by_age"] = map(span, sets)
     return SEARCHED.format(**shown).strip()
@@ -111,24 +112,28 @@ def _leads(study: Study, with_two_agents: Sequence[str] = AGAINST) -> list[Diffe
     return leads + [row for some in kept for row in against_each(study, SEARCH, AGAINST, **some)]
 
 
-def _uncorrected(rows: Sequence[Difference]) -> str:
+def uncorrected(rows: Sequence[Difference]) -> str:
     """Returns differences as a table in Markdown, without p-values."""
     return listed([replace(row, holm=None) for row in rows]).drop(columns="p").to_markdown(disable_numparse=True)
 
 
-def _by_student(study: Study) -> pd.DataFrame:
-    """Returns what the search asks for first and its leads with 2 agents: a row a training seed, the weakest first."""
-    arms, rows = {"own": SEARCH, "another's": ANOTHER}, {}
-    ends = {arm: study.rates(arm, agents=2).mean(axis=1) for arm in ("fixed", *arms.values(), MATCHED)}
+def by_student(study: Study, engineer: str, others: Sequence[str]) -> pd.DataFrame:
+    """Returns what an engineer asks for first, told its own report or another's: a row a seed, the weakest first.
+
+    Beside it is how far it ends ahead of `others`, and of itself told another's report, with 2 agents.
+    """
+    arms, rows = {"own": engineer, "another's": f"{engineer}_another"}, {}
+    ends = {arm: study.rates(arm, agents=2).mean(axis=1) for arm in (*others, *arms.values())}
     apart = paired(*(study.rates(arm, agents=2, needs_wait=True) for arm in arms.values())).mean(axis=1)
-    rounds = {seed: {arm: study.history(arm, seed)[:2] for arm in arms.values()} for seed in study.seeds(SEARCH)}
-    for seed in sorted(rounds, key=lambda seed: rounds[seed][SEARCH][0].report.valid_rate):
-        row = {"round 0: valid": f"{rounds[seed][SEARCH][0].report.valid_rate:.1%}"}
+    rounds = {seed: {arm: study.history(arm, seed)[:2] for arm in arms.values()} for seed in study.seeds(engineer)}
+    for seed in sorted(rounds, key=lambda seed: rounds[seed][engineer][0].report.valid_rate):
+        row = {"round 0: valid": f"{rounds[seed][engineer][0].report.valid_rate:.1%}"}
         configs = {told: rounds[seed][arm][1].config for told, arm in arms.items()}
         row |= {f"size, {told}": f"{mean_size(config):.1f}" for told, config in configs.items()}
         row |= {f"waits, {told}": f"{waits(config):.2f}" for told, config in configs.items()}
-        for title, other in (("fixed", "fixed"), ("evaluation-matched", MATCHED), ("another's", ANOTHER)):
-            row[f"own - {title}"] = f"{100 * (ends[SEARCH][seed] - ends[other][seed]):+.1f}"
+        for other in (*others, arms["another's"]):
+            title = "another's" if other == arms["another's"] else name(other).removesuffix(" configuration")
+            row[f"own - {title}"] = f"{100 * (ends[engineer][seed] - ends[other][seed]):+.1f}"
         row["own - another's, with a wait"] = f"{100 * apart[seed]:+.1f}"
         rows[seed] = row
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("seed")

@@ -25,10 +25,11 @@ from mapflake.nb import params, publish, readme
 from mapflake.nb.__main__ import main
 from mapflake.study import Study, compare, controls, designs, load
 from mapflake.study.cells import together
+from mapflake.study.claims import FINDINGS
 from mapflake.study.comparisons import against_each, corrected, points
 from mapflake.study.statistics import Estimate, estimate, holm, paired, t_estimate
 
-README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", readme.ALL_CLAIMS))
+README, CLAIMS = ((ROOT / name).read_text(encoding="utf-8") for name in readme.PAGES)
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +49,18 @@ def cells(every: dict[str, Study]) -> dict[str, Study]:
 
 
 def test_a_claim_that_does_not_hold_is_refused(every: dict[str, Study]) -> None:
-    gate, at = json.loads(committed("reports/laboratory/gate.json")), "README.md"
-    with pytest.raises(ValueError, match=rf"^{at} has no marks <!-- claims: "):
-        readme.with_claims(README.replace("<!-- /claims -->", ""), at, every, gate, 4)
+    gate = json.loads(committed("reports/laboratory/gate.json"))
     with pytest.raises(ValueError, match=r"claim .* does not hold: -1\.0"):
-        readme.with_claims(README, at, every, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+        readme.all_claims(every, gate | {"designing": {"mean": -1.0, "low": -2.0, "high": 0.5}}, 4)
+
+
+def test_a_finding_names_the_claims_whose_numbers_it_shows() -> None:
+    for text in FINDINGS:
+        named = re.findall(r"(\d+)(?: to (\d+))?", text.rpartition("(claim")[2])
+        claims = {number for first, last in named for number in range(int(first), int(last or first) + 1)}
+        shown = {int(number) for number in re.findall(r"\{(\d+)[a-c]\}", text)}
+        assert shown <= claims, text
+        assert len(text.split()) <= 60, text
 
 
 def test_the_command_says_which_claim_does_not_hold(
@@ -72,11 +80,11 @@ def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
     rows = [row for row in gate.values() if isinstance(row, dict)]
     p = dict(zip([key for key in gate if isinstance(gate[key], dict)], holm([row["p"] for row in rows]), strict=True))
     assert len(p) == 5
-    assert "even that is not shown after correction for the five comparisons of the trials." in README
+    assert "even that is not shown after correction for the five comparisons of the trials." in CLAIMS
     assert "Corrected for the five comparisons, 1 holds and 2 does not" in CLAIMS
     assert (p["designing"] or 1) < 0.05 < (p["against benchmark"] or 0)
     assert gate["against benchmark"]["high"] < 2 < gate["designing"]["mean"]  # little more
-    assert "though [what a design teaches depends on the student]" in README
+    assert "though [what a design teaches depends on the student]" in CLAIMS
     rows = repro.read_jsonl(ROOT / "reports/laboratory.jsonl")
     trials = laboratory.whole(laboratory.of_designs(rows, laboratory.CHOSEN, laboratory.DESIGNS))
     assert trials is not None
@@ -86,24 +94,16 @@ def test_what_claims_say_of_trials_holds_after_correction_as_they_say() -> None:
     assert fitted == {"3200", "6000"}
 
 
-def test_all_claims_begin_with_those_of_the_readme() -> None:
-    readme_rows, claim_rows = (
-        [line for line in text.splitlines() if re.match(r"\| \d", line)] for text in (README, CLAIMS)
-    )
-    numbers = [int(row.split()[1]) for row in readme_rows]
-    assert [row.replace("](../", "](") for i, row in enumerate(claim_rows, 1) if i in numbers] == readme_rows
-    first, last = len(numbers), len(claim_rows)
-    assert numbers == [*range(1, first + 1)]
-    assert f"In 4 to {last}, †" in CLAIMS
-    assert f"Claims 1 to {first} are those of [README.md](../README.md);" in CLAIMS
-    assert f"{first + 1} to {last} are here alone." in CLAIMS
+def test_what_is_said_of_claims_by_their_number_is_true_of_them() -> None:
+    claim_rows = [line for line in CLAIMS.splitlines() if re.match(r"\| \d", line)]
+    assert [int(row.split()[1]) for row in claim_rows] == [*range(1, len(claim_rows) + 1)]
+    assert f"In 4 to {len(claim_rows)}, †" in CLAIMS
     of_the_study = claim_rows[3:10] + claim_rows[13:]
     study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in of_the_study}
     few = {seeds: [number for number, claim in study.items() if f" {seeds} seeds" in claim] for seeds in (8, 10, 3)}
     assert few == {8: ["8", "25", "26"], 10: ["5", "6", "18", "27"], 3: ["20"]}
     assert "claims 8, 25 and 26 have 8 of the study's 16 seeds" in CLAIMS
     assert "Claims 5, 6, 18 and 27 have 10, claim 20 has 3" in CLAIMS
-    assert f"([all claims](docs/claims.md) has {first + 1} to {last})" in README
 
 
 def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> None:
@@ -208,8 +208,9 @@ def flipped(differences: Sequence[float]) -> float:
 
 def test_the_lead_in_the_study_holds_for_its_questions_alone(cells: dict[str, Study]) -> None:
     assert (
-        "In the study, it survives correction for the three questions that open [results](reports/results.md), or for"
-        " the arms in its table, but not with [two arms more](docs/claims.md#what-else-to-know)," in README
+        "In the study, the trained engineer's lead survives correction for the three questions that open"
+        " [results](reports/results.md), or for the arms in its table, but not with"
+        " [two arms more](docs/claims.md#what-else-to-know)," in README
     )
     study, *_ = cells.values()
     against = ["fixed", "engineer_trained_another", "evaluation_matched"]
@@ -240,7 +241,8 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert (by_set[-1]["fixed"].holm or 1) < 0.025 < (by_set[-1][arms[1]].holm or 0)  # a second look
     assert min(by_set[-1]["fixed"].by_seed) > 0
 
-    assert "two ages away, the search teaches less**, if students are compared within their age, as was asked" in README
+    assert "is told a wrong report teaches less**:" in README
+    assert "more, if students are compared within their age, as was asked." in README
     within = {row.against: row for row in against_each(asked, arms[0], [arms[1], matched], agents=2, ages=4)}
     assert [within[against].significant for against in (arms[1], matched)] == [True, False]
     usual = {row.against: row for row in against_each(asked, arms[0], [arms[1], matched], agents=2)}
@@ -248,11 +250,11 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert not usual[arms[1]].estimate.excludes_zero
     others = [lead for lead, seed in zip(usual[arms[1]].by_seed, asked.seeds(arms[0]), strict=True) if seed % 4 != 2]
     assert f"the six others gain a mean of {100 * sum(others) / len(others):+.1f} points." in CLAIMS
-    assert "*Evaluation-matched* does, too, and where it was asked, neither is shown to beat it;" in README
+    assert "Evaluation-matched does, too, and where it was asked, neither is shown to beat it (" in README
     for study in every.values():
         rows = [compare(study, [arm], matched, agents=2) for arm in (arms[0], "engineer_trained")]
         assert not any((row.estimate.low or 0) > 0 for (row,) in filter(None, rows))
-    assert "On all sixteen it is ahead by a little." in README
+    assert "On all sixteen it is ahead by a little." in CLAIMS
     (row,) = compare(sixteen, arms[:1], matched, agents=2)
     assert 0 < (row.estimate.low or 0) < row.estimate.mean < 0.02
 
@@ -275,7 +277,7 @@ def test_signs_are_flipped_as_claims_say(every: dict[str, Study]) -> None:
 
 def test_another_report_costs_students_the_boards_that_need_a_wait(every: dict[str, Study]) -> None:
     """Those of the third age lose them; the control: students of other ages, and boards that need no wait."""
-    assert "Most of this is one age: told of the weakest student, it asks for no boards with waits." in README
+    assert "Most of this is one age: told of the weakest student, it asks for no boards with waits (" in README
     sixteen = together(*[every[name] for name in readme.SEARCHED])
     lost = {
         wait: paired(
@@ -300,7 +302,7 @@ def test_another_report_costs_students_the_boards_that_need_a_wait(every: dict[s
 
 def test_neither_the_report_nor_the_context_is_shown_to_help(cells: dict[str, Study]) -> None:
     """Corrected as in the tables of reports/controls.md."""
-    assert "In no set of students is its own student's report shown to teach more than another's;" in README
+    assert "in no set of students does its own student's report teach more than another's beyond chance:" in README
     assert "that the paper's best [context](docs/method.md#what-the-engineer-reads), V6, helps." in README
     _, fresh, last = cells.values()
     questions = [(fresh, "another", "none"), (fresh, "near", "mean"), (fresh, "v1", "v2"), (last, "v3", "v4", "v5")]
@@ -318,7 +320,7 @@ def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) ->
     root = repository(tmp_path, "params.yaml")
     for folder in controls.SETS:
         shutil.copytree(ROOT / "reports/cells" / folder, root / "reports/cells" / folder)
-    for page in ("README.md", readme.ALL_CLAIMS):
+    for page in readme.PAGES:
         emptied = readme.MARKS.sub(r"\1\2", (ROOT / page).read_text(encoding="utf-8"))
         repro.write_text(root / page, emptied)
     (root / "reports/laboratory").mkdir()
@@ -329,9 +331,12 @@ def test_the_figures_and_the_claims_are_made_from_the_records(tmp_path: Path) ->
         assert made.shape == published.shape, "python -m mapflake.nb readme"
         assert abs(made - published).mean() < 0.5
         assert abs(made[:, ::-1] - published).mean() > 5  # the control: another picture
-    for page in ("README.md", readme.ALL_CLAIMS, "reports/controls.md"):
+    for page in (*readme.PAGES, "reports/controls.md"):
         made_page, published_page = ((base / page).read_text(encoding="utf-8") for base in (root, ROOT))
         assert made_page == published_page, "python -m mapflake.nb readme"
+    repro.write_text(root / "README.md", README.replace("<!-- /findings -->", ""))
+    with pytest.raises(ValueError, match=r"^README\.md has no marks <!-- findings: "):
+        readme.write(root)
 
 
 def test_nothing_published_is_removed_before_there_is_something_to_publish(
