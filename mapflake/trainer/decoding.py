@@ -124,13 +124,14 @@ def _decode_batch(
     cache = DynamicCache(config=model.config)
     cache.layers = [_RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     padded = bool((lengths < width).any())
+    last = torch.tensor([width - 1], device=device)  # a number gives a view, for which PyTorch may copy the head
     logits = model(
         input_ids=ids,
         attention_mask=mask if padded else None,
         position_ids=(mask.cumsum(-1) - 1).clamp_min(0),
         past_key_values=cache,
         use_cache=True,
-        logits_to_keep=1,
+        logits_to_keep=last,
     ).logits[:, -1]
     if n > 1:
         cache.batch_repeat_interleave(n)
@@ -172,7 +173,7 @@ def _decode_batch(
 
 def _pick(logits: torch.Tensor, temperature: float, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the next token of each row and its log-probability at the sampling temperature: `[B]`, `[B]`."""
-    logp = torch.log_softmax(logits / temperature if temperature > 0 else logits, dim=-1)
+    logp = torch.log_softmax(logits / temperature if temperature not in (0, 1) else logits, dim=-1)
     if temperature > 0:  # inverse transform sampling: the first token whose cumulated mass exceeds the noise
         mass = logp.exp().cumsum(-1)
         token = torch.searchsorted(mass, noise[:, None] * mass[:, -1:], right=True)[:, 0]

@@ -71,3 +71,13 @@ def test_no_prompts_no_completions_and_training_mode_is_kept(tiny):
     _decode(tiny)
     assert tiny.model.training
     tiny.model.eval()
+
+
+def test_the_output_head_reads_its_states_in_one_piece(tiny):
+    """Else PyTorch multiplies prompt by prompt, each with a copy of the head's weights, if these are not trained."""
+    read = []
+    hook = tiny.model.get_output_embeddings().register_forward_hook(lambda _, states, __: read.append(states[0]))
+    _decode(tiny)
+    hook.remove()
+    assert read[0].shape[:2] == (len(PROMPTS), 1)
+    assert all(states.is_contiguous() for states in read)
