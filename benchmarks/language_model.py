@@ -7,7 +7,8 @@ token, the output head where the loss is), so padding, attention, norms and the 
 threads are compared with one by the shortest step, in seconds, if the machine has no other work. The first steps are
 not counted: until memory is kept (`training.memory_kept`), the kernel clears what they take.
 
-A processor with AMX is measured twice, the second time with oneDNN held to AVX-512, as on processors without AMX.
+A processor with AMX is measured twice, the second time with oneDNN held to AVX-512, as on processors without AMX. What
+was measured on processors of another kind stays in reports/bench.json, each with its processor's name.
 
 The GRPO step is answered by the pretrained model as it is, which writes to the limit. Its reward is the parity of the
 answer's bytes, so that nearly all groups carry signal. Needs the extra smollm2.
@@ -29,6 +30,7 @@ from unittest import mock
 import torch
 from transformers import TrainerCallback
 
+from benchmarks import report
 from benchmarks.report import table
 from benchmarks.trainer import apart, clocked, parts_of, trainer_of
 from mapflake.env import EnvConfig, format_plan, generate, render_prompt
@@ -44,20 +46,21 @@ BOARDS, MICROBATCH = 16, 16  # of a supervised step
 STEPS, WARM_UP = 8, 3
 PROMPTS, GENERATIONS, NEW_TOKENS = 4, 8, 48  # of a GRPO step
 GRPO_STEPS, GRPO_WARM_UP = 4, 2
-CORES = "one of them used (both in the row of two threads)"
+CORES = "one of them used (both in the row of two threads), processors as in the table"
 WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
 
 def measure() -> dict[str, Any]:
     """Returns rates of matrix products, of supervised training, and of GRPO, stock and ours, by the instructions."""
-    idle, numbers = os.getloadavg()[0] < 0.5, {}
+    idle, numbers = os.getloadavg()[0] < 0.5, report.read_json(report.BENCH)["llm"]["numbers"]
     with tempfile.TemporaryDirectory() as folder:
         start, out = starting_point("smollm2", Path(folder) / "start", prompt_format="brief"), Path(folder) / "out"
         amx = torch.cpu.get_capabilities().get("amx_bf16")
-        limits = {"AMX": {}, "AVX-512": WITHOUT_AMX} if amx else {"all instructions": {}}
+        limits = {"AMX": {}, "AMX held off": WITHOUT_AMX} if amx else {"no AMX": {}}
         for instructions, limit in limits.items():
             with mock.patch.dict(os.environ, limit):
                 numbers[instructions] = {
+                    "cpu": report.machine()["cpu"],
                     "supervised": {str(n): apart(_supervised, start, out, n) for n in (1, 2) if n == 1 or idle},
                     "grpo": {which: apart(_grpo, start, out, which) for which in ("stock", "ours")},
                 }
@@ -66,7 +69,7 @@ def measure() -> dict[str, Any]:
 
 def markdown(numbers: dict[str, Any]) -> str:
     """Returns the tables of supervised training and of a GRPO step."""
-    rows = [_supervised_column(run["supervised"]) for run in numbers.values()]
+    rows = [{"processor": run["cpu"]} | _supervised_column(run["supervised"]) for run in numbers.values()]
     supervised = [(key, *(column[key] for column in rows)) for key in rows[0]]
     parts = [table(("SmolLM2-135M, supervised", *numbers), supervised)]
     for instructions, run in numbers.items():

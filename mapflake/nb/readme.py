@@ -33,10 +33,10 @@ def write(root: Path) -> None:
     Raises:
         ValueError: A page has no marks, or a claim does not hold.
     """
-    cells, file = root / REPORTS / "cells", params.load(root)
+    folder, file = root / REPORTS / "cells", params.load(root)
     ages = len(params.effective(file, "study").students.ages)
     gate = repro.read_json(root / REPORTS / "laboratory/gate.json")
-    sets = {name: study.load(cells / name) for name in SETS}
+    sets = {name: study.load(folder / name) for name in SETS}
     claims = all_claims(sets, gate, ages)
     shown = {"claims": claims.replace("](reports/", "](../reports/"), "findings": study.findings_markdown(claims)}
     for name, kind in PAGES.items():
@@ -44,12 +44,12 @@ def write(root: Path) -> None:
         if not found:
             raise ValueError(f"{name} has no marks <!-- {kind}: ... --> and <!-- /{kind} -->")
         repro.write_text(root / name, text)
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, cells / "without_reports"))
-    listed = study.load(cells / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, folder / "without_reports"))
+    listed = study.load(folder / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(listed)), root / REPORTS / "loop.png")
-    searched = together(*(sets[name] for name in SEARCHED))
-    panels = titled(sets | {"study": listed}, CLAIMED) | {f"students {span(searched)}, pooled": searched}
-    show(leads(panels), root / REPORTS / "leads.png")
+    *earlier, by_age = (sets[name] for name in SEARCHED)
+    searched = {f"fresh students {span(cells)}": cells for cells in (together(*earlier), by_age)}
+    show(leads(titled(sets | {"study": listed}, CLAIMED) | searched), root / REPORTS / "leads.png")
 
 
 def titled(sets: Mapping[str, Study], names: Iterable[str]) -> dict[str, Study]:

@@ -6,7 +6,6 @@ have the p-values corrected for several comparisons.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -77,14 +76,10 @@ def claims_markdown(
 
 def findings_markdown(tables: str) -> str:
     """Returns `FINDINGS` as a list with the numbers of claims, read from the text of `claims_markdown`."""
-    rows = [line.strip("| ").split("|") for line in tables.splitlines()]
-    ends = re.search(r"\*fixed\* begins at (?P<begin>\S+) and ends at (?P<end>\S+)\)", tables)
-    numbers = ends.groupdict() if ends else {}
-    numbers |= {
-        f"{row[0].strip()}{column}": cell.partition(", ")[0].strip()
-        for row in rows
-        for column, cell in zip("abcd", row[2:], strict=False)
-    }
+    numbers: dict[str, str] = {}
+    for number, _, *cells in ([cell.strip() for cell in line[1:-1].split("|")] for line in tables.splitlines() if line):
+        numbers |= {f"{number}{column}": cell.partition(", ")[0] for column, cell in zip("abcd", cells, strict=False)}
+        numbers[f"{number}x"] = cells[-1].partition(" against")[0]
     return "\n".join(f"- {text.format_map(numbers)}" for text in FINDINGS)
 
 
