@@ -16,7 +16,7 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from mapflake import repro
-from mapflake.engineer import Round
+from mapflake.engineer import Ledger, Round
 from mapflake.env import (
     MOVES,
     BudgetExceeded,
@@ -125,7 +125,7 @@ COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
 
 
 def show_rounds(path: str) -> None:
-    """Prints the rounds of a record in reports/cells: the report, the next configuration, its boards, what came out."""
+    """Prints the rounds of a ledger or of a record in reports/cells: report, next configuration, its boards, outcome."""
     rounds = recorded(Path(path))
     print(f"{rounds[-1].arm}, training seed {rounds[-1].seed}\n")
     for before, after in pairwise(rounds):
@@ -154,19 +154,23 @@ def show_rounds(path: str) -> None:
 
 
 def recorded(path: Path) -> list[Round]:
-    """Returns the rounds of a record, after the round 0 that all arms share; that is in a record beside it."""
+    """Returns the rounds of a ledger, or of a record after the round 0 that all arms share, in a record beside it."""
     if not path.is_file():
         raise ValueError(
             f"{path}: no such file; name a record, or run this in a clone of the repository, which has some"
         )
-    record = repro.read_json(path)
-    rounds = record.get("rounds") if isinstance(record, dict) else None
-    if not rounds or not isinstance(rounds, list):
-        raise ValueError(f"{path}: has no rounds; takes the record of an arm, such as {RECORD}")
-    shared = path.with_name(f"round_0-{path.stem.rpartition('-')[2]}.json")
-    if rounds[0]["index"] and shared.is_file():
-        rounds = repro.read_json(shared)["rounds"] + rounds
-    return [repro.from_json(Round, row, str(path)) for row in rounds]
+    if path.suffix == ".jsonl":
+        rounds = [*Ledger(path).rounds]
+    else:
+        record, shared = repro.read_json(path), path.with_name(f"round_0-{path.stem.rpartition('-')[2]}.json")
+        rows = record.get("rounds") if isinstance(record, dict) else None
+        rows = rows if isinstance(rows, list) else []
+        if rows and rows[0].get("index") and shared.is_file():
+            rows = repro.read_json(shared)["rounds"] + rows
+        rounds = [repro.from_json(Round, row, str(path)) for row in rows]
+    if not rounds:
+        raise ValueError(f"{path}: has no rounds; takes a ledger, or the record of an arm, such as {RECORD}")
+    return rounds
 
 
 def outcome(one: Round) -> str:

@@ -1,7 +1,8 @@
 """The reward and the boards for verl, or any trainer that takes a function of an answer and a ground truth.
 
-python docs/examples/verl_reward.py    # writes runs/verl/train.parquet
-For verl: `data.train_files=runs/verl/train.parquet custom_reward_function.path=docs/examples/verl_reward.py`.
+python docs/examples/verl_reward.py    # writes runs/verl/train.parquet and validation.parquet
+For verl: `data.train_files=runs/verl/train.parquet data.val_files=runs/verl/validation.parquet
+custom_reward_function.path=docs/examples/verl_reward.py`, and lengths of prompts and answers that suit the boards.
 own_loop.py lets a designer choose the boards of the next epoch; `rows(boards).to_parquet(...)` writes them.
 """
 
@@ -31,11 +32,13 @@ def rows(tasks):
     return to_dataset(tasks).map(columns, remove_columns=["task"])
 
 
-def main(path="runs/verl/train.parquet", boards=256):
-    """Writes a training set of boards as they fall."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    rows(generate(EnvConfig.uniform([3, 4, 5], hole_ratio=0.2), boards, seed=0)).to_parquet(path)
-    print(path)
+def main(folder="runs/verl", boards=256):
+    """Writes a training and a validation set of boards as they fall."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for split in ("train", "validation"):
+        tasks = generate(EnvConfig.uniform([3, 4, 5], hole_ratio=0.2), boards, seed=0, split=split)
+        rows(tasks).to_parquet(f"{folder}/{split}.parquet")
+        print(f"{folder}/{split}.parquet")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mapflake.env import Task, format_plan, render_prompt
+from mapflake.repro import shown
 from mapflake.trainer.evaluate import Completer
 
 if TYPE_CHECKING:
@@ -131,12 +133,19 @@ class Supervised:
 
 
 def behaviour_of(curve: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps."""
-    last = curve[-max(1, len(curve) // 4) :]
-    columns = {name: column(last, key) for name, key in BEHAVIOUR.items()}
-    return {name: sum(values) / len(values) for name, values in columns.items() if values}
+    """Returns the means of the columns in `BEHAVIOUR` over the last quarter of the training's steps that have them."""
+    columns = {name: column(curve, key) for name, key in BEHAVIOUR.items()}
+    last = {name: values[-max(1, len(values) // 4) :] for name, values in columns.items()}
+    return {name: sum(values) / len(values) for name, values in last.items() if values}
 
 
 def column(curve: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    """Returns a column's numbers, as Python's; rows without one, or with NaN or None, are left out."""
-    return [float(row[key]) for row in curve if row.get(key) is not None and math.isfinite(row[key])]
+    """Returns a column's numbers, as Python's; rows without one, or with NaN or None, are left out.
+
+    Raises:
+        TypeError: The column has what is no number; the message names it.
+    """
+    values = [row[key] for row in curve if row.get(key) is not None]
+    if wrong := [value for value in values if not isinstance(value, Real)]:
+        raise TypeError(f"trainer: its train returned {key} {shown(wrong[0])}: takes a number")
+    return [float(value) for value in values if math.isfinite(value)]

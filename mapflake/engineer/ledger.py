@@ -101,7 +101,13 @@ class Round:
         return self.proposal is not None and self.proposal.config is None
 
     def boards(self) -> list[Task]:
-        """Returns the boards of the round's training set, drawn again."""
+        """Returns the boards of the round's training set, drawn again.
+
+        Raises:
+            ValueError: The record does not say how many there were, as one of a loop of your own may not.
+        """
+        if "instances" not in self.training:
+            raise ValueError(f"round {self.index}: its training has no `instances`, the number of its boards")
         seed = repro.seed_for(self.seed, "train", self.index)
         return sample_boards(self.config, self.training["instances"], seed=seed)[0]
 

@@ -201,6 +201,9 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         times = [len(r.validation) for r in (record, same)]
         if times[0] != times[1]:
             raise ValueError(f"{path}: was measured {times[0]} times, {same.arm}-{same.seed} {times[1]} times")
+        indices = [row.get("index") for row in record.rounds]
+        if indices and (indices[0] not in STARTS or indices != [*range(indices[0], indices[0] + len(indices))]):
+            raise ValueError(f"{path}: has the rounds {indices}; takes one after the other, from 0 or 1 on")
         if {*record.benchmark} != {*sets} - {"validation"} or not record.validation:
             raise ValueError(f"{path}: {', '.join(record.benchmark)}, validation: not the sets of boards.json")
         for name, outcome in [*record.benchmark.items(), *(("validation", outcome) for outcome in record.validation)]:
@@ -222,7 +225,11 @@ def load(folder: str | Path, arms: Sequence[str] | None = None, seeds: Sequence[
         records[record.arm, record.seed] = record
     for (arm, seed), record in records.items():  # arms of a seed are paired, which takes the same beginning
         begin, shared = record.rounds[:1], records.get((ROUND_0, seed))
-        if begin and shared and arm != ROUND_0 and begin[0]["index"] in STARTS:
+        if begin and arm != ROUND_0:
+            if not shared:
+                raise ValueError(
+                    f"{folder}: no {ROUND_0}-{seed}.json: {arm}-{seed} is compared with what it begins with"
+                )
             weights, parent, start = STARTS[begin[0]["index"]]
             parent, start = begin[0][parent] or "", shared.rounds[0][start]
             if parent != start:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapflake import repro
+from mapflake.__main__ import main
 from mapflake.engineer import (
     VARIANTS,
     EngineerParams,
@@ -30,6 +31,7 @@ from mapflake.engineer import (
     run_arm,
     run_round,
 )
+from mapflake.engineer.backend import behaviour_of
 from mapflake.engineer.designers import RULES
 from mapflake.engineer.ledger import CHECKSUM, _checksum
 from mapflake.env import DIMENSIONS, REWARD, Dimension, EnvConfig, GenerationError, SizeConfig, generate
@@ -86,7 +88,7 @@ def test_validation_boards_of_the_train_split_are_told_of(tmp_path, caplog):
     assert len(caplog.messages) == 1  # once a run
 
 
-def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
+def test_round_0_trains_the_start_on_the_given_configuration(tmp_path, capsys):
     s = settings(tmp_path, samples=2)
     round_0 = run_round(s, (), start=Start("warm", FIRST))
     assert (round_0.index, round_0.arm, round_0.config, round_0.proposal, round_0.parent_sha256) == (
@@ -110,6 +112,11 @@ def test_round_0_trains_the_start_on_the_given_configuration(tmp_path):
     assert (len(rollouts), len(failures)) == (16, 8)
     assert [r for r in rollouts if not r.verdict.valid] == failures
     assert Ledger(tmp_path / "rounds.jsonl").rounds == (round_0,)
+    assert main(["rounds", str(tmp_path / "rounds.jsonl")]) == 0
+    assert "Round 0 is over: 50.0% of the answers" in capsys.readouterr().out
+    (tmp_path / "empty.jsonl").touch()
+    assert main(["rounds", str(tmp_path / "empty.jsonl")]) == 1
+    assert "empty.jsonl: has no rounds; takes a ledger, or the record" in capsys.readouterr().err
 
 
 def test_an_arm_is_designed_by_the_current_checkpoint_after_its_failures(tmp_path, first):
@@ -163,6 +170,19 @@ def test_an_arm_whose_training_differs_takes_a_trainer_that_does_it(tmp_path, fi
 def test_settings_that_no_round_could_have_are_refused(tmp_path, wrong, said):
     with pytest.raises(ValueError, match=said):
         settings(tmp_path, **wrong)
+
+
+def test_behaviour_is_of_the_last_steps_that_have_it():
+    steps = [{"entropy": float(i)} | ({"completions/mean_length": 10.0 * i} if i % 4 == 0 else {}) for i in range(8)]
+    assert behaviour_of(steps) == {"entropy": 6.5, "completion tokens": 40.0}  # TRL's columns of sampling, reused
+    with pytest.raises(TypeError, match=r"^trainer: its train returned entropy 'high': takes a number$"):
+        behaviour_of([{"entropy": "high"}])
+
+
+def test_boards_of_a_round_that_does_not_say_how_many_are_an_error(first):
+    assert len(first[0].boards()) == first[0].training["instances"]
+    with pytest.raises(ValueError, match=r"^round 0: its training has no `instances`"):
+        replace(first[0], training={}).boards()
 
 
 def test_numbers_of_numpy_and_a_generator_of_boards_are_taken(tmp_path, first, monkeypatch):

@@ -28,6 +28,7 @@ from mapflake.engineer import (
     Round,
     RoundSettings,
     Start,
+    build_prompt,
     format_config,
     llm_engineer,
     run_arm,
@@ -66,8 +67,9 @@ def printed(name: str) -> str:
 
 def test_the_reward_for_verl_scores_the_rows_that_the_script_writes(tmp_path: Path) -> None:
     script = runpy.run_path(str(DOCS / "examples/verl_reward.py"))
-    script["main"](str(tmp_path / "verl/train.parquet"), boards=3)
-    for row in pd.read_parquet(tmp_path / "verl/train.parquet").to_dict("records"):
+    script["main"](str(tmp_path / "verl"), boards=3)
+    sets = [pd.read_parquet(tmp_path / f"verl/{split}.parquet") for split in ("train", "validation")]
+    for row in pd.concat(sets).to_dict("records"):
         truth = row["reward_model"]["ground_truth"]
         plan = json.loads(truth)["solution"]["plan"]["moves"]
         for answer, score in ((plan, 1.0), ([moves[:-1] for moves in plan], 0.0)):
@@ -157,6 +159,10 @@ def test_the_loop_reads_answers_that_were_sampled_elsewhere() -> None:
     design = eval(line, {**loop, "llm_engineer": llm_engineer, "EngineerParams": EngineerParams})
     loop["policy"].complete = lambda prompts, **_: [[format_config(loop["config"], "json")]]
     assert design(loop["report"], loop["history"]).config is not None
+    prompt = build_prompt(loop["report"], loop["history"], loop["SIZES"], variant=VARIANTS["V6-full"])
+    for told in ("change", "Training set just used", "60"):
+        assert told in prompt, told
+    assert loop["history"][-1].boards() == loop["boards"]
     saved = [repro.to_json(r) for r in loop["history"]]
     assert tuple(repro.from_json(Round, row, "round") for row in saved) == loop["history"]
 

@@ -199,7 +199,7 @@ def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith("fixed, training seed 0\n\nRound 0 is over: ")
     for other in ("cells/study/boards.json", "llm/gain-0.json"):  # the latter has a number of rounds
         assert main(["rounds", str(ROOT / "reports" / other)]) == 1
-        assert f"{Path(other).name}: has no rounds; takes the record of an arm" in capsys.readouterr().err
+        assert f"{Path(other).name}: has no rounds; takes a ledger, or the record of an arm" in capsys.readouterr().err
 
 
 BOARD = "S1 .  .\nG2 H  .\nS2 .  G1\n"

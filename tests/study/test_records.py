@@ -140,6 +140,23 @@ def test_load_refuses_arms_with_other_numbers_of_rounds(tmp_path):
         study.load(tmp_path)
 
 
+def test_load_refuses_an_arm_whose_beginning_is_not_on_record(tmp_path):
+    simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
+    shared, arm_path = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
+    change(shared, rounds=[{"index": 0, "checkpoint_sha256": "a"}])
+    first, second, third = ({"index": index, "parent_sha256": "a"} for index in (1, 2, 3))
+    change(arm_path, rounds=[first, second, third])
+    assert study.load(tmp_path).arms == ["engineer"]  # the control
+    for rounds in ([second], [first, third], [{"parent_sha256": "a"}]):
+        change(arm_path, rounds=rounds)
+        with pytest.raises(ValueError, match=r"engineer-0\.json: has the rounds \[.*\]; takes one after the other"):
+            study.load(tmp_path)
+    change(arm_path, rounds=[first])
+    shared.unlink()
+    with pytest.raises(ValueError, match=r"no round_0-0\.json: engineer-0 is compared with what it begins with"):
+        study.load(tmp_path)
+
+
 def test_load_refuses_an_arm_that_continues_from_another_round_0(tmp_path):
     simulate(tmp_path, {"engineer": 0.0}, seeds=[0])
     shared, arm_path = tmp_path / "round_0-0.json", tmp_path / "engineer-0.json"
