@@ -125,7 +125,7 @@ COMMANDS = {"play": play_board, "solve": solve_board, "draw": draw_board}
 
 
 def show_rounds(path: str) -> None:
-    """Prints the rounds of a ledger or of a record in reports/cells: report, next configuration, its boards, outcome."""
+    """Prints the rounds of a ledger or of a record in reports/cells: report, next configuration, boards, outcome."""
     rounds = recorded(Path(path))
     print(f"{rounds[-1].arm}, training seed {rounds[-1].seed}\n")
     for before, after in pairwise(rounds):
