@@ -44,12 +44,14 @@ def write(root: Path) -> None:
         if not found:
             raise ValueError(f"{name} has no marks <!-- {kind}: ... --> and <!-- /{kind} -->")
         repro.write_text(root / name, text)
-    repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, folder / "without_reports"))
+    repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, folder))
     listed = study.load(folder / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(listed)), root / REPORTS / "loop.png")
     *earlier, by_age = (sets[name] for name in SEARCHED)
-    searched = {f"fresh students {span(cells)}": cells for cells in (together(*earlier), by_age)}
-    show(leads(titled(sets | {"study": listed}, CLAIMED) | searched), root / REPORTS / "leads.png")
+    panels = titled(sets | {"study": listed}, CLAIMED)
+    panels |= {f"fresh students {span(cells)}": cells for cells in (together(*earlier), by_age)}
+    panels |= {f"fresh students {span(sets['lessons'])},\nengineer with lessons": sets["lessons"]}
+    show(leads(panels), root / REPORTS / "leads.png")
 
 
 def titled(sets: Mapping[str, Study], names: Iterable[str]) -> dict[str, Study]:
@@ -81,4 +83,6 @@ def all_claims(sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) ->
     both, every = together(*earlier), together(*earlier, by_age)
     within = f"fresh students {span(by_age)}, within ages"
     searched = {f"fresh students {span(both)}": both, within: by_age, f"{span(every)}, after the fact": every}
-    return study.claims_markdown(titled(sets, CLAIMED), searched, gate, ages, within=[within])
+    title, same = f"fresh students {span(sets['lessons'])}", "the same, within ages"
+    lessons = {title: sets["lessons"], same: sets["lessons"]}
+    return study.claims_markdown(titled(sets, CLAIMED), searched, lessons, gate, ages, within=[within, same])

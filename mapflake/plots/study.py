@@ -36,7 +36,7 @@ DESIGNS = {
 
 LEADS = (
     *("engineer_trained", "engineer_trained_another", "engineer_trained_none", "trained_without_reports"),
-    *("engineer", "engineer_base", "engineer_search", "engineer_search_another"),
+    *("engineer", "engineer_base", "engineer_search", "engineer_search_another", "engineer_search_mean"),
     *("evaluation_matched", "constant", "learnability", "uniform", "frontier", "fixed_longer"),
     *(f"{arm}{DYNAMIC}" for arm in ("fixed", "engineer_trained", "evaluation_matched")),
 )

@@ -3,7 +3,7 @@
 - `board_sets`: the boards that all cells are measured on.
 - `records`: measures a cell and writes its record. `cells`: reads records.
 - `statistics`: intervals over training seeds and boards. `comparisons`: paired differences between arms.
-- `report`: the tables and files. `controls`, `searched`: the page on fresh students.
+- `report`: the tables and files. `controls`, `searched`, `lessons`: the page on fresh students.
 - `claims`: the claims of README.md and docs/claims.md. `claim_tables`: their numbers.
 - `designs`: what designers changed and what they cost. `engineers`: trained engineers. `paper`: the paper's results.
 

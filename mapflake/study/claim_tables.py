@@ -11,7 +11,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mapflake.study.cells import Study
-from mapflake.study.claims import CLAIMS, FINDINGS, FURTHER_CLAIMS, GATE_CLAIMS, SEARCH_CLAIMS, TWO_AGENTS, Claim
+from mapflake.study.claims import (
+    CLAIMS,
+    FINDINGS,
+    FURTHER_CLAIMS,
+    GATE_CLAIMS,
+    LESSON_CLAIMS,
+    SEARCH_CLAIMS,
+    TWO_AGENTS,
+    Claim,
+)
 from mapflake.study.comparisons import compare
 from mapflake.study.designs import spent
 from mapflake.study.engineers import first_designs, head_start
@@ -39,15 +48,16 @@ class Measured(NamedTuple):
 def claims_markdown(
     sets: Mapping[str, Study],
     search: Mapping[str, Study],
+    lessons: Mapping[str, Study],
     gate: Mapping[str, Any],
     ages: int,
     *,
     within: Collection[str] = (),
 ) -> str:
-    """Returns claims as numbered tables in Markdown: `GATE_CLAIMS`, `CLAIMS`, `SEARCH_CLAIMS` and `FURTHER_CLAIMS`.
+    """Returns all claims as numbered tables in Markdown.
 
-    `sets` are the cells of `CLAIMS` and `FURTHER_CLAIMS` by the titles of their columns, the study's first, and
-    `search` those of `SEARCH_CLAIMS`; no two have a student in common. `gate` is the content of
+    `sets` are the cells of `CLAIMS` and `FURTHER_CLAIMS` by the titles of their columns, the study's first, `search`
+    those of `SEARCH_CLAIMS`, and `lessons` those of `LESSON_CLAIMS`. `gate` is the content of
     reports/laboratory/gate.json, `ages` the number of ages of students. In columns `within` students are compared
     within their age.
 
@@ -66,6 +76,7 @@ def claims_markdown(
         (title, CLAIMS, sets),
         ("**A search in place of RL on designs**, in the same points", SEARCH_CLAIMS, search),
         ("**More on these arms**, in the same points", FURTHER_CLAIMS, sets),
+        ("**Lessons, and the search told a mean report**, in the same points", LESSON_CLAIMS, lessons),
     ]
     tables, first = [gate_table(gate)], len(GATE_CLAIMS) + 1
     for heading, claims, cells in parts:

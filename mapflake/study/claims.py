@@ -39,6 +39,10 @@ FINDINGS = (
     "**For the search, a student's own report is worth more than that of a student two ages away**, if students are"
     " compared within their age, as was asked of 68 to 75: {12b}. If ages count as chance, this is not shown. Most"
     " of it comes from [one age](reports/controls.md#does-it-take-rl-on-designs-to-design-by-its-reward) (claim 12).",
+    "**More reward, and more use of made-up reports, are not shown to help.** An engineer with"
+    " [lessons](docs/method.md#lessons) before RL on designs has both. On students 76 to 83 it is not shown to beat"
+    " *fixed*, {30a}, or to gain by its own report, {31b}; nor does the search against a mean report: {29b} (claims 29"
+    " to 31).",
     "**The largest doubt**: to beat *fixed*, it may be enough to know how the benchmark's boards are drawn. The reward"
     " of the engineer and of the search knows it. Evaluation-matched knows nothing else, and neither is shown to beat"
     " it where that was asked (claims 6 and 13).",
@@ -218,5 +222,22 @@ FURTHER_CLAIMS = (
         " ([results](reports/results.md)). This row is about the validation boards after round 0, before its"
         " first design.",
         *("engineer_trained", ROUND_0, "late start"),
+    ),
+)
+
+LESSON_CLAIMS = (
+    Claim(
+        "Told its own student's report, the search is **not shown to teach more than told the mean report** of the four"
+        " students of a group.",
+        *("engineer_search", "engineer_search_mean", "no difference", ("", ASKED)),
+    ),
+    Claim(
+        "An engineer that had **lessons before RL on designs is not shown to beat *fixed***, though its designs earn"
+        " more reward in made-up situations than those of RL on designs alone.",
+        *("engineer_trained", "fixed", "no difference", (ASKED, "")),
+    ),
+    Claim(
+        "Nor is a student's own report shown to be worth more to it than another student's.",
+        *("engineer_trained", "engineer_trained_another", "no difference", ("", ASKED)),
     ),
 )

@@ -13,12 +13,13 @@ from mapflake.study import paper
 from mapflake.study.cells import Study, span
 from mapflake.study.comparisons import ASKED, against_each, compare, corrected, listed, points
 from mapflake.study.engineers import earns_more, head_start, load, mean_size, solving
+from mapflake.study.lessons import lessons_markdown
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
 from mapflake.study.searched import searched_markdown
 from mapflake.study.statistics import estimate, paired
 
-SETS = ("study", "controls", "without_reports", "six_rounds", "search", "search_again", "search_by_age")
+SETS = ("study", "controls", "without_reports", "six_rounds", "search", "search_again", "search_by_age", "lessons")
 """Folders of reports/cells; no two of them have a student in common."""
 
 WITHOUT = "trained_without_reports"
@@ -38,10 +39,11 @@ CONTROLS = """# Controls, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
 sampling. This page has them, on students of other training seeds: {seeds} (`reports/cells/controls`). Training with
-reports and the contexts V3 to V5 were tried on {seeds_without}, more rounds on {seeds_longer}, and a search in place of
-RL on designs on {seeds_search}, {seeds_again} and {seeds_by_age}. The [log](log.md) has each question and what was
-expected, written down before the cells that were run for it. The [glossary](../docs/glossary.md) explains the names of
-arms and columns, and [a section below](#about-these-records) says how the records were made.
+reports and the contexts V3 to V5 were tried on {seeds_without}, more rounds on {seeds_longer}, a search in place of RL
+on designs on {seeds_search}, {seeds_again} and {seeds_by_age}, and lessons before RL on designs on {seeds_lessons}. The
+[log](log.md) has each question and what was expected, written down before the cells that were run for it. The
+[glossary](../docs/glossary.md) explains the names of arms and columns, and [a section below](#about-these-records) says
+how the records were made.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
@@ -143,6 +145,10 @@ from round to round. With so few students the intervals are wide.
 
 {searched}
 
+## What do lessons before RL on designs add, and is any report worth as much as one's own?
+
+{lessons}
+
 ## All students together, after the fact
 
 Each set of students has its own questions, and they were not to be pooled. After all results were known, we pooled them
@@ -171,9 +177,9 @@ script that ran the cells; each record has the hash of the code that decided it.
 def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str:
     """Returns the text of reports/controls.md, from the cells of `SETS`, whose students have so many ages.
 
-    `folder` has the records of RL on designs of the engineers that were trained with reports and without.
+    `folder` has the folders of these cells, where the records of RL on designs are.
     """
-    earlier, study, without, longer, *searches = (sets[name] for name in SETS)
+    earlier, study, without, longer, *searches, taught = (sets[name] for name in SETS)
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
@@ -197,12 +203,15 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     shown = {title: listed(rows).to_markdown(disable_numparse=True) for title, rows in tables.items()}
     shown["searched"] = searched_markdown(searches, ages)
     shown["seeds_search"], shown["seeds_again"], shown["seeds_by_age"] = map(span, searches)
-    fresh = [record.made for students in (study, without, longer, *searches) for record in students.records.values()]
+    shown["lessons"], shown["seeds_lessons"] = lessons_markdown(taught, ages, folder / "lessons"), span(taught)
+    later = (study, without, longer, *searches, taught)
+    fresh = [record.made for students in later for record in students.records.values()]
     shown["cells"], shown["unclean"] = str(len(fresh)), str(sum(not made.clean for made in fresh))
     shown["seeds_without"], shown["arms_without"] = span(without), in_parts(table(without))
     shown["modules"] = ", ".join(f"{context} by {ahead:g}" for context, ahead in paper.MODULES.items())
     shown["head_start"], shown["head_start_without"] = (points(head_start(without, arm)) for arm in (TRAINED, WITHOUT))
-    trained, untold = folder, folder / WITHOUT
+    trained = folder / "without_reports"
+    untold = trained / WITHOUT
     shown["solving"], shown["solving_without"] = (points(solving(load(records))) for records in (trained, untold))
     earned = earns_more(trained, untold)
     lines = (f"- {kind}: {mean.text('+.3f')}, {mean.seeds} training seeds" for kind, mean in earned.items())

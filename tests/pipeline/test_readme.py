@@ -23,7 +23,7 @@ from mapflake.engineer.reading import waits
 from mapflake.engineer.students import group_of, told_seeds
 from mapflake.nb import params, publish, readme
 from mapflake.nb.__main__ import main
-from mapflake.study import Study, compare, controls, designs, load
+from mapflake.study import Study, compare, controls, designs, engineers, load
 from mapflake.study.cells import together
 from mapflake.study.claims import FINDINGS
 from mapflake.study.comparisons import against_each, corrected, points
@@ -98,7 +98,7 @@ def test_what_is_said_of_claims_by_their_number_is_true_of_them() -> None:
     claim_rows = [line for line in CLAIMS.splitlines() if re.match(r"\| \d", line)]
     assert [int(row.split()[1]) for row in claim_rows] == [*range(1, len(claim_rows) + 1)]
     assert f"In 4 to {len(claim_rows)}, †" in CLAIMS
-    of_the_study = claim_rows[3:10] + claim_rows[13:]
+    of_the_study = claim_rows[3:10] + claim_rows[13:28]
     study = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in of_the_study}
     few = {seeds: [number for number, claim in study.items() if f" {seeds} seeds" in claim] for seeds in (8, 10, 3)}
     assert few == {8: ["8", "25", "26"], 10: ["5", "6", "18", "27"], 3: ["20"]}
@@ -265,6 +265,32 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert f"own - another's is {points(first_interval)} points" in page.replace("\n", " ")
     assert first_interval.excludes_zero
     assert not estimate(apart).excludes_zero  # the control: ages taken for chance
+
+
+def test_what_is_said_of_lessons(every: dict[str, Study]) -> None:
+    """None of the three differences that were asked together is shown; the control is one that was not asked."""
+    lessons, kept = every["lessons"], {"agents": 2}
+    told = [("engineer_search", "engineer_search_mean"), ("engineer_trained", "engineer_trained_another")]
+    (mean,), (another,) = (compare(lessons, [arm], other, ages=4, **kept) for arm, other in told)
+    (lead,) = compare(lessons, ["engineer_trained"], "fixed", **kept)
+    assert not any(row.significant for row in corrected([mean, lead, another]))
+    assert "So none of the three is shown." in committed("reports/controls.md")
+    assert "it is not shown to beat *fixed*," in README.replace("\n", " ")
+    (search,) = compare(lessons, ["engineer_search"], "fixed", **kept)
+    assert search.estimate.excludes_zero
+    ours, of_the_study = (
+        engineers.readings(engineers.load(ROOT / "reports/cells" / folder)) for folder in ("lessons", "study")
+    )
+    for column in ("own", "reading"):  # in made-up situations more than the study's engineers, in real ones not
+        means = [
+            {
+                key: rows[column].mean()
+                for key, rows in table.query("engineer == @engineers.AFTER").groupby("situations")
+            }
+            for table in (ours, of_the_study)
+        ]
+        assert means[0][engineers.MADE_UP] > means[1][engineers.MADE_UP] + 0.01
+        assert abs(means[0][engineers.REAL] - means[1][engineers.REAL]) < 0.02
 
 
 def test_signs_are_flipped_as_claims_say(every: dict[str, Study]) -> None:
