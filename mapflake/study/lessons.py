@@ -26,7 +26,8 @@ not corrected:
 
 {lessons_other}
 
-Beside them, over students and not corrected:
+Beside them, over students and not corrected (evaluation-matched, which no question was about, was planned as well, and
+not run yet):
 
 {lessons_beside}
 
