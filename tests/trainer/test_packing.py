@@ -61,6 +61,29 @@ def test_a_language_model_is_trained_on_packed_rows_and_one_that_slides_on_padde
     assert not packing.reads_packed(policy.model)
 
 
+def _attention_of(dtype, states, lengths, prefixes):
+    """Returns the attention of packed rows in float32, and its gradients."""
+    inputs = [state.to(dtype).requires_grad_() for state in states]
+    output, _ = packing._attention(None, *inputs, None, scaling=0.3, lengths=lengths, prefixes=prefixes)
+    gradients_of = torch.autograd.grad(output.float().sin().sum(), inputs)
+    return [tensor.detach().float() for tensor in (output, *gradients_of)]
+
+
+def test_attention_in_bfloat16_is_that_in_float32():
+    lengths, heads, shared = [5, 70, 64, 3], 6, 2
+    rng = torch.Generator().manual_seed(0)
+    states = [torch.randn(1, n, sum(lengths), 16, generator=rng).bfloat16() for n in (heads, shared, shared)]
+    prefixes = [None, None, 0, 1]
+    exact = _attention_of(torch.float32, states, lengths, prefixes)
+
+    def largest_error(prefixes):
+        halved = _attention_of(torch.bfloat16, states, lengths, prefixes)
+        return [float((a - b).abs().max() / b.abs().max()) for a, b in zip(halved, exact, strict=True)]
+
+    assert max(largest_error(prefixes)) < 0.02  # a few roundings to 8 bits
+    assert min(largest_error([None, None, 1, 0])) > 0.1  # the control: other prefixes
+
+
 def test_sampling_is_that_of_pytorchs_own_attention(chat_start):
     policy = load_policy(chat_start)
     assert policy.model.config.num_attention_heads == 2 * policy.model.config.num_key_value_heads
