@@ -104,9 +104,9 @@ def _products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scaling: float)
     """Returns what `_kernel` returns, by products of matrices, which is faster in bfloat16 on a CPU."""
     heads, length, begin = k.size(1), q.size(2), k.size(2) - q.size(2)
     q, k, v = (pad(states[0], (0, 0, 0, -states.size(2) % ROUNDED)) for states in (q, k, v))
-    grouped = (q * scaling).reshape(heads, -1, q.size(2))  # the heads that share keys, one below the other
-    scores = (grouped @ k.transpose(1, 2)).view(heads, -1, q.size(1), k.size(1))
-    weights = torch.softmax(scores + _penalties(q.size(1), k.size(1), begin), -1).view(heads, -1, k.size(1))
+    grouped = q.reshape(heads, -1, q.size(2))  # the heads that share keys, one below the other
+    penalties = _penalties(grouped.size(1) // q.size(1), q.size(1), k.size(1), begin)
+    weights = torch.softmax(torch.baddbmm(penalties, grouped, k.transpose(1, 2), alpha=scaling), -1)
     return (weights @ v).view(q.shape)[None, :, :length]
 
 
@@ -117,9 +117,10 @@ def _seen(rows: int, columns: int, begin: int) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=64)
-def _penalties(rows: int, columns: int, begin: int) -> torch.Tensor:
-    """Returns what is added to the scores of `_seen`: nothing, or minus infinity."""
-    return torch.zeros(rows, columns, dtype=torch.bfloat16).masked_fill(~_seen(rows, columns, begin), -torch.inf)
+def _penalties(heads: int, rows: int, columns: int, begin: int) -> torch.Tensor:
+    """Returns what is added to the scores of several heads: nothing where a key is `_seen`, else minus infinity."""
+    penalties = torch.zeros(rows, columns, dtype=torch.bfloat16)
+    return penalties.masked_fill(~_seen(rows, columns, begin), -torch.inf).repeat(heads, 1)
 
 
 AttentionInterface.register(ATTENTION, _attention)
