@@ -26,8 +26,8 @@ not corrected:
 
 {lessons_other}
 
-Beside them, over students and not corrected (evaluation-matched, which no question was about, was planned as well, and
-not run yet):
+Beside them, over students and not corrected (evaluation-matched, which no question was about, was run after we had
+looked, as planned):
 
 {lessons_beside}
 
