@@ -85,4 +85,6 @@ def all_claims(sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) ->
     searched = {f"fresh students {span(both)}": both, within: by_age, f"{span(every)}, after the fact": every}
     title, same = f"fresh students {span(sets['lessons'])}", "the same, within ages"
     lessons = {title: sets["lessons"], same: sets["lessons"]}
-    return study.claims_markdown(titled(sets, CLAIMED), searched, lessons, gate, ages, within=[within, same])
+    every = together(*earlier, by_age, sets["lessons"])
+    matched = {title: sets["lessons"], f"{span(every)}, after the fact": every}
+    return study.claims_markdown(titled(sets, CLAIMED), searched, lessons, matched, gate, ages, within=[within, same])

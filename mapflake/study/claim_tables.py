@@ -17,6 +17,7 @@ from mapflake.study.claims import (
     FURTHER_CLAIMS,
     GATE_CLAIMS,
     LESSON_CLAIMS,
+    MATCHED_CLAIMS,
     SEARCH_CLAIMS,
     TWO_AGENTS,
     Claim,
@@ -49,6 +50,7 @@ def claims_markdown(
     sets: Mapping[str, Study],
     search: Mapping[str, Study],
     lessons: Mapping[str, Study],
+    matched: Mapping[str, Study],
     gate: Mapping[str, Any],
     ages: int,
     *,
@@ -57,9 +59,9 @@ def claims_markdown(
     """Returns all claims as numbered tables in Markdown.
 
     `sets` are the cells of `CLAIMS` and `FURTHER_CLAIMS` by the titles of their columns, the study's first, `search`
-    those of `SEARCH_CLAIMS`, and `lessons` those of `LESSON_CLAIMS`. `gate` is the content of
-    reports/laboratory/gate.json, `ages` the number of ages of students. In columns `within` students are compared
-    within their age.
+    those of `SEARCH_CLAIMS`, `lessons` those of `LESSON_CLAIMS`, and `matched` those of `MATCHED_CLAIMS`. `gate` is the
+    content of reports/laboratory/gate.json, `ages` the number of ages of students. In columns `within` students are
+    compared within their age.
 
     Raises:
         ValueError: A difference was not measured over two seeds, or does not support its claim.
@@ -77,6 +79,7 @@ def claims_markdown(
         ("**A search in place of RL on designs**, in the same points", SEARCH_CLAIMS, search),
         ("**More on these arms**, in the same points", FURTHER_CLAIMS, sets),
         ("**Lessons, and the search told a mean report**, in the same points", LESSON_CLAIMS, lessons),
+        ("**The search against boards drawn as the benchmark's are**, in the same points", MATCHED_CLAIMS, matched),
     ]
     tables, first = [gate_table(gate)], len(GATE_CLAIMS) + 1
     for heading, claims, cells in parts:

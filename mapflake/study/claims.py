@@ -45,7 +45,8 @@ FINDINGS = (
     " to 31).",
     "**The largest doubt**: to beat *fixed*, it may be enough to know how the benchmark's boards are drawn. The reward"
     " of the engineer and of the search knows it. Evaluation-matched knows nothing else, and neither is shown to beat"
-    " it where that was asked (claims 6 and 13).",
+    " it where that was asked (claims 6 and 13). On 76 to 83 it was not asked, and the search is ahead: {32a} (claim"
+    " 32).",
 )
 """What was found, for the README: `{4a}` is the number of claim 4 in its first column, `{4x}` its extra samples."""
 
@@ -239,5 +240,17 @@ LESSON_CLAIMS = (
     Claim(
         "Nor is a student's own report shown to be worth more to it than another student's.",
         *("engineer_trained", "engineer_trained_another", "no difference", ("", ASKED)),
+    ),
+)
+
+MATCHED_CLAIMS = (
+    Claim(
+        "The search is **ahead of *evaluation-matched*** on students 76 to 83, where this was to be reported and was no"
+        " question, and on all twenty-four.",
+        *("engineer_search", "evaluation_matched", "more", (ASKED, "")),
+    ),
+    Claim(
+        "It is **ahead of *fixed***, too.",
+        *("engineer_search", "fixed", "more", (ASKED, "")),
     ),
 )
