@@ -44,8 +44,8 @@ FINDINGS = (
     " *fixed*, {30a}, or to gain by its own report, {31b}; nor does the search against a mean report: {29b} (claims 29"
     " to 31).",
     "**The largest doubt**: to beat *fixed*, it may be enough to know how the benchmark's boards are drawn, as the"
-    " reward of the engineer and of the search does. Evaluation-matched knows nothing else, and neither is shown to beat"
-    " it where that was asked (claims 6 and 13). On 76 to 83, where it was not, the search is ahead: {32a} (claim 32).",
+    " reward of engineer and search does. Evaluation-matched knows nothing else, and neither is shown to beat it where"
+    " that was asked; on 76 to 83, where it was not, the search is ahead: {32a} (claims 6, 13 and 32).",
 )
 """What was found, for the README: `{4a}` is the number of claim 4 in its first column, `{4x}` its extra samples."""
 

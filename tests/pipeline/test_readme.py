@@ -251,7 +251,7 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert not usual[arms[1]].estimate.excludes_zero
     others = [lead for lead, seed in zip(usual[arms[1]].by_seed, asked.seeds(arms[0]), strict=True) if seed % 4 != 2]
     assert f"the six others gain a mean of {100 * sum(others) / len(others):+.1f} points." in CLAIMS
-    assert "Evaluation-matched knows nothing else, and neither is shown to beat it where that was asked (" in README
+    assert "Evaluation-matched knows nothing else, and neither is shown to beat it where that was asked;" in README
     ahead = [
         (name, arm)
         for name, study in every.items()
