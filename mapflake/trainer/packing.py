@@ -82,32 +82,53 @@ def _attention(
         grouped = query.reshape(key.size(0), key.size(1), -1, key.size(3))
         output = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
         return output.reshape(query.size(0), 1, -1, key.size(3)), None
-    attend = _products if query.is_cpu and query.dtype == torch.bfloat16 else _kernel
-    queries, keys, values = (states.split(lengths, dim=2) for states in (query, key, value))
-    outputs = []
+    queries, keys, values = (states[0].split(lengths, dim=1) for states in (query, key, value))
+    rows = []
     for q, k, v, prefix in zip(queries, keys, values, prefixes, strict=True):
         if prefix is not None:
-            k, v = torch.cat([keys[prefix], k], 2), torch.cat([values[prefix], v], 2)
-        outputs.append(attend(q, k, v, scaling))
-    return torch.cat(outputs, 2).transpose(1, 2), None
+            k, v = torch.cat([keys[prefix], k], 1), torch.cat([values[prefix], v], 1)
+        rows.append((q, k, v))
+    attend = _products if query.is_cpu and query.dtype == torch.bfloat16 else _kernel
+    return torch.cat(attend(rows, scaling), 1).transpose(0, 1)[None], None
 
 
-def _kernel(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Returns the attention of a row that ends where its keys end, `[1, H, n, D]`."""
-    begin, mask = k.size(2) - q.size(2), None
-    if begin:
-        mask = _seen(q.size(2), k.size(2), begin).to(q.device)
-    return scaled_dot_product_attention(q, k, v, mask, is_causal=not begin, scale=scaling, enable_gqa=True)
+Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""The queries `[H, n, D]` of a row, and the keys and values of all tokens up to its last, those of its prefix first."""
 
 
-def _products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scaling: float) -> torch.Tensor:
-    """Returns what `_kernel` returns, by products of matrices, which is faster in bfloat16 on a CPU."""
-    heads, length, begin = k.size(1), q.size(2), k.size(2) - q.size(2)
-    q, k, v = (pad(states[0], (0, 0, 0, -states.size(2) % ROUNDED)) for states in (q, k, v))
-    grouped = q.reshape(heads, -1, q.size(2))  # the heads that share keys, one below the other
-    penalties = _penalties(grouped.size(1) // q.size(1), q.size(1), k.size(1), begin)
-    weights = torch.softmax(torch.baddbmm(penalties, grouped, k.transpose(1, 2), alpha=scaling), -1)
-    return (weights @ v).view(q.shape)[None, :, :length]
+def _kernel(rows: Sequence[Row], scaling: float) -> list[torch.Tensor]:
+    """Returns the attention of each row, `[H, n, D]`, by PyTorch's own kernel."""
+    outputs = []
+    for q, k, v in rows:
+        begin, mask = k.size(1) - q.size(1), None
+        if begin:
+            mask = _seen(q.size(1), k.size(1), begin).to(q.device)
+        options: dict[str, Any] = {"attn_mask": mask, "is_causal": not begin, "scale": scaling, "enable_gqa": True}
+        outputs.append(scaled_dot_product_attention(q[None], k[None], v[None], **options)[0])
+    return outputs
+
+
+def _products(rows: Sequence[Row], scaling: float) -> list[torch.Tensor]:
+    """Returns what `_kernel` returns, by products of matrices, which is faster in bfloat16 on a CPU.
+
+    Rows that are padded to the same shape share a product.
+    """
+    shapes: dict[tuple[int, int, int], list[int]] = {}  # height and width of a row's scores, where it begins -> rows
+    for i, (q, k, _) in enumerate(rows):
+        height, width = (-(-states.size(1) // ROUNDED) * ROUNDED for states in (q, k))
+        shapes.setdefault((height, width, k.size(1) - q.size(1)), []).append(i)
+    outputs: dict[int, torch.Tensor] = {}
+    for (height, width, begin), members in shapes.items():
+        columns = zip(*(rows[i] for i in members), strict=True)
+        q, k, v = (
+            torch.cat([pad(states, (0, 0, 0, length - states.size(1))) for states in column])
+            for column, length in zip(columns, (height, width, width), strict=True)
+        )
+        grouped = q.reshape(k.size(0), -1, q.size(2))  # the heads that share keys, one below the other
+        penalties = _penalties(grouped.size(1) // height, height, width, begin)
+        weights = torch.softmax(torch.baddbmm(penalties, grouped, k.transpose(1, 2), alpha=scaling), -1)
+        outputs |= zip(members, (weights @ v).view(len(members), -1, height, q.size(2)), strict=True)
+    return [outputs[i][:, : q.size(1)] for i, (q, _, _) in enumerate(rows)]
 
 
 @functools.lru_cache(maxsize=64)
