@@ -15,6 +15,7 @@ from mapflake.extras import needs
 
 with needs("train"):
     import torch
+    from torch.nn.attention.bias import causal_lower_right
     from torch.nn.functional import pad, scaled_dot_product_attention
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -28,7 +29,10 @@ ROUNDED = 64  # oneDNN compiles the products of each new shape, so rows are padd
 
 def has_full_attention(model: Any) -> bool:
     """Returns whether every layer of a model attends to all tokens before."""
-    return {*(getattr(model.config, "layer_types", None) or ["full_attention"])} == {"full_attention"}
+    if layer_types := getattr(model.config, "layer_types", None):
+        return {*layer_types} == {"full_attention"}
+    window = getattr(model.config, "sliding_window", None)
+    return not window or window >= model.config.max_position_embeddings
 
 
 def reads_packed(model: Any) -> bool:
@@ -36,10 +40,29 @@ def reads_packed(model: Any) -> bool:
     return model.config._attn_implementation == ATTENTION and has_full_attention(model)
 
 
+def read_packed(model: Any) -> None:
+    """Makes a model read packed rows if it can: if it gives them the logits of a plain row, tried on four tokens.
+
+    Some models do not hand on to their attention what it needs for this.
+    """
+    if not has_full_attention(model):
+        return
+    before, ids = model.config._attn_implementation, torch.tensor([0, 1, 2, 3], device=model.device)
+    with torch.no_grad():
+        plain = model(input_ids=ids[None]).logits
+        try:
+            model.set_attn_implementation(ATTENTION)
+            difference = (model(**packed([ids[:2], ids[2:]], [None, 0])).logits - plain).abs().max()
+        except Exception:  # each model that cannot read them fails in its own way
+            difference = torch.inf
+    if difference > (1e-4 if plain.dtype == torch.float32 else 0.05) * plain.abs().max():
+        model.set_attn_implementation(before)
+
+
 def packed(rows: Sequence[torch.Tensor], prefixes: Sequence[int | None]) -> dict[str, Any]:
     """Returns rows of tokens, `[L]` each and none empty, as the arguments of one forward pass, `[1, T]`.
 
-    A prefix is the number of the row before that a row goes on from, None if it stands for itself.
+    A prefix is the number of a row, itself without one, that a row goes on from; None if it stands for itself.
     """
     begins = [0 if prefix is None else len(rows[prefix]) for prefix in prefixes]
     positions = [
@@ -47,6 +70,7 @@ def packed(rows: Sequence[torch.Tensor], prefixes: Sequence[int | None]) -> dict
     ]
     return {
         "input_ids": torch.cat([*rows])[None],
+        "attention_mask": torch.empty(1, 1, 0, 0),  # has four dimensions, so transformers makes none for all tokens
         "position_ids": torch.cat(positions)[None],
         "lengths": [len(row) for row in rows],
         "prefixes": prefixes,
@@ -81,7 +105,7 @@ def _attention(
     if lengths is None:  # one token of each row, as in sampling: heads that share keys are read as tokens, not copied
         grouped = query.reshape(key.size(0), key.size(1), -1, key.size(3))
         output = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, scale=scaling)
-        return output.reshape(query.size(0), 1, -1, key.size(3)), None
+        return output.reshape(query.size(0), 1, -1, value.size(3)), None
     queries, keys, values = (states[0].split(lengths, dim=1) for states in (query, key, value))
     rows = []
     for q, k, v, prefix in zip(queries, keys, values, prefixes, strict=True):
@@ -98,14 +122,12 @@ Row = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 def _kernel(rows: Sequence[Row], scaling: float) -> list[torch.Tensor]:
     """Returns the attention of each row, `[H, n, D]`, by PyTorch's own kernel."""
-    outputs = []
-    for q, k, v in rows:
-        begin, mask = k.size(1) - q.size(1), None
-        if begin:
-            mask = _seen(q.size(1), k.size(1), begin).to(q.device)
-        options: dict[str, Any] = {"attn_mask": mask, "is_causal": not begin, "scale": scaling, "enable_gqa": True}
-        outputs.append(scaled_dot_product_attention(q[None], k[None], v[None], **options)[0])
-    return outputs
+    return [
+        scaled_dot_product_attention(
+            q[None], k[None], v[None], causal_lower_right(q.size(1), k.size(1)), scale=scaling, enable_gqa=True
+        )[0]
+        for q, k, v in rows
+    ]
 
 
 def _products(rows: Sequence[Row], scaling: float) -> list[torch.Tensor]:
@@ -127,21 +149,15 @@ def _products(rows: Sequence[Row], scaling: float) -> list[torch.Tensor]:
         grouped = q.reshape(k.size(0), -1, q.size(2))  # the heads that share keys, one below the other
         penalties = _penalties(grouped.size(1) // height, height, width, begin)
         weights = torch.softmax(torch.baddbmm(penalties, grouped, k.transpose(1, 2), alpha=scaling), -1)
-        outputs |= zip(members, (weights @ v).view(len(members), -1, height, q.size(2)), strict=True)
+        outputs |= zip(members, (weights @ v).view(len(members), -1, height, v.size(2)), strict=True)
     return [outputs[i][:, : q.size(1)] for i, (q, _, _) in enumerate(rows)]
 
 
-@functools.lru_cache(maxsize=64)
-def _seen(rows: int, columns: int, begin: int) -> torch.Tensor:
-    """Returns which keys each query sees, `[rows, columns]`, of queries that begin at a key."""
-    return torch.ones(rows, columns, dtype=torch.bool).tril(begin)
-
-
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=16)
 def _penalties(heads: int, rows: int, columns: int, begin: int) -> torch.Tensor:
-    """Returns what is added to the scores of several heads: nothing where a key is `_seen`, else minus infinity."""
-    penalties = torch.zeros(rows, columns, dtype=torch.bfloat16)
-    return penalties.masked_fill(~_seen(rows, columns, begin), -torch.inf).repeat(heads, 1)
+    """Returns what is added to scores of several heads whose queries begin at a key: minus infinity for keys beyond."""
+    beyond = torch.ones(rows, columns, dtype=torch.bool).triu(begin + 1)
+    return torch.zeros(rows, columns, dtype=torch.bfloat16).masked_fill(beyond, -torch.inf).repeat(heads, 1)
 
 
 AttentionInterface.register(ATTENTION, _attention)

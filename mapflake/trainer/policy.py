@@ -35,7 +35,7 @@ from mapflake.trainer import checkpoint
 from mapflake.trainer.constrain import are_whole, grammar_mask, is_word_level
 from mapflake.trainer.decoding import decode
 from mapflake.trainer.engine import Engine
-from mapflake.trainer.packing import ATTENTION
+from mapflake.trainer.packing import read_packed
 from mapflake.trainer.params import ModelParams, Precision, VllmParams, sampling
 from mapflake.trainer.precision import compute_in_bfloat16, settle
 from mapflake.trainer.weights import is_adapted, load_chain, parent_of, write_adapter
@@ -231,9 +231,10 @@ def load_policy(
             raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
         cuda = torch.cuda.is_available()
         halved = cuda or settle(precision, folder) == "bfloat16"
-        options = {} if is_word_level(tokenizer) else {"attn_implementation": ATTENTION}  # of no use to a small model
         dtype = torch.bfloat16 if halved and not full_precision else torch.float32
-        model = None if vllm else load_chain(path, dtype, **options).eval()
+        model = None if vllm else load_chain(path, dtype).eval()
+        if model is not None and not is_word_level(tokenizer):  # of no use to a small model
+            read_packed(model)
         if model is not None and full_precision and halved and not cuda:
             compute_in_bfloat16(model)
     except checkpoint.CheckpointError:

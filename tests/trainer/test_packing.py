@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 import torch
 from starts import UNIT, gradients
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from mapflake.trainer import packing, warmstart
 from mapflake.trainer.decoding import decode
+from mapflake.trainer.logps import completion_logps
 from mapflake.trainer.packing import ATTENTION, pack
 from mapflake.trainer.params import WarmStartParams
 from mapflake.trainer.policy import encode_prompts, load_policy
@@ -82,6 +84,38 @@ def test_attention_in_bfloat16_is_that_in_float32():
 
     assert max(largest_error(prefixes)) < 0.02  # a few roundings to 8 bits
     assert min(largest_error([None, None, 1, 0, None, 0])) > 0.1  # the control: other prefixes
+
+
+def _tiny(name, **settings):
+    torch.manual_seed(0)
+    small = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    small |= {"num_key_value_heads": 1, "intermediate_size": 32, "max_position_embeddings": 128}
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    config = AutoConfig.for_model(name, **small, **special, **settings)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "can"),
+    [
+        ("llama", {}, True),
+        ("qwen3", {"head_dim": 16}, True),
+        ("stablelm", {}, False),  # its attention is not told the rows
+        ("mistral", {"sliding_window": 4}, False),
+        ("mistral", {"sliding_window": None}, True),
+        ("falcon", {}, False),
+    ],
+)
+def test_a_model_reads_packed_rows_only_if_it_gives_them_the_same_logits(name, settings, can):
+    model = _tiny(name, **settings)
+    packing.read_packed(model)
+    assert packing.reads_packed(model) == can
+    ids = torch.randint(3, 60, (3, 12), generator=torch.Generator().manual_seed(0))
+    ids[1, :6] = ids[0, :6]
+    with torch.no_grad():
+        plain = torch.log_softmax(model(ids).logits[:, 5:-1], -1).gather(-1, ids[:, 6:, None])[..., 0]
+        ours = completion_logps(model, ids, torch.ones_like(ids), 6)
+    torch.testing.assert_close(ours, plain, atol=1e-5, rtol=0)
 
 
 def test_sampling_is_that_of_pytorchs_own_attention(chat_start):
