@@ -165,7 +165,7 @@ def recorded(path: Path) -> list[Round]:
         record, shared = repro.read_json(path), path.with_name(f"round_0-{path.stem.rpartition('-')[2]}.json")
         rows = record.get("rounds") if isinstance(record, dict) else None
         rows = rows if isinstance(rows, list) else []
-        if rows and rows[0].get("index") and shared.is_file():
+        if rows and isinstance(rows[0], dict) and rows[0].get("index") and shared.is_file():
             rows = repro.read_json(shared)["rounds"] + rows
         rounds = [repro.from_json(Round, row, str(path)) for row in rows]
     if not rounds:

@@ -31,6 +31,17 @@ def ratios(config: EnvConfig) -> Requested:
     return {size: c.ratios for size, c in config.sizes.items()}
 
 
+def checked_request(asked: Any) -> dict[int, dict[str, Any]]:
+    """Returns ratios by size with numbers of Python; ValueError if `asked` does not map sizes to ratios by name."""
+    if not (isinstance(asked, Mapping) and all(isinstance(part, Mapping) for part in asked.values())):
+        example = "{4: {'data_ratio': 1, 'hole_ratio': 0.2, 'wait_ratio': 0.5}}"
+        raise ValueError(f"asked: ratios by size, as in {example}, not {shown(asked)}")
+    request = {plain(size): {key: plain(value) for key, value in part.items()} for size, part in asked.items()}
+    if wrong := [size for size in request if type(size) is not int]:
+        raise ValueError(f"asked: sizes are integers, not {shown(wrong[0])}")
+    return request
+
+
 def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: int | None = None) -> EnvConfig:
     """Returns the legal configuration nearest to `requested`; a legal one over `sizes` comes back equal.
 
@@ -39,11 +50,12 @@ def project(requested: EnvConfig | Requested, sizes: Iterable[int], num_agents: 
     `num_agents` that are not given are those of a configuration, or 2.
 
     Raises:
-        ValueError: A size lacks a ratio or has one of another name, a value is not finite, or no size in `sizes` has a
-            data ratio above 0: nothing legal is near.
+        ValueError: As for `checked_request`; a size lacks a ratio or has one of another name, a value is not finite, or
+            no size in `sizes` has a data ratio above 0: nothing legal is near.
     """
     if isinstance(requested, EnvConfig):
         num_agents, requested = requested.num_agents if num_agents is None else num_agents, ratios(requested)
+    requested = checked_request(requested)
     sizes, num_agents = legal_sizes(sizes), 2 if num_agents is None else plain(num_agents)
     if type(num_agents) is not int or not 1 <= num_agents <= MAX_AGENTS:
         raise ValueError(f"num_agents: {shown(num_agents)} is not an integer in 1..{MAX_AGENTS}")

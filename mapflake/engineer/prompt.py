@@ -59,7 +59,8 @@ def build_prompt(
             return prompt
     raise ValueError(
         f"the prompt has {count(prompt)} tokens without examples and earlier rounds, the budget is {budget}; "
-        "raise prompt_tokens, or choose a variant with fewer sections"
+        "raise prompt_tokens (if the model's context is short, lower max_new_tokens), or choose a variant with fewer "
+        "sections"
     )
 
 

@@ -202,6 +202,15 @@ class Plan:
         return max(map(len, self.moves), default=0)
 
 
+def checked_plan(plan: Plan) -> Plan:
+    """Returns a plan; ValueError if it is none, but a list of moves or text."""
+    if not isinstance(plan, Plan):
+        raise ValueError(
+            f"plan: {shown(plan)} is not a Plan; a list of moves is one as Plan(moves), text goes to judge"
+        )
+    return plan
+
+
 def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
     """Returns the agents' cells at time 0, 1, ..., `plan.horizon`: a list of `[num_agents]` tuples.
 
@@ -209,9 +218,9 @@ def execute(instance: Instance, plan: Plan) -> list[tuple[Cell, ...]]:
     letter leaves it where it is. `check` reports the violations.
 
     Raises:
-        ValueError: The plan has not one string for each agent.
+        ValueError: It is no `Plan`, or has not one string for each agent.
     """
-    if len(plan.moves) != instance.num_agents:
+    if len(checked_plan(plan).moves) != instance.num_agents:
         raise ValueError(f"{len(plan.moves)} move lists for {instance.num_agents} agents")
     horizon = plan.horizon
     paths = []

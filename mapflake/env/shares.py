@@ -23,8 +23,10 @@ def apportion(n: int, shares: Mapping[K, float]) -> dict[K, int]:
     """Returns n in whole parts, in proportion to `shares`: largest remainder, equal remainders to the first.
 
     Raises:
-        ValueError: A share is below 0, or all are 0.
+        ValueError: n or a share is below 0, or all shares are 0.
     """
+    if n < 0:
+        raise ValueError(f"n: a number from 0 on, not {n}")
     total = math.fsum(shares.values())
     if total <= 0 or min(shares.values()) < 0:
         raise ValueError(f"shares: takes numbers from 0 on, one of them above 0, not {dict(shares)}")

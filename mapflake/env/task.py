@@ -112,10 +112,6 @@ def judge_completion(task: Task, completion: str, prompt_format: str = "chat") -
 
 def judge_plan(task: Task, plan: Plan) -> Verdict:
     """Returns the verdict of `check`, completed by whether a valid plan is optimal for the task."""
-    if not isinstance(plan, Plan):
-        raise ValueError(
-            f"plan: {shown(plan)} is not a Plan; a list of moves is one as Plan(moves), text goes to judge"
-        )
     verdict = check(task.instance, plan)
     if not verdict.valid:
         return verdict

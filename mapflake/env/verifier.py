@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mapflake.env.instance import MOVES, Cell, Instance, Plan, execute
+from mapflake.env.instance import MOVES, Cell, Instance, Plan, checked_plan, execute
 
 KINDS = ("parse", "agents", "move", "bounds", "hole", "vertex", "edge", "goal")
 """The eight checks in order: parses; one move list for each agent; only legal moves; in bounds; no hole; no two
@@ -66,8 +66,8 @@ class Verdict:
 
 
 def check(instance: Instance, plan: Plan) -> Verdict:
-    """Returns the verdict on `plan`: every violation, and the costs if there is none."""
-    if len(plan.moves) != instance.num_agents:
+    """Returns the verdict on `plan`: every violation, and the costs if there is none; ValueError if it is no `Plan`."""
+    if len(checked_plan(plan).moves) != instance.num_agents:
         return Verdict((Violation("agents"),))
     violations = []
     trajectory = execute(instance, plan)

@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 KEY = "OPENAI_API_KEY"
 NO_KEY = "none"  # for a server on this machine that asks for none
 ENDED = ("stop", "length", "tool_calls", "function_call")  # finish reasons with which the model itself came to an end
+NEW_LENGTH = "max_completion_tokens"  # the name of `max_tokens` that OpenAI's newer models want
 MAX_MESSAGE = 300  # characters shown of a server's error message
 
 
@@ -68,6 +69,7 @@ class OpenAIPolicy:
     def __post_init__(self) -> None:
         check_address(self.base_url, "base_url")
         self.concurrency = whole(self.concurrency, "concurrency", 1)
+        self._length = "max_tokens"
 
     def complete(
         self,
@@ -92,7 +94,8 @@ class OpenAIPolicy:
         options = sampling(n, temperature, self.max_new_tokens if max_new_tokens is None else max_new_tokens)
         n, settings = options["n"], {"max_tokens": options["max_new_tokens"], "temperature": options["temperature"]}
         if schema is not None:
-            json_schema = {"name": "reply", "schema": dict(schema), "strict": True}
+            # Not strict: with that, OpenAI refuses a schema which leaves out sizes.
+            json_schema = {"name": "reply", "schema": dict(schema), "strict": False}
             settings["response_format"] = {"type": "json_schema", "json_schema": json_schema}
         texts: dict[tuple[int, int], str] = {}  # by prompt and sample
         failures: Counter[str] = Counter()
@@ -140,6 +143,7 @@ class OpenAIPolicy:
     ) -> tuple[list[str | None], str]:
         """Returns up to n samples, None for one that is no answer, and the reason where one is missing."""
         body = {"model": self.model, "messages": [{"role": "user", "content": prompt}], **settings}
+        body[self._length] = body.pop("max_tokens")
         if n > 1:
             body["n"] = n
         try:
@@ -148,6 +152,9 @@ class OpenAIPolicy:
         except (openai.RateLimitError, openai.InternalServerError) as error:
             return [], f"HTTP {error.status_code}"
         except openai.APIStatusError as error:
+            if error.status_code == 400 and NEW_LENGTH in error.message and NEW_LENGTH not in body:
+                self._length = NEW_LENGTH
+                return self._ask(client, prompt, n, settings)
             if n > 1 and error.status_code in (400, 422):  # perhaps because of `n`: single requests will show it
                 return [], f"HTTP {error.status_code}"
             hint = f" (the key is read from {KEY})" if error.status_code in (401, 403) else ""

@@ -162,6 +162,16 @@ def encode_prompts(
     return ids
 
 
+def closing_token(tokenizer: Any) -> str | None:
+    """Returns the control token with which the chat template ends an answer: what the model stops at."""
+    if not tokenizer.chat_template:
+        return None
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MESSAGE}]
+    suffix = tokenizer.apply_chat_template(messages, tokenize=False).rpartition(MESSAGE)[2]
+    first_ids = tokenizer(suffix, add_special_tokens=False)["input_ids"][:1]
+    return next((token for token, i in tokenizer.get_added_vocab().items() if [i] == first_ids), None)
+
+
 def from_scratch(params: ModelParams, vocabulary: Sequence[str], *, seed: int) -> Policy:
     """Returns an untrained policy of Qwen3's architecture, the same for the same seed; a token is a word.
 
@@ -227,6 +237,7 @@ def load_policy(
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         encode_prompts(tokenizer, [])  # tries the chat template
+        tokenizer.eos_token = closing_token(tokenizer) or tokenizer.eos_token
         if sealed and not tokenizer.chat_template and not is_word_level(tokenizer):
             raise checkpoint.CheckpointError(f"{path}: the tokenizer has no chat template: {UNASKED}")
         cuda = torch.cuda.is_available()

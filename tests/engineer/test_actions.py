@@ -103,6 +103,10 @@ def test_project_clips_by_hand():
     ):
         with pytest.raises(ValueError, match=message):
             project({3: values}, sizes)
+    with pytest.raises(ValueError, match="asked: sizes are integers, not '3'"):
+        project({"3": request[3]}, ALL)
+    with pytest.raises(ValueError, match="asked: ratios by size, as in"):
+        project(EnvConfig.uniform([3], 0.1).sizes, ALL)
 
 
 # ---------------------------------------------------------------- writing

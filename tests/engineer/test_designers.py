@@ -105,6 +105,25 @@ def test_a_grammar_is_a_parameter():
     assert "grammar" not in ask([GOOD], samples=1)[1].calls[0]  # the control
 
 
+class Plain:
+    """A policy of one's own that can be bound by nothing."""
+
+    prompt_format = "compact"
+
+    def complete(self, prompts, *, n=1, temperature=1.0, max_new_tokens=None, seed=0, progress=None):
+        return [[GOOD] * n for _ in prompts]
+
+
+def test_a_policy_that_takes_no_grammar_is_refused_if_it_is_to_be_constrained():
+    def asked(constrained):
+        design = llm_engineer(lambda past: Plain(), SIZES, EngineerParams(constrained=constrained), seed=0)
+        return design(REPORTS[0], history(1))
+
+    with pytest.raises(ValueError, match="constrained: the policy's `complete` takes neither `grammar` nor `schema`"):
+        asked(True)
+    assert asked(False).config == WANTED
+
+
 @pytest.mark.parametrize(
     ("arm", "changes", "label"),
     [

@@ -8,6 +8,8 @@ import pytest
 
 from mapflake.engineer import FailureReport, Round
 from mapflake.engineer.designers import rules
+from mapflake.engineer.designers.search import reward_search
+from mapflake.engineer.report import SizeReport
 from mapflake.env import EnvConfig, SizeConfig, check, generate, needs_wait, split_of, transform
 from mapflake.env.config import DIMENSIONS, Dimension
 from mapflake.repro import from_json, to_json
@@ -55,7 +57,9 @@ def test_a_ratio_of_0_changes_nothing(swap_ratio, monkeypatch):
 
 def test_rules_leave_a_dimension_that_they_do_not_know_as_it_is(swap_ratio):
     last = Round("shared", 0, EnvConfig.uniform([3, 4], 0.2, 0.5, swap_ratio=0.4), FailureReport(()))
-    for rule in (rules.fixed(), rules.heuristic_expert((3, 4)), rules.uniform((3, 4))):
+    report = FailureReport(tuple(SizeReport(s, 40, 20, 20, 20, 10, 0, (0,) * 7 + (20,)) for s in (3, 4)))
+    last = replace(last, report=report)
+    for rule in (rules.fixed(), rules.heuristic_expert((3, 4)), rules.uniform((3, 4)), reward_search((3, 4))):
         assert {part.ratios["swap_ratio"] for part in rule(last.report, (last,)).config.sizes.values()} == {0.4}
     proposal = rules.constant(EnvConfig.uniform([3], 0.2, 0.5, swap_ratio=0.1), (3, 4))(last.report, (last,))
     assert proposal.config.sizes[3].ratios["swap_ratio"] == 0.1

@@ -113,6 +113,8 @@ def test_ratios_are_met_exactly(config, n):
 def test_equal_remainders_go_to_the_first_and_halves_of_holes_go_up():
     assert apportion(10, dict.fromkeys(range(3, 7), 0.25)) == {3: 3, 4: 3, 5: 2, 6: 2}
     assert apportion(20, {"a": 2, "b": 1, "c": 0}) == {"a": 13, "b": 7, "c": 0}
+    with pytest.raises(ValueError, match="n: a number from 0 on, not -3"):
+        apportion(-3, {1: 1.0})
     assert [num_holes(*kind) for kind in ((3, 0.5), (5, 0.1), (4, 0.0), (10, 0.125))] == [5, 3, 0, 13]
     assert [num_holes(10, ratio) for ratio in (0.285, 0.235, 0.295, 0.415, 0.284)] == [29, 24, 30, 42, 28]
 

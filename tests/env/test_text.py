@@ -13,6 +13,7 @@ from mapflake.env import (
     Plan,
     PlanParseError,
     Task,
+    check,
     execute,
     format_plan,
     judge,
@@ -178,7 +179,12 @@ def test_wrong_calls_are_value_errors():
             call()
     with pytest.raises(ValueError, match="completion: bytes is not a string"):
         judge(TASK, b"U", "chat")  # type: ignore[arg-type]
-    for call in (lambda wrong: judge_plan(TASK, wrong), lambda wrong: format_plan(BOARD, wrong)):
+    for call in (
+        lambda wrong: judge_plan(TASK, wrong),
+        lambda wrong: format_plan(BOARD, wrong),
+        lambda wrong: check(BOARD, wrong),
+        lambda wrong: execute(BOARD, wrong),
+    ):
         for wrong in ({"plan": ["L", "L"]}, ["L", "L"]):
             with pytest.raises(ValueError, match=r"plan: .*'L'.* is not a Plan"):
                 call(wrong)

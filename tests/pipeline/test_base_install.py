@@ -174,7 +174,7 @@ def test_a_board_in_the_terminal(python: Path, tmp_path: Path, capsys: pytest.Ca
     assert f"all on their goals after {best.makespan} steps: that is optimal" in played
 
 
-def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rounds_of_a_record(python: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With numpy and pydantic alone, against the record; a rule's record begins after the round 0 that arms share."""
     output = done(python, "-I", "-m", "mapflake", "rounds", cwd=ROOT)
     rows = json.loads((ROOT / RECORD).read_text())["rounds"]
@@ -200,6 +200,9 @@ def test_the_rounds_of_a_record(python: Path, capsys: pytest.CaptureFixture[str]
     for other in ("cells/study/boards.json", "llm/gain-0.json"):  # the latter has a number of rounds
         assert main(["rounds", str(ROOT / "reports" / other)]) == 1
         assert f"{Path(other).name}: has no rounds; takes a ledger, or the record of an arm" in capsys.readouterr().err
+    (tmp_path / "numbers.json").write_text('{"rounds": [1]}')
+    assert main(["rounds", str(tmp_path / "numbers.json")]) == 1
+    assert "numbers.json" in capsys.readouterr().err
 
 
 BOARD = "S1 .  .\nG2 H  .\nS2 .  G1\n"

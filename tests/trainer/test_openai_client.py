@@ -65,6 +65,16 @@ def test_the_samples_of_a_prompt_are_one_request(served):
     ]  # fmt: skip
 
 
+def test_a_model_that_wants_the_newer_name_of_the_length_gets_it(served):
+    refusal = _error(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+    server, policy = served(refusal, (200, completion("x")), concurrency=1)
+    assert policy.complete(["a", "b"], n=1, max_new_tokens=7) == [["x"], ["x"]]
+    keys = ("max_tokens", "max_completion_tokens")
+    assert [[body.get(key) for key in keys] for body in server.asked] == [[7, None], [None, 7], [None, 7]]
+    assert policy.complete(["a"], n=1, max_new_tokens=8) == [["x"]]
+    assert server.asked[-1]["max_completion_tokens"] == 8  # it is known from now on
+
+
 @pytest.mark.parametrize(
     ("first", "missing"),
     [((200, completion("yes")), 2), (_choices(["yes", 7, "yes"]), 1), ((422, "{}"), 3)],

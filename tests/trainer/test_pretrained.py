@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,17 @@ def theirs(tmp_path_factory):
     for part in byte_level_model(LlamaForCausalLM, WIDTH, num_hidden_layers=2, tie_word_embeddings=True, **heads):
         part.save_pretrained(folder)
     return folder
+
+
+def test_a_policy_stops_where_its_chat_template_ends_an_answer(theirs, tmp_path):
+    folder = shutil.copytree(theirs, tmp_path / "other")
+    tokenizer = load_policy(theirs, sealed=False).tokenizer
+    tokenizer.eos_token = "<|endoftext|>"
+    tokenizer.save_pretrained(folder)
+    assert load_policy(folder, sealed=False).tokenizer.eos_token == "<|im_end|>"
+    tokenizer.chat_template = tokenizer.chat_template.replace("'<|im_end|>' + ", "")  # nothing ends an answer
+    tokenizer.save_pretrained(folder)
+    assert load_policy(folder, sealed=False).tokenizer.eos_token == "<|endoftext|>"
 
 
 def test_a_folder_becomes_a_sealed_checkpoint_that_remembers_how_it_is_asked(theirs, tmp_path):

@@ -5,6 +5,7 @@ No rule stands between reply and configuration but the projection.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,8 +121,13 @@ def llm_engineer(
         )  # fmt: skip
         bound: dict[str, Any] = {}
         if params.constrained:
-            server = params.model.startswith("openai:")
-            bound = {"schema": reply_schema(sizes)} if server else {"grammar": reply_grammar(sizes, prompt_format)}
+            takes = inspect.signature(policy.complete).parameters
+            if "schema" in takes:
+                bound = {"schema": reply_schema(sizes)}
+            elif "grammar" in takes or any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+                bound = {"grammar": reply_grammar(sizes, prompt_format)}
+            else:
+                raise ValueError("constrained: the policy's `complete` takes neither `grammar` nor `schema`")
         completions = policy.complete(
             [prompt],
             n=params.samples,

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from mapflake.engineer.actions import Requested, legal_sizes, project, ratios
+from mapflake.engineer.actions import Requested, checked_request, legal_sizes, project, ratios
 from mapflake.engineer.ledger import Designer, History, next_index
 from mapflake.engineer.reply import Proposal
 from mapflake.engineer.report import BoardBin, FailureReport
 from mapflake.engineer.words import STEP
 from mapflake.env import EnvConfig, apportion
 from mapflake.env.config import DIMENSIONS
-from mapflake.repro import plain, rng_for, shown
+from mapflake.repro import plain, rng_for
 
 
 def fixed() -> Designer:
@@ -187,14 +187,8 @@ def ruled(
             num_agents = history[-1].config.num_agents
             raise ValueError(f"num_agents: the rounds have {num_agents}, and {asked.num_agents} are asked for")
         asked = ratios(asked)
-    if not (isinstance(asked, Mapping) and all(isinstance(part, Mapping) for part in asked.values())):
-        example = "{4: {'data_ratio': 1, 'hole_ratio': 0.2, 'wait_ratio': 0.5}}"
-        raise ValueError(f"asked: ratios by size, as in {example}, not {shown(asked)}")
     custom = {size: dict(part.custom) for size, part in history[-1].config.sizes.items()}
-    asked = {plain(size): {key: plain(value) for key, value in part.items()} for size, part in asked.items()}
-    if wrong := [size for size in asked if type(size) is not int]:
-        raise ValueError(f"asked: sizes are integers, not {shown(wrong[0])}")
-    asked = {size: {**custom.get(size, {}), **part} for size, part in asked.items()}
+    asked = {size: {**custom.get(size, {}), **part} for size, part in checked_request(asked).items()}
     legal, agents = tuple(map(plain, sizes)) or tuple(asked), history[-1].config.num_agents
     config = project(asked, legal, agents)
     return Proposal(why, config, None, asked, sizes=legal, num_agents=agents, extra_cost=dict(extra_cost or {}))

@@ -27,6 +27,7 @@ from mapflake.engineer.situations import (
     table,
 )
 from mapflake.env import EnvConfig
+from mapflake.env.config import PAPER
 
 # Log-odds of success: on a 3x3 board without a wait, lost with each size, lost where a wait is needed. Means and
 # deviations are about those of made-up policies (`compact.demonstrations`), and so is the cost of holes.
@@ -47,7 +48,8 @@ def reward_search(sizes: Sequence[int], reward: Reward = expected_gain) -> Desig
         situation = Situation(report, history, table(success), table(learnability))
         chosen = best(situation, designs, reward)
         why = f"worth {reward(situation, chosen):.3f}, the best of {len(designs)} designs"
-        return ruled(ratios(chosen), history, why, sizes)
+        asked = {size: {key: part[key] for key in PAPER} for size, part in ratios(chosen).items()}
+        return ruled(asked, history, why, sizes)
 
     return design
 
