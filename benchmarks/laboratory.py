@@ -298,7 +298,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
             parts += engineers(engineer_trials, regime_rows)
     if table:
         head += [
-            "By how many points a round each student's best design is ahead of another one, with 95% intervals over "
+            "Points by which, after a round, each student's best design leads another one, with 95% intervals over "
             "students and training seeds. One seed scores the best design, and the others choose it.",
             pd.DataFrame(table).rename_axis("compared with").to_markdown(disable_numparse=True),
             *notes,
@@ -360,7 +360,7 @@ def engineers(asked: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any
     if rows:
         leads = {name: t_estimate(values).text("+.1f") for name, values in pd.DataFrame(rows).items()}
         parts += [
-            "How many points a round the design asked for the study's student in the same place by age gains more than "
+            "Points by which, after a round, the design asked for the study's student of the same rank by age leads "
             f"another one, with 95% intervals over {len(rows)} students:",
             pd.DataFrame({"ahead": leads}).rename_axis("compared with").to_markdown(disable_numparse=True),
         ]

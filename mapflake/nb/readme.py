@@ -47,10 +47,11 @@ def write(root: Path) -> None:
     repro.write_text(root / REPORTS / "controls.md", controls_markdown(sets, ages, folder))
     listed = study.load(folder / "study", ["fixed", "engineer", *file.named("study").arms])  # as results.md has them
     show(loop(examples(listed)), root / REPORTS / "loop.png")
-    *earlier, by_age = (sets[name] for name in SEARCHED)
+    searched, last = together(*(sets[name] for name in SEARCHED)), sets["search_matched"]
     panels = titled(sets | {"study": listed}, CLAIMED)
-    panels |= {f"fresh students {span(cells)}": cells for cells in (together(*earlier), by_age)}
+    panels |= {f"fresh students {span(searched)}": searched}
     panels |= {f"fresh students {span(sets['lessons'])},\nengineer with lessons": sets["lessons"]}
+    panels |= {f"fresh students {span(last)}": last}
     show(leads(panels), root / REPORTS / "leads.png")
 
 
@@ -85,6 +86,7 @@ def all_claims(sets: Mapping[str, Study], gate: Mapping[str, Any], ages: int) ->
     searched = {f"fresh students {span(both)}": both, within: by_age, f"{span(every)}, after the fact": every}
     title, same = f"fresh students {span(sets['lessons'])}", "the same, within ages"
     lessons = {title: sets["lessons"], same: sets["lessons"]}
-    every = together(*earlier, by_age, sets["lessons"])
-    matched = {title: sets["lessons"], f"{span(every)}, after the fact": every}
+    last = sets["search_matched"]
+    every = together(*earlier, by_age, sets["lessons"], last)
+    matched = {title: sets["lessons"], f"fresh students {span(last)}": last, f"{span(every)}, after the fact": every}
     return study.claims_markdown(titled(sets, CLAIMED), searched, lessons, matched, gate, ages, within=[within, same])

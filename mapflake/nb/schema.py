@@ -303,7 +303,7 @@ class RunParams(Params):
 
 TAKEN = {
     *("log", "history", "results", "controls", "laboratory"),
-    *("without_reports", "six_rounds", "search", "search_again", "search_by_age", "lessons"),
+    *("without_reports", "six_rounds", "search", "search_again", "search_by_age", "lessons", "search_matched"),
 }
 """Names in reports/ that a profile's own page or records would replace."""
 

@@ -26,6 +26,7 @@ from mapflake.study.comparisons import compare
 from mapflake.study.designs import spent
 from mapflake.study.engineers import first_designs, head_start
 from mapflake.study.names import BASE, ROUND_0
+from mapflake.study.paper import PAPER
 from mapflake.study.statistics import Estimate, t_estimate
 
 SUPPORTED: Mapping[str, Callable[[float, float], bool]] = {
@@ -90,7 +91,9 @@ def claims_markdown(
 
 def findings_markdown(tables: str) -> str:
     """Returns `FINDINGS` as a list with the numbers of claims, read from the text of `claims_markdown`."""
-    numbers: dict[str, str] = {}
+    rates = {agents: [PAPER[arm][1][agents][0] for arm in ("engineer", "fixed")] for agents in PAPER["fixed"][1]}
+    leads = ", ".join(f"{engineer - fixed:.1f}" for engineer, fixed in rates.values())
+    numbers = {"paper": f"{leads} points in the paper, with {', '.join(map(str, rates))} agents"}
     for number, _, *cells in ([cell.strip() for cell in line[1:-1].split("|")] for line in tables.splitlines() if line):
         numbers |= {f"{number}{column}": cell.partition(", ")[0] for column, cell in zip("abcd", cells, strict=False)}
         numbers[f"{number}x"] = cells[-1].partition(" against")[0]

@@ -16,10 +16,13 @@ from mapflake.study.engineers import earns_more, head_start, load, mean_size, so
 from mapflake.study.lessons import lessons_markdown
 from mapflake.study.names import name
 from mapflake.study.report import TRAINED, in_parts, results_markdown, table
-from mapflake.study.searched import searched_markdown
+from mapflake.study.searched import matched_markdown, searched_markdown
 from mapflake.study.statistics import estimate, paired
 
-SETS = ("study", "controls", "without_reports", "six_rounds", "search", "search_again", "search_by_age", "lessons")
+SETS = (
+    *("study", "controls", "without_reports", "six_rounds", "search", "search_again", "search_by_age", "lessons"),
+    "search_matched",
+)
 """Folders of reports/cells; no two of them have a student in common."""
 
 WITHOUT = "trained_without_reports"
@@ -38,12 +41,12 @@ TOLD = {"reading": ("another", "none"), "beside": ("near", "mean"), "contexts": 
 CONTROLS = """# Controls, on fresh students
 
 The study ([results](results.md)) has no row for the base model as engineer, learnability, frontier, uniform or dynamic
-sampling. This page has them, on students of other training seeds: {seeds} (`reports/cells/controls`). Training with
+sampling. This page has them, on students of other training seeds: {seeds} (`reports/cells/controls`). Training without
 reports and the contexts V3 to V5 were tried on {seeds_without}, more rounds on {seeds_longer}, a search in place of RL
-on designs on {seeds_search}, {seeds_again} and {seeds_by_age}, and lessons before RL on designs on {seeds_lessons}. The
-[log](log.md) has each question and what was expected, written down before the cells that were run for it. The
-[glossary](../docs/glossary.md) explains the names of arms and columns, and [a section below](#about-these-records) says
-how the records were made.
+on designs on {seeds_search}, {seeds_again}, {seeds_by_age} and {seeds_matched}, and lessons before RL on designs on
+{seeds_lessons}. The [log](log.md) has each question and what was expected, written down before the cells that were run
+for it. The [glossary](../docs/glossary.md) explains the names of arms and columns, and [a section
+below](#about-these-records) says how the records were made.
 
 ## Are published ways to choose boards ahead of *fixed*?
 
@@ -71,7 +74,7 @@ run), or no report. RL on designs always told it a report; the supervised start 
 
 {reading}
 
-Beside these questions it was told the report of a student of a neighbouring age, and the pooled reports of its group:
+Also, it was told the report of a student of a neighbouring age, and the pooled reports of its group:
 
 {beside}
 
@@ -85,7 +88,7 @@ finished. Two differences were asked:
 
 {without}
 
-Beside them:
+Also:
 
 {without_fixed}
 
@@ -130,7 +133,7 @@ report, and the same engineer with another's. Two differences were asked before 
 
 {longer}
 
-Beside them:
+Also:
 
 {longer_beside}
 
@@ -148,6 +151,10 @@ from round to round. With so few students the intervals are wide.
 ## What do lessons before RL on designs add, and is any report worth as much as one's own?
 
 {lessons}
+
+## Does the search beat boards drawn as the benchmark's are?
+
+{matched}
 
 ## All students together, after the fact
 
@@ -179,7 +186,7 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
 
     `folder` has the folders of these cells, where the records of RL on designs are.
     """
-    earlier, study, without, longer, *searches, taught = (sets[name] for name in SETS)
+    earlier, study, without, longer, *searches, taught, last = (sets[name] for name in SETS)
     plain = ("fixed", TRAINED, "evaluation_matched")
     asked_of = [f"{TRAINED}{DYNAMIC}", TRAINED, f"evaluation_matched{DYNAMIC}"]
     told = {
@@ -204,7 +211,8 @@ def controls_markdown(sets: Mapping[str, Study], ages: int, folder: Path) -> str
     shown["searched"] = searched_markdown(searches, ages)
     shown["seeds_search"], shown["seeds_again"], shown["seeds_by_age"] = map(span, searches)
     shown["lessons"], shown["seeds_lessons"] = lessons_markdown(taught, ages, folder / "lessons"), span(taught)
-    later = (study, without, longer, *searches, taught)
+    shown["matched"], shown["seeds_matched"] = matched_markdown([*searches, taught, last], ages), span(last)
+    later = (study, without, longer, *searches, taught, last)
     fresh = [record.made for students in later for record in students.records.values()]
     shown["cells"], shown["unclean"] = str(len(fresh)), str(sum(not made.clean for made in fresh))
     shown["seeds_without"], shown["arms_without"] = span(without), in_parts(table(without))

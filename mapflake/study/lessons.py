@@ -26,7 +26,7 @@ not corrected:
 
 {lessons_other}
 
-Beside them, over students and not corrected (evaluation-matched, which no question was about, was run after we had
+Also, over students and not corrected (evaluation-matched, which no question was about, was run after we had
 looked, as planned):
 
 {lessons_beside}
@@ -61,6 +61,7 @@ def lessons_markdown(study: Study, ages: int, folder: Path) -> str:
     lead, lead_within = (compare(study, [TRAINED], "fixed", ages=number, **kept)[0] for number in (None, ages))
     beside = against_each(study, SEARCH, ["fixed", MATCHED], **kept)
     beside += against_each(study, TRAINED, [SEARCH, MATCHED], **kept) + compare(study, [MATCHED], "fixed", **kept)
+    beside += compare(study, [MEAN], MATCHED, **kept)
     others: list[dict[str, Any]] = [{"agents": 2, "needs_wait": True}, {"agents": 3}, {"boards": "validation"}]
     for some in others:
         beside += against_each(study, SEARCH, [MEAN, "fixed"], **some)

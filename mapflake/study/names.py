@@ -18,7 +18,7 @@ NAMES = {
     ROUND_0: "round 0",
     "fixed": "fixed configuration",
     **{arm: arm for arm in ("engineer", "engineer_base", "engineer_trained")},
-    "heuristic": "heuristic expert",
+    "heuristic": "half-solved rule",
     "domain_randomisation": "domain randomisation",
     "learnability": "learnability",
     "frontier": "frontier, measured",

@@ -241,8 +241,9 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert (by_set[-1]["fixed"].holm or 1) < 0.025 < (by_set[-1][arms[1]].holm or 0)  # a second look
     assert min(by_set[-1]["fixed"].by_seed) > 0
 
-    assert "if students are compared within their age, as was asked of 68 to 75: {12b}. If ages count as chance," in (
-        " ".join(FINDINGS)
+    assert (
+        "if students are compared within their age, as was asked of 68 to 75: {12b}. If ages are taken as random,"
+        in (" ".join(FINDINGS))
     )
     within = {row.against: row for row in against_each(asked, arms[0], [arms[1], matched], agents=2, ages=4)}
     assert [within[against].significant for against in (arms[1], matched)] == [True, False]
@@ -251,7 +252,7 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert not usual[arms[1]].estimate.excludes_zero
     others = [lead for lead, seed in zip(usual[arms[1]].by_seed, asked.seeds(arms[0]), strict=True) if seed % 4 != 2]
     assert f"the six others gain a mean of {100 * sum(others) / len(others):+.1f} points." in CLAIMS
-    assert "Evaluation-matched knows nothing else, and neither is shown to beat it where that was asked;" in README
+    assert "Asked of 68 to 75, it had not been shown: " in README
     ahead = [
         (name, arm)
         for name, study in every.items()
@@ -259,7 +260,13 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
         for row in compare(study, [arm], matched, agents=2)
         if (row.estimate.low or 0) > 0
     ]
-    assert ahead == [("lessons", arms[0])]  # on 76 to 83, where it was not asked
+    assert ahead == [("lessons", arms[0]), ("search_matched", arms[0])]  # asked of 84 to 91 alone of these
+    assert "beats it on students 84 to 91, where this was the one question: {32b}" in " ".join(FINDINGS)
+    (question,) = compare(every["search_matched"], arms[:1], matched, agents=2)
+    assert question.significant
+    assert len(question.by_seed) == 8
+    (control,) = compare(every["search_matched"], arms[:1], matched, agents=3)
+    assert not control.estimate.excludes_zero
     assert "On all sixteen it is ahead by a little." in CLAIMS
     (row,) = compare(sixteen, arms[:1], matched, agents=2)
     assert 0 < (row.estimate.low or 0) < row.estimate.mean < 0.02
