@@ -104,7 +104,7 @@ def test_differences_are_paired_corrected_together_and_listed(five):
     for together in (diffs, rows):
         assert [d.holm for d in together] == statistics.holm([d.estimate.p for d in together])
     shown = comparisons.listed(rows)
-    assert shown["against"].to_list() == ["evaluation-matched", "fixed configuration", "heuristic expert"]
+    assert shown["against"].to_list() == ["evaluation-matched", "fixed configuration", "half-solved rule"]
     assert shown["points"].to_list() == [comparisons.points(row.estimate, row.significant) for row in rows]
     assert study.compare(five, five.arms, "uniform") == []
     assert comparisons.power(five)["detectable, points"].is_monotonic_decreasing
