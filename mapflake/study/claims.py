@@ -43,10 +43,9 @@ FINDINGS = (
     " [lessons](docs/method.md#lessons) before RL on designs has both. On students 76 to 83 it is not shown to beat"
     " *fixed*, {30a}, or to gain from its own report, {31a}; nor is the search, against a mean report: {29a} (claims 29"
     " to 31).",
-    "**It is not enough to know how the benchmark's boards are drawn.** Evaluation-matched knows this alone. The"
-    " search, whose reward knows it too, beats it on students 84 to 91, where this was the one question: {32b}. Asked"
-    " of 68 to 75, it had not been shown: {13b} within ages. For the trained engineer it is not shown (claims 6, 13 and"
-    " 32).",
+    "**It is not enough to know how the benchmark's boards are drawn.** Evaluation-matched knows only this. The search,"
+    " whose reward knows it too, beats it on students 84 to 91, where this was the one question: {32b}. On 68 to 75 it"
+    " had not been shown: {13b} within ages. Nor is it for the trained engineer (claims 6, 13, 32).",
     "**The largest doubt**: that designs must fit the student. Told the mean report of four students, the search is not"
     " shown to do worse than told its own student's (claim 29), and the trained engineer is not shown to beat one"
     " constant design that did well in trials (claim 18).",

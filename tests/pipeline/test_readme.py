@@ -126,7 +126,7 @@ def test_what_the_trained_engineer_gains_by_token(cells: dict[str, Study]) -> No
 
 def test_what_the_readme_says_of_held_out_situations() -> None:
     """On the page of the study: reading, the reward of designs in their own situation minus that in another's."""
-    assert "a design earns hardly [more reward](../reports/results.md) for its own student than for another." in CLAIMS
+    assert "a design hardly earns [more reward](../reports/results.md) for its own student than for another." in CLAIMS
     made_up, real = committed("reports/results.md").split("### Situations: real, held out")
     rows = [line.split("|") for part in (made_up, real) for line in part.splitlines() if "after design RL" in line][-2:]
     highs = [float(re.search(r"to (\S+)\)", row[5])[1]) for row in rows]  # type: ignore[index]
@@ -253,7 +253,7 @@ def test_what_is_said_of_the_search(every: dict[str, Study]) -> None:
     assert not usual[arms[1]].estimate.excludes_zero
     others = [lead for lead, seed in zip(usual[arms[1]].by_seed, asked.seeds(arms[0]), strict=True) if seed % 4 != 2]
     assert f"the six others gain a mean of {100 * sum(others) / len(others):+.1f} points." in CLAIMS
-    assert "Asked of 68 to 75, it had not been shown: " in README
+    assert "On 68 to 75 it had not been shown: " in README
     ahead = [
         (name, arm)
         for name, study in every.items()
