@@ -32,7 +32,7 @@ def has_full_attention(model: Any) -> bool:
     if layer_types := getattr(model.config, "layer_types", None):
         return {*layer_types} == {"full_attention"}
     window = getattr(model.config, "sliding_window", None)
-    return not window or window >= model.config.max_position_embeddings
+    return not window or window >= getattr(model.config, "max_position_embeddings", torch.inf)
 
 
 def reads_packed(model: Any) -> bool:
@@ -55,7 +55,7 @@ def read_packed(model: Any) -> None:
             difference = (model(**packed([ids[:2], ids[2:]], [None, 0])).logits - plain).abs().max()
         except Exception:  # each model that cannot read them fails in its own way
             difference = torch.inf
-    if difference > (1e-4 if plain.dtype == torch.float32 else 0.05) * plain.abs().max():
+    if not difference <= (1e-4 if plain.dtype == torch.float32 else 0.05) * plain.abs().max():  # NaN is no success
         model.set_attn_implementation(before)
 
 
