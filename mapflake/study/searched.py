@@ -58,8 +58,9 @@ Also, with the usual interval and not corrected:
 {by_age_beside}
 
 **So a student's own report is worth more to the search than that of a student two ages away**, over students of these
-four ages. It is not shown that the search beats evaluation-matched. Within ages, too, search - *fixed* is
-{ahead_within} points.
+four ages. It is not shown that the search beats evaluation-matched, which was [asked of others
+later](#does-the-search-beat-boards-drawn-as-the-benchmarks-are). Within ages, too, search - *fixed* is {ahead_within}
+points.
 
 By student, of all three sets: the valid rate on the validation boards after round 0; of the first design, told the own
 report or another's, the mean side length and the share of boards that need a wait; how many points the search is
